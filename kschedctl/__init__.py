@@ -83,7 +83,7 @@ if TYPE_CHECKING:
     from kschedctl.replay.run_queue import run_queue as run_queue
     from kschedctl.sources.cluster import Cluster as Cluster
 
-WHERE = {
+PUBLIC_NAMES = {
     "Cluster": "sources.cluster",
     "admit": "admission.admit",
     "audit": "commands.audit",
@@ -127,19 +127,19 @@ WHERE = {
     "wakes_by": "commands.wakes",
     "whatif": "commands.whatif",
 }
-"""Function -> its module, which is loaded when it is asked for; above the same is said to type checkers."""
+"""Public name -> its module, which is imported on first use; the imports above are for type checkers."""
 __version__ = VERSION
 __all__ = ["KschedctlError", "__version__"]
-__all__ += [*WHERE]  # noqa: PLE0604 - all are strings
+__all__ += [*PUBLIC_NAMES]  # noqa: PLE0604 - all are strings
 
 
 def __getattr__(name: str) -> object:
-    """Load what is asked for, and nothing else: commands that need little of it start faster."""
-    if name in WHERE:
-        return getattr(import_module(f"kschedctl.{WHERE[name]}"), name)
+    """Import a public function on first use, so that commands start faster."""
+    if name in PUBLIC_NAMES:
+        return getattr(import_module(f"kschedctl.{PUBLIC_NAMES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    """With what is loaded on demand."""
+    """Return all names, including those that are imported on first use."""
     return sorted({*globals(), *__all__})

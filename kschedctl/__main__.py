@@ -1,4 +1,4 @@
-"""The program: ``kschedctl``, ``kubectl-ksched``, ``python -m kschedctl``."""
+"""The entry point of `kschedctl`, `kubectl-ksched` and `python -m kschedctl`."""
 
 from __future__ import annotations
 
@@ -11,30 +11,31 @@ INTERRUPTED = 130
 
 
 def main() -> int:
-    """Run the command line of this process; the exit code. Ctrl-C says nothing, not even while modules are imported."""
+    """Run the command line of this process and return the exit code. Ctrl-C exits quietly, even during imports."""
     if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # ignored: by nohup, or in the background
-        return _run()
-    signal.signal(signal.SIGINT, _end)
+        return _import_and_run()
+    signal.signal(signal.SIGINT, _exit_on_interrupt)
     try:
-        return _run()
+        return _import_and_run()
     except KeyboardInterrupt:
         return INTERRUPTED
 
 
-def _run() -> int:
+def _import_and_run() -> int:
+    """Import the program and run it."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy starts a thread for each core; sums of integers use none
     from kschedctl.api.garbage import without_garbage_collection  # noqa: PLC0415 - what takes a while to import
 
     with without_garbage_collection(lasting=True):
         from kschedctl.cli.main import main  # noqa: PLC0415
 
-    if signal.getsignal(signal.SIGINT) is _end:
+    if signal.getsignal(signal.SIGINT) is _exit_on_interrupt:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     return main()
 
 
-def _end(signum: int, frame: FrameType | None) -> None:
-    """End at once: nothing is begun yet, and an exception in the middle of an import may turn into another one."""
+def _exit_on_interrupt(signum: int, frame: FrameType | None) -> None:
+    """Exit at once: nothing has begun, and an exception inside an import may turn into another one."""
     os._exit(INTERRUPTED)
 
 

@@ -1,9 +1,9 @@
-"""What a scheduler plugin of one's own imports. ``kschedctl help plugins`` shows three that work.
+"""The public API for scheduler plugins of other packages. `kschedctl help plugins` shows three examples.
 
-A plugin is a class that derives from DeclaredPlugin and has the methods of one extension point or of several; the
-protocols here (FilterPlugin, ScorePlugin, PermitPlugin …) say what these get and answer. Its package registers it under
-the entry-point group ``kschedctl.plugins``, and a profile of the KubeSchedulerConfiguration enables it by that name.
-Nodes are rows: a plugin answers for all of them at once, with arrays.
+A plugin is a class that derives from DeclaredPlugin and has the methods of one or more extension points; the protocols
+here (FilterPlugin, ScorePlugin, PermitPlugin …) describe their arguments and results. Its package registers it under
+the entry-point group `kschedctl.plugins`, and a profile of the KubeSchedulerConfiguration enables it by its name. Nodes
+are rows: a plugin answers for all of them at once, with arrays.
 
 >>> class Nothing(DeclaredPlugin):
 ...     name = "Nothing"

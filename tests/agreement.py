@@ -1,4 +1,4 @@
-"""How many cases of each family, and of each version of kube-scheduler, are answered as that scheduler answered them.
+"""Count the golden cases, by family and version, in which kschedctl agrees with kube-scheduler.
 
 ``python tests/agreement.py [FOLDER]`` runs the cases of ``tests/golden``, or of another folder of that form, and prints
 the table of ``kschedctl help versions``; exits with 1 when a case differs.
@@ -38,7 +38,7 @@ def agreement(folder: Path) -> Table:
 
 
 def markdown(found: Table) -> str:
-    """A row a family, a column a version, newest first: ``12`` where all of 12 agree, else ``11 of 12``."""
+    """Return a table with a row per family and a column per version: `12` if all 12 agree, else `11 of 12`."""
     versions = sorted({version for counts in found.values() for version in counts}, reverse=True)
     rows = [["Cases", *versions], ["---", *("--:" for _ in versions)]]
     rows += [[family, *(_cell(found[family].get(each)) for each in versions)] for family in sorted(found)]

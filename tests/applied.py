@@ -1,4 +1,4 @@
-"""Remedies applied to documents as anybody could, without any code of ours: RFC 6902, objects created and deleted."""
+"""Application of remedies to documents without our own code: JSON patches, objects created and deleted."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ Json = dict[str, Any]
 
 
 def apply(remedy: Remedy, documents: Iterable[Json]) -> list[Json]:
-    """The documents with the changes of a remedy."""
+    """Return the documents with the changes of a remedy."""
     return changed(documents, remedy.changes)
 
 
 def changed(documents: Iterable[Json], changes: Iterable[Mapping[str, Any]]) -> list[Json]:
-    """The documents with these objects created, deleted and patched."""
+    """Return the documents with these objects created, deleted and patched."""
     found = {_named(each["kind"], each["metadata"]): deepcopy(each) for each in documents}
     for change in changes:
         if "create" in change:

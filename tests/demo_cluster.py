@@ -1,4 +1,4 @@
-"""The demo cluster as the program reads it: JSON, an object a line, made of the YAML that people edit.
+"""Build the demo cluster's JSON, one object per line, from the YAML that people edit.
 
 ``python tests/demo_cluster.py`` writes it. A YAML parser is then imported for nobody.
 """
@@ -14,7 +14,7 @@ WRITTEN = FOLDER / "cluster.yaml"
 
 
 def as_json() -> str:
-    """The one List of the YAML."""
+    """Return the only List of the YAML as JSON."""
     (listed,) = read_documents(str(WRITTEN))
     items = listed.pop("items")
     assert isinstance(items, list)

@@ -1,4 +1,4 @@
-"""The console examples of the README and of the help topics: each is run and must print what stands there.
+"""Run the console examples of the README and of the help topics, and check or refresh their output.
 
 ``python tests/documents.py`` writes the current output into these files.
 """
@@ -24,7 +24,7 @@ COLUMNS = 100
 
 
 def run(command: str) -> str:
-    """What a command prints on a pipe, with this interpreter's kschedctl."""
+    """Return what a command prints on a pipe, with this interpreter's kschedctl."""
     program, *arguments = shlex.split(command)
     assert program == "kschedctl", command
     environment = {**os.environ, "NO_COLOR": "1", "COLUMNS": str(COLUMNS)}
@@ -41,13 +41,13 @@ def run(command: str) -> str:
 
 
 def examples() -> list[tuple[str, str]]:
-    """(command, output as printed in a document)"""
+    """Yield the command and the printed output of each example."""
     blocks = (block for document in DOCUMENTS for block in BLOCK.findall(document.read_text()))
     return [(match["command"], match["output"]) for block in blocks for match in EXAMPLE.finditer(block)]
 
 
 def command_lines() -> Iterator[str]:
-    """The kschedctl commands among the shell lines of the documents, without what is piped in, and comments."""
+    """Return the kschedctl commands among the shell lines, without comments and without what is piped in."""
     for document in DOCUMENTS:
         for block in SHELL.findall(document.read_text()):
             for line in block.splitlines():
@@ -55,7 +55,7 @@ def command_lines() -> Iterator[str]:
 
 
 def refreshed(text: str) -> str:
-    """A document with the current output of every example."""
+    """Return the document with the current output of every example."""
 
     def example(found: re.Match[str]) -> str:
         return f"$ {found['command']}\n{run(found['command'])}"

@@ -1,4 +1,4 @@
-"""A real HTTP extender: it answers what a script says, or misbehaves on its way."""
+"""An HTTP extender that answers by a script, or misbehaves."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class _Server(ThreadingHTTPServer):
 
 @contextmanager
 def extender(*, tls: bool = False, **behaviour: Any) -> Iterator[ExtenderServer]:
-    """The extender on a port of its own until the block ends. ``tls``: it also demands a certificate."""
+    """Serve the extender on a free port until the block ends; with `tls` it demands a certificate."""
     found = ExtenderServer(**behaviour)
 
     class Handler(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""Workloads whose pods a real control plane could not create, as a cluster that was read shows them.
+"""Clusters with workloads whose pods a real control plane could not create.
 
 ``golden/failedcreate.jsonl.gz``: conditions and events of kube-controller-manager 1.36.2, by case.
 """
@@ -17,7 +17,7 @@ BEFORE, TIME, LATER = "2026-05-06T09:00:00Z", "2026-05-06T09:10:00Z", "2026-05-0
 
 @cache
 def cases() -> tuple[Json, ...]:
-    """Each with its id, namespace, objects, workload, conditions by kind and events."""
+    """Return the cases, each with id, namespace, objects, workload, conditions by kind and events."""
     file = Path(__file__).parent / "golden" / "failedcreate.jsonl.gz"
     return tuple(json.loads(line) for line in gzip.decompress(file.read_bytes()).decode().splitlines())
 
@@ -27,7 +27,7 @@ def case(number: int) -> Json:
 
 
 def words(case: Json) -> str:
-    """The API server's, without the name of what it refused."""
+    """Return the API server's message without the name of the object."""
     told = next(event["message"] for event in case["events"] if event["type"] == "Warning")
     refused = told.partition(" is forbidden: ")[2]
     return refused or told.partition(" is invalid: ")[2]
@@ -52,7 +52,7 @@ def objects(case: Json, *, replicas: int = 1, there: int = 0, created: str = BEF
 
 
 def stored(document: Json, case: Json, replicas: int) -> Json:
-    """As the API server has it."""
+    """Return the object as the API server stores it."""
     spec = document["spec"] | ({"replicas": replicas} if "replicas" in document["spec"] else {"parallelism": replicas})
     metadata = document["metadata"] | {"namespace": case["namespace"], "uid": f"uid-{document['kind']}"}
     return {
@@ -64,7 +64,7 @@ def stored(document: Json, case: Json, replicas: int) -> Json:
 
 
 def replica_set(case: Json, replicas: int) -> Json:
-    """That of the case's Deployment."""
+    """Return the ReplicaSet of the case's Deployment."""
     deployment = case["workload"]
     name = next(e["involvedObject"]["name"] for e in case["events"] if e["involvedObject"]["kind"] == "ReplicaSet")
     own = {"pod-template-hash": name.rpartition("-")[2]}
@@ -82,7 +82,7 @@ def replica_set(case: Json, replicas: int) -> Json:
 
 
 def pod(maker: Json, number: int, created: str, **status: Any) -> Json:
-    """One that runs."""
+    """Return a running pod."""
     metadata = maker["metadata"]
     template = maker["spec"]["template"]
     owner = {"apiVersion": maker["apiVersion"], "kind": maker["kind"], "name": metadata["name"], "controller": True}

@@ -1,4 +1,4 @@
-"""The fake plugins that upstream's own tables of whole cycles run, and a framework made of any plugins.
+"""The fake plugins of upstream's tables of whole cycles, and a framework made of any plugins.
 
 Upstream: pkg/scheduler/testing/framework/fake_plugins.go and pkg/scheduler/schedule_one_test.go (v1.36).
 """
@@ -34,16 +34,16 @@ class FakeFramework:
 
     @property
     def profile(self) -> Any:
-        weights = {plugin.name: 1 for plugin in self.at("score")} | dict(self.weights)
+        weights = {plugin.name: 1 for plugin in self.plugins_at("score")} | dict(self.weights)
         return SimpleNamespace(weights=weights, plugins=self.plugins)
 
-    def at(self, point: str) -> list[Any]:
+    def plugins_at(self, point: str) -> list[Any]:
         return list(self.plugins.get(point, ()))
 
 
 @dataclass
 class FakeFilter:
-    """Refuses the nodes for which ``refuses(pod name, node name, pods on the node)`` holds."""
+    """Rejects the nodes for which `refuses(pod name, node name, pods on the node)` is true."""
 
     name: str
     refuses: Callable[[str, str, int], bool]
@@ -61,7 +61,7 @@ class FakeFilter:
 
 @dataclass
 class ReturnCodes:
-    """FakeFilter of the tables: ``codes`` by node, with one reason that names the pod."""
+    """FakeFilter of the tables, with a code per node and one reason that names the pod."""
 
     codes: Mapping[str, str]
     name: str = "FakeFilter"
@@ -74,7 +74,7 @@ class ReturnCodes:
 
 @dataclass
 class FakePreFilter:
-    """Answers with what the table says."""
+    """Returns what the table says."""
 
     name: str
     status: Status
@@ -88,7 +88,7 @@ class FakePreFilter:
 
 @dataclass
 class SkippingFilter(FakePreFilter):
-    """PreFilter skips, so Filter must not run."""
+    """A plugin whose PreFilter skips, so that Filter must not run."""
 
     name: str = "FakePreFilterAndFilterPlugin"
     status: Status = SKIP
@@ -99,7 +99,7 @@ class SkippingFilter(FakePreFilter):
 
 @dataclass
 class FakeScore:
-    """Scores by the nodes' names."""
+    """Scores nodes by their names."""
 
     name: str
     scores: Callable[[list[str]], list[int]]
@@ -123,7 +123,7 @@ class FailingScore:
 
 
 class SkippingScore:
-    """PreScore skips, so Score must not run."""
+    """A plugin whose PreScore skips, so that Score must not run."""
 
     name = "FakePreScoreAndScorePlugin"
 
@@ -157,7 +157,7 @@ FAKES = {
 
 
 def from_table(documents: list[Mapping[str, Any]]) -> dict[str, Any]:
-    """The case's own fake plugins by name."""
+    """Return the case's own fake plugins by name."""
     found: dict[str, Any] = {}
     for document in documents:
         name = document["plugin"]

@@ -1,4 +1,4 @@
-"""Go's sort of up to twelve elements, for naive loops whose comparison is no order."""
+"""Go's sort of up to twelve elements, for naive loops whose comparison is not an order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kube-scheduler v1.36 itself computed, and how our answer is compared with it.
+"""Golden cases computed by kube-scheduler, and the comparison with our answers.
 
 ``golden/<family>.jsonl.xz`` holds whole cases: objects, pod, configuration, and the scheduler's answer by part.
 ``golden/tables/<name>.jsonl.gz`` holds the scheduler project's own table tests. See ``golden/README.md``.
@@ -30,14 +30,14 @@ Json = dict[str, Any]
 
 @lru_cache(maxsize=2)
 def family_lines(name: str) -> list[str]:
-    """The cases of a family, each still JSON: decoded all at once they would fill the memory."""
+    """Yield the cases of a family as lines of JSON, because all of them decoded would fill the memory."""
     with lzma.open(FOLDER / f"{name}.jsonl.xz", "rt", encoding="utf-8") as lines:
         return list(lines)
 
 
 @cache
 def table(name: str) -> list[Json]:
-    """The cases of one of the scheduler's own tables."""
+    """Return the cases of one of the scheduler's own tables."""
     with gzip.open(FOLDER / "tables" / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:
         return [json.loads(line) for line in lines]
 
@@ -54,7 +54,7 @@ def answer(case: Json, mix: VersionMix | None = None) -> Json:
 
 
 def parts(document: Json) -> Json:
-    """The compared parts of an Explanation; reasons and sets of nodes are sorted, Success is left out."""
+    """Return the compared parts of an Explanation, sorted where the order is undefined."""
     return {
         **{part: document[part] for part in ("verdict", "nodeOrder", "score", "normalized", "total", "message")},
         "queue": {plugin: _status(s) for plugin, s in document["queue"].items() if s["code"] != "Success"},
@@ -77,7 +77,7 @@ def _status(status: Json) -> Json:
 
 
 def _devices(devices: list[Json]) -> list[Json]:
-    """What one claim would get, in the order in which the allocator gives it."""
+    """Return what a claim would get, in the allocator's order."""
     return [{key: value for key, value in device.items() if value} for device in devices]
 
 
@@ -92,7 +92,7 @@ def _preemption(found: Json | None) -> Json | None:
 
 
 def differences(want: Json, got: Json) -> list[str]:
-    """One line for each place in which the answer differs, in the parts that the scheduler computed."""
+    """Yield a line for each place in which the answer differs from the scheduler's."""
     return [line for part in want for line in _differences(part, want[part], got.get(part))]
 
 

@@ -22,7 +22,7 @@ KINDS = {
 
 
 def objects(given: Json) -> list[Json]:
-    """The objects of a case with their kinds."""
+    """Return the objects of a case with their kinds."""
     return [
         {"apiVersion": version, "kind": kind, **each}
         for key, (version, kind) in KINDS.items()

@@ -1,4 +1,4 @@
-"""A real HTTP server of metrics: it answers what it is told, or misbehaves on its way."""
+"""An HTTP server of metrics that answers as told, or misbehaves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts of a /metrics for tests: histograms and numbers as kube-scheduler writes them."""
+"""Texts of /metrics as kube-scheduler writes them: histograms and numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def number(name: str, value: float, /, **labels: str) -> str:
 
 
 def histogram(name: str, bounds: Sequence[float], observed: Mapping[float, int], /, **labels: str) -> str:
-    """``observed``: value -> how often."""
+    """Return a histogram; `observed` has the number of observations per value."""
     below = {f"{bound:.10g}": sum(n for value, n in observed.items() if value <= bound) for bound in bounds}
     lines = [number(f"{name}_bucket", n, **labels, le=bound) for bound, n in below.items()]
     count = sum(observed.values())

@@ -1,4 +1,4 @@
-"""Fixtures that open reports in the Chromium of the machine; without one the tests are skipped, and say so."""
+"""Fixtures that open reports in Chromium; tests are skipped without one."""
 
 from __future__ import annotations
 
@@ -21,10 +21,7 @@ ABOUT_COLOURS = ("color-contrast", "link-in-text-block")
 
 
 def obstacles(page: Any) -> list[tuple[str, str, str]]:
-    """What stands in somebody's way on screens of any width, light or dark: which, a rule of axe, an example.
-
-    In the dark only what has to do with colours is looked at again.
-    """
+    """Return the accessibility problems on screens of any width, light or dark: rule of axe and example."""
     from axe_playwright_python.sync_playwright import Axe  # noqa: PLC0415 - not without Chromium
 
     page.evaluate(Axe().axe_script)
@@ -54,13 +51,13 @@ def chromium() -> Iterator[Any]:
 
 @pytest.fixture
 def complaints() -> list[str]:
-    """What the browser complained of, and what it would have fetched besides the file."""
+    """Return the errors of the browser, and the URLs that it would have fetched."""
     return []
 
 
 @pytest.fixture
 def opened_file(chromium: Any, tmp_path: Path, complaints: list[str]) -> Iterator[Opens]:
-    """Opens the text of a report. In the end there are no complaints."""
+    """Open the text of a report, and check at the end that the browser had no errors."""
     contexts = []
 
     def opens(text: str, **settings: Any) -> Any:
@@ -82,7 +79,7 @@ def opened_file(chromium: Any, tmp_path: Path, complaints: list[str]) -> Iterato
 
 @pytest.fixture
 def opened(opened_file: Opens) -> Opens:
-    """Opens a document as HTML."""
+    """Open a document as HTML."""
 
     def opens(document: Document, **settings: Any) -> Any:
         return opened_file(RENDERERS["html"](document, Style()), **settings)

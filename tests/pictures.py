@@ -1,4 +1,4 @@
-"""The pictures of the README: a report for the browser as PNG, ``kschedctl browse`` as SVG.
+"""Make the pictures of the README: an HTML report as PNG, `kschedctl browse` as SVG.
 
 ``python tests/pictures.py`` makes them of the demo cluster; it needs Playwright, a Chromium and Textual. Tests only
 look whether the README shows what is there.

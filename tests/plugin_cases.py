@@ -1,4 +1,4 @@
-"""Running one plugin on a case of the scheduler project's own tables, or on any small cluster."""
+"""Runs of one plugin on a case of upstream's tables, or on any small cluster."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SUCCESS = {"code": "Success", "reasons": []}
 
 
 def cases(name: str, *kinds: str, left_out: Iterable[str] = ()) -> pytest.MarkDecorator:
-    """Parametrize by the table's cases of some kinds, less those whose names are left out."""
+    """Parametrize a test with the table's cases of some kinds, except those that are left out by name."""
     skipped = set(left_out)
     chosen = [case for case in table(name) if case["kind"] in kinds and case["name"] not in skipped]
     unknown = skipped - {case["name"] for case in table(name)}
@@ -34,42 +34,42 @@ def cases(name: str, *kinds: str, left_out: Iterable[str] = ()) -> pytest.MarkDe
 
 
 def snapshot(case: Json, settings: Settings = Settings(), more: Iterable[Json] = ()) -> Fork:
-    """The case's objects as they are: nodes in the table's order, an empty namespace stays empty."""
+    """Return the case's objects with nodes in the table's order; an empty namespace stays empty."""
     found: dict[str, list[Any]] = {}
     for key in ("nodes", "pods", "namespaces", "objects"):
         for document in case.get(key, ()):
             found.setdefault(FIELDS[document["kind"]], []).append(convert(document))
     found.setdefault("pods", []).extend(map(convert, more))
-    return Fork.of(Cluster(**{field: tuple(objects) for field, objects in found.items()}), settings)
+    return Fork.from_cluster(Cluster(**{field: tuple(objects) for field, objects in found.items()}), settings)
 
 
 def pod_info(case: Json, view: Fork) -> PodInfo:
-    """The case's pending pod."""
+    """Return the case's pending pod."""
     pod = convert(case["pod"])
     assert isinstance(pod, Pod)
     return PodInfo(pod, view.settings.requests)
 
 
 def typed_args(case: Json, kind: type[Args]) -> Args:
-    """The plugin's arguments as the table gives them: what is missing there has our defaults."""
+    """Return the plugin's arguments as in the table, with our defaults for missing ones."""
     given = {key: value for key, value in case.get("args", {}).items() if key not in {"apiVersion", "kind"}}
     return msgspec.convert(given, kind)
 
 
 def unbound(pod: Json) -> Json:
-    """The pod without its node: the snapshot then knows such pods, and none of them is anywhere."""
+    """Return the pod without its node."""
     return {**pod, "spec": {key: value for key, value in pod["spec"].items() if key != "nodeName"}}
 
 
 def change(view: Fork, node: str, pod: Json, sign: int) -> Delta:
-    """The hypothesis that on one node a pod, which the snapshot knows, comes (+1) or goes (-1)."""
+    """Return a delta by which a pod of the snapshot comes to a node (+1) or leaves it (-1)."""
     key = f"{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}"
     info = view.pods.info[view.pods.index[key]]
     return Delta(np.array([view.nodes.index[node]], np.int32), np.array([info], np.int32), np.array([sign], np.int64))
 
 
 def gate(case: Json, name: str, default: bool = True) -> bool:
-    """Whether a feature gate was on when the table ran."""
+    """Return whether a feature gate was on when the table ran."""
     return case.get("featureGates", {}).get(name, default and name not in case.get("featureGatesOff", ()))
 
 
@@ -78,7 +78,7 @@ def shown(status: Status) -> Json:
 
 
 def pre_filter(plugin: Any, info: PodInfo, view: Fork) -> tuple[Json, Any]:
-    """The PreFilter's status in the table's form, and the state that it leaves."""
+    """Return the PreFilter status in the table's form, and the state."""
     try:
         result = plugin.pre_filter(info, view)
     except PluginError as error:
@@ -88,13 +88,13 @@ def pre_filter(plugin: Any, info: PodInfo, view: Fork) -> tuple[Json, Any]:
 
 
 def filtered(plugin: Any, info: PodInfo, view: Fork, state: Any = None, delta: Delta = NO_CHANGE) -> Json:
-    """Node -> the Filter's status in the table's form."""
-    verdict = PluginVerdict.of(plugin.filter(info, view, state, delta), len(view.nodes))
+    """Return the Filter status of each node in the table's form."""
+    verdict = PluginVerdict.from_rejections(plugin.filter(info, view, state, delta), len(view.nodes))
     return {name: shown(verdict.status(row)) for row, name in enumerate(view.nodes.names)}
 
 
 def answer(plugin: Any, info: PodInfo, view: Fork, delta: Delta = NO_CHANGE) -> Json:
-    """What PreFilter and, unless it ends the matter, Filter say."""
+    """Return the results of PreFilter and, unless it ends the attempt, of Filter."""
     status, state = pre_filter(plugin, info, view)
     if status["code"] != "Success":
         return {"prefilter": status}
@@ -102,7 +102,7 @@ def answer(plugin: Any, info: PodInfo, view: Fork, delta: Delta = NO_CHANGE) -> 
 
 
 def scores(plugin: Any, info: PodInfo, view: Fork, nodes: Iterable[str] | None = None) -> Json:
-    """Raw and normalized scores of the nodes, of all when not told, by PreScore, Score and NormalizeScore."""
+    """Return raw and normalized scores by PreScore, Score and NormalizeScore."""
     chosen = list(view.nodes.names if nodes is None else nodes)
     rows = np.array([view.nodes.index[name] for name in chosen], np.int64)
     state = None

@@ -1,4 +1,4 @@
-"""Extenders that answer what a script says, as those of the golden cases did on the wire.
+"""Extenders that answer by a script, as those of the golden cases did.
 
 A script: by verb ``refuse`` (FailedNodes), ``unresolvable`` (FailedAndUnresolvableNodes), ``drop`` (in neither list),
 ``ghost`` (returned though not asked for), ``null`` (neither Nodes nor NodeNames), ``error``, ``scores``, ``remove``
@@ -29,7 +29,7 @@ class ScriptedExtenders:
 
 
 def asked(verb: str, payload: Json) -> Json:
-    """The nodes that a payload is about: by name whole nodes, None for names alone, or MetaVictims."""
+    """Return the nodes of a payload: whole nodes by name, None for names only, or MetaVictims."""
     if verb == "preempt":
         whole = payload.get("NodeNameToVictims") or {}
         return {node: _meta_victims(victims) for node, victims in whole.items()} | (
@@ -41,7 +41,7 @@ def asked(verb: str, payload: Json) -> Json:
 
 
 def answer(script: Json | None, verb: str, payload: Json) -> tuple[int, Any]:
-    """HTTP status and body."""
+    """Return the HTTP status and the body."""
     if script is None:
         return 404, None
     if script.get("status"):

@@ -1,4 +1,4 @@
-"""Manifests for the tests of the studies, as short as can be."""
+"""Short manifests for tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def pod_spec(cpu: str = "1", **spec: Any) -> Json:
 
 
 def pod(name: str, node_name: str = "", cpu: str = "1", owner: Json | None = None, **spec: Any) -> Json:
-    """A pod of namespace ``d`` with the label ``app`` of its owner; bound ones run and are ready."""
+    """Return a pod of namespace `d` with the label `app` of its owner; bound pods run and are ready."""
     metadata: Json = {"name": name, "namespace": "d", "uid": f"uid-{name}", "labels": {"app": "web"}}
     if owner:
         metadata["ownerReferences"] = [{"controller": True, "apiVersion": "apps/v1", **owner}]
@@ -36,14 +36,14 @@ REPLICA_SET = {"kind": "ReplicaSet", "name": "web-5f"}
 
 
 def replica(name: str, node_name: str = "", cpu: str = "1", **spec: Any) -> Json:
-    """A pod of Deployment d/web."""
+    """Return a pod of Deployment d/web."""
     found = pod(name, node_name, cpu, REPLICA_SET, **spec)
     found["metadata"]["labels"]["pod-template-hash"] = "5f"
     return found
 
 
 def workload(kind: str, name: str = "web", spec: Json | None = None, template: Json | None = None) -> Json:
-    """A manifest of namespace ``d`` whose pods have the label app=NAME."""
+    """Return a manifest of namespace `d` whose pods have the label app=NAME."""
     made: Json = {"metadata": {"labels": {"app": name}}, "spec": template or pod_spec()}
     inner: Json = {"template": made, **(spec or {})}
     if kind == "Job":

@@ -1,4 +1,4 @@
-"""Random small clusters, and Kubernetes' predicates in plain Python, to compare a plugin with a naive loop over nodes.
+"""Random small clusters and Kubernetes' predicates in plain Python, for naive loops over nodes.
 
 Nothing here uses the code that is tested: objects are JSON documents, a predicate is a function of them.
 """
@@ -25,7 +25,7 @@ UNRESOLVABLE, UNSCHEDULABLE = "UnschedulableAndUnresolvable", "Unschedulable"
 
 
 class Change(NamedTuple):
-    """On a node a pod of the cluster comes (1) or goes (-1)."""
+    """A pod of the cluster that comes to a node (1) or leaves it (-1)."""
 
     node: str
     pod: str
@@ -54,7 +54,7 @@ class SmallCluster:
         rows = [view.nodes.index[change.node] for change in self.changes]
         infos = [view.pods.info[[p.metadata.name for p in view.pods.objects].index(c.pod)] for c in self.changes]
         signs = [change.sign for change in self.changes]
-        return Delta.of(np.array(rows, np.int32), np.array(infos, np.int32), np.array(signs, np.int64))
+        return Delta.from_changes(np.array(rows, np.int32), np.array(infos, np.int32), np.array(signs, np.int64))
 
     def pods_if_changed(self, node: str) -> list[Json]:
         """All running pods, had only this node's changes taken place."""
@@ -84,10 +84,7 @@ def clusters(
     changing: bool = False,
     terminating: bool = False,
 ) -> st.SearchStrategy[SmallCluster]:
-    """``pending`` and ``running`` make pod specs, ``node`` makes a node's spec and status.
-
-    Drawn by seed: a cluster has too many parts to draw each one, and is small enough to be read.
-    """
+    """Draw a cluster; `pending` and `running` draw pod specs, `node` draws a node's spec and status."""
 
     def make(seed: int) -> SmallCluster:
         random = Random(seed)
@@ -116,7 +113,7 @@ def labels(random: Random) -> Json:
 
 
 def some_of(random: Random, **parts: Any) -> Json:
-    """Each part with even odds."""
+    """Draw a subset with even odds for each part."""
     return {key: part for key, part in parts.items() if random.random() < 0.5}
 
 
@@ -125,7 +122,7 @@ def many(random: Random, most: int, make: Maker, least: int = 0) -> list[Json]:
 
 
 def requirement(random: Random, keys: Sequence[str], values: Sequence[str], numbers: bool = False) -> Json:
-    """Of a label or node selector; with ``numbers`` it may compare with one."""
+    """Draw a requirement of a label or node selector, numeric ones only with `numbers`."""
     operator = random.choice(["In", "NotIn", "Exists", "DoesNotExist", *(["Gt", "Lt"] if numbers else [])])
     found = {"key": random.choice(keys), "operator": operator}
     if operator in ("In", "NotIn"):
@@ -163,7 +160,7 @@ def _namespace(name: str, labels: Json) -> Json:
 
 
 def _changes(random: Random, node: str, pods: list[Json], nominated: list[Json]) -> list[Change]:
-    """As preemption makes them: nominated pods come, some of the node's pods go, some of those come back."""
+    """Draw changes as preemption makes them: nominated pods come, some pods go, some of those come back."""
     there = [name_of(pod) for pod in pods if pod["spec"]["nodeName"] == node]
     gone = random.sample(there, random.randint(0, len(there)))
     back = random.sample(gone, random.randint(0, len(gone)))
@@ -187,7 +184,7 @@ def labels_of(document: Json) -> Json:
 
 
 def meets(requirement: Json, labels: Mapping[str, str]) -> bool:
-    """One requirement of a label or node selector."""
+    """Return whether labels meet a requirement."""
     key, values = requirement["key"], requirement.get("values", [])
     match requirement["operator"]:
         case "In":
@@ -206,7 +203,7 @@ def meets(requirement: Json, labels: Mapping[str, str]) -> bool:
 
 
 def selects(selector: Json | None, labels: Mapping[str, str]) -> bool:
-    """A LabelSelector: none selects nothing, an empty one everything."""
+    """Return whether a LabelSelector matches; None matches nothing, an empty one everything."""
     if selector is None:
         return False
     wanted = selector.get("matchLabels", {}).items() <= labels.items()
@@ -214,7 +211,7 @@ def selects(selector: Json | None, labels: Mapping[str, str]) -> bool:
 
 
 def wants_node(spec: Json, node: Json) -> bool:
-    """The pod's node selector and required node affinity; a term without any requirement matches no node."""
+    """Return whether the pod's node selector and required node affinity match; an empty term matches no node."""
     if not spec.get("nodeSelector", {}).items() <= labels_of(node).items():
         return False
     affinity = spec.get("affinity", {}).get("nodeAffinity", {})
@@ -247,10 +244,7 @@ NaiveScores = Callable[[SmallCluster], tuple[dict[str, int], dict[str, int]] | N
 
 
 def check_filter(plugin: Any, cluster: SmallCluster, naive: NaiveFilter) -> None:
-    """``naive(cluster, node, pods)`` is one node's refusal among these running pods.
-
-    Under changes, nothing is claimed of a plugin whose PreFilter skips: upstream does not ask it again.
-    """
+    """Compare Filter with `naive(cluster, node, pods)`, which returns one node's rejection."""
     view = cluster.view()
     info, state = pod_info({"pod": cluster.pending}, view), None
     if hasattr(plugin, "pre_filter"):
@@ -267,7 +261,7 @@ def check_filter(plugin: Any, cluster: SmallCluster, naive: NaiveFilter) -> None
 
 
 def check_scores(plugin: Any, cluster: SmallCluster, naive: NaiveScores) -> None:
-    """``naive(cluster)`` are the raw and normalized scores of the feasible nodes, None where PreScore skips."""
+    """Compare scores with `naive(cluster)`: raw and normalized scores, or None if PreScore skips."""
     view = cluster.view()
     found = scores(plugin, pod_info({"pod": cluster.pending}, view), view, cluster.feasible)
     expected = naive(cluster)

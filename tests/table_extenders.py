@@ -1,4 +1,4 @@
-"""The fake extenders of upstream's tables (pkg/scheduler/testing/framework/fake_extender.go; v1.36)."""
+"""The fake extenders of upstream's tables."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Json = dict[str, Any]
 
 
 class TableExtender(HTTPExtender):
-    """One that answers by the predicates and prioritizers that a case names, about nodes by their names."""
+    """An extender with the predicates and prioritizers that a case names."""
 
     def __init__(self, case: Json) -> None:
         verbs = {"filter_verb": "filter", "preempt_verb": "preempt"} if case["predicates"] else {}
@@ -55,5 +55,5 @@ class TableExtender(HTTPExtender):
 
 
 def table_extenders(case: Json) -> list[TableExtender]:
-    """Those of a case in the order in which they are called."""
+    """Return the extenders of a case in the order in which they are called."""
     return [TableExtender(each) for each in case.get("extenders", ())]

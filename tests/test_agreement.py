@@ -1,4 +1,4 @@
-"""The table of agreement of ``kschedctl help versions`` counts the cases that there are, and shows what differs."""
+"""Check that the table of agreement in `kschedctl help versions` counts all golden cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What CONTRIBUTING.md names exists, and the hooks before a commit are what .ci/run asks for."""
+"""Check that everything that CONTRIBUTING.md names exists, and that the hooks run the checks of .ci/run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TEXT = (ROOT / "CONTRIBUTING.md").read_text()
 
 
 def named_paths(text: str) -> set[str]:
-    """The files and folders between backquotes: those with a slash or a suffix of a file."""
+    """Return the files and folders between backquotes: those with a slash or with a file suffix."""
     return set(re.findall(r"`(\.?\w[\w.-]*/[\w./-]*|\w+\.(?:toml|md|yaml))`", text))
 
 

@@ -1,4 +1,4 @@
-"""Delete a command from a copy of the package and run what is left.
+"""Delete a command from a copy of the package and run the rest.
 
 A command is its folder, its entry in kschedctl/commands/table.py, and its lines in kschedctl/__init__.py.
 """
@@ -13,29 +13,60 @@ import subprocess
 import sys
 from pathlib import Path
 
+import grimp
 import pytest
 
+from kschedctl.reports.command import CommandEntry, all_commands
+
 ROOT = Path(__file__).parent.parent
+REQUIRED = {"explain", "audit", "schema"}
+"""The commands that the test itself runs."""
 IMPORT_ALL = """if True:
     import pkgutil, kschedctl
     from importlib import import_module
     for module in pkgutil.walk_packages(kschedctl.__path__, "kschedctl."):
         if not module.name.endswith("__main__"):
             import_module(module.name)
-    for name in kschedctl.WHERE:
+    for name in kschedctl.PUBLIC_NAMES:
         getattr(kschedctl, name)
 """
+LIST_TOOLS = "from kschedctl.commands.mcp.tools import TOOLS; print(*[tool.command for tool in TOOLS])"
 
 
-@pytest.fixture(params=["races", "size", "rebalance"])
-def deleted(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Return the name of a command that was deleted from the copy of the package in tmp_path."""
-    name = str(request.param)
+def find_unused_commands() -> list[str]:
+    """Return the commands that no command but `mcp` imports: the tools of `mcp` follow the table."""
+    graph = grimp.build_graph("kschedctl", cache_dir=None)
+
+    def is_used(command: CommandEntry) -> bool:
+        folder = f"kschedctl.commands.{command.module}"
+        importers = {
+            importer
+            for module in (folder, *graph.find_descendants(folder))
+            for importer in graph.find_modules_that_directly_import(module)
+        }
+        return any(
+            importer.startswith("kschedctl.commands.")
+            and not f"{importer}.".startswith((f"{folder}.", "kschedctl.commands.mcp."))
+            for importer in importers
+        )
+
+    return [command.name for command in all_commands() if not is_used(command) and command.name not in REQUIRED]
+
+
+@pytest.fixture(params=["races", "size", "rebalance", "all unused"])
+def deleted(request: pytest.FixtureRequest, tmp_path: Path) -> list[str]:
+    """Delete a command, or all that no other uses, from the copy of the package in tmp_path. Return their names."""
+    names = [str(request.param)]
+    if request.param == "all unused":
+        names = [name for name in find_unused_commands() if name != "mcp"]
+        assert {"drain", "pools", "watch", "browse", "races"} <= {*names}
     shutil.copytree(ROOT / "kschedctl", tmp_path / "kschedctl", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.rmtree(tmp_path / "kschedctl" / "commands" / name)
-    remove_entry(tmp_path / "kschedctl" / "commands" / "table.py", name)
-    remove_public_function(tmp_path / "kschedctl" / "__init__.py", name)
-    return name
+    for name in names:
+        module = name.replace("-", "_")
+        shutil.rmtree(tmp_path / "kschedctl" / "commands" / module)
+        remove_entry(tmp_path / "kschedctl" / "commands" / "table.py", name)
+        remove_public_functions(tmp_path / "kschedctl" / "__init__.py", module)
+    return names
 
 
 def remove_entry(table: Path, name: str) -> None:
@@ -51,11 +82,11 @@ def remove_entry(table: Path, name: str) -> None:
     table.write_text("".join(lines))
 
 
-def remove_public_function(package: Path, name: str) -> None:
-    line = re.compile(rf"^ +(?:from kschedctl\.commands\.{name}\b.*|\"\w+\": \"commands\.{name}\b.*)\n", re.MULTILINE)
-    text, count = line.subn("", package.read_text())
-    assert count == 2
-    package.write_text(text)
+def remove_public_functions(package: Path, module: str) -> None:
+    line = re.compile(
+        rf"^ +(?:from kschedctl\.commands\.{module}\b.*|\"\w+\": \"commands\.{module}\b.*)\n", re.MULTILINE
+    )
+    package.write_text(line.sub("", package.read_text()))
 
 
 def run(folder: Path, *arguments: str) -> tuple[int, str]:
@@ -68,10 +99,10 @@ def run(folder: Path, *arguments: str) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
-def test_what_is_left_works(deleted: str, tmp_path: Path) -> None:
+def test_the_rest_works_without_the_command(deleted: list[str], tmp_path: Path) -> None:
     program = ("-m", "kschedctl")
     _, shown = run(tmp_path, *program, "--help")
-    assert not re.search(rf"^  {deleted} ", shown, re.MULTILINE)
+    assert not [name for name in deleted if re.search(rf"^  {name} ", shown, re.MULTILINE)]
     assert re.search(r"^  explain ", shown, re.MULTILINE)
     _, shown = run(tmp_path, *program, "explain", "-A", "--demo")
     assert "FailedScheduling" in shown or "shop/" in shown
@@ -79,4 +110,7 @@ def test_what_is_left_works(deleted: str, tmp_path: Path) -> None:
     assert "double-book" in shown.lower() or "races" in shown.lower()
     _, shown = run(tmp_path, *program, "schema")
     assert "explanation" in shown.split()
+    _, shown = run(tmp_path, "-c", LIST_TOOLS)
+    assert "explain" in shown.split()
+    assert not {*deleted} & {*shown.split()}
     assert run(tmp_path, "-c", IMPORT_ALL) == (0, "")

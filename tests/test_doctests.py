@@ -1,4 +1,4 @@
-"""Every example in a docstring answers as it says."""
+"""Check every example in a docstring."""
 
 import doctest
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""Whole cases against kube-schedulers themselves: every part of their answers, in every family of cases."""
+"""Compare whole cases with kube-scheduler: every part of the answer, in every family."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cycles with HTTP extenders against kube-scheduler v1.36.2: what it asked them, and what it made of the answers."""
+"""Compare cycles with HTTP extenders with kube-scheduler: the calls and the results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_extenders(share: int) -> None:
 
 
 def answered(case: Json) -> Json:
-    """Our answer in the form of a case's ``want``."""
+    """Return our answer in the form of a case's `want`."""
     extenders = ScriptedExtenders(case["extenders"])
     try:
         cluster = kschedctl.Cluster.from_objects(
@@ -50,13 +50,13 @@ def answered(case: Json) -> Json:
 
 
 def status(found: Json) -> Json:
-    """Reasons are sorted, those of several nodes in a message too: their order is not defined."""
+    """Return the status with sorted reasons, since their order is undefined."""
     reasons = (re.sub(r"\[(.*)\]", lambda m: ", ".join(sorted(m[1].split(", "))), r) for r in found["reasons"])
     return {"plugin": found["plugin"], "code": found["code"], "reasons": sorted(reasons)}
 
 
 def in_order(calls: list[Json]) -> list[Json]:
-    """The calls for scores go out at once: by name."""
+    """Return the calls sorted by name, since calls for scores are concurrent."""
     plain = [{**call, "nodes": sorted(call["nodes"])} for call in calls]
     scores = sorted((call for call in plain if call["verb"] == "prioritize"), key=lambda call: call["extender"])
     rest = [call for call in plain if call["verb"] != "prioritize"]

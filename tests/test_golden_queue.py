@@ -1,4 +1,4 @@
-"""The queue worked off as by kube-scheduler itself: every cycle, and where the pods are in the end."""
+"""Compare a run of the queue with kube-scheduler: every cycle, and where the pods are at the end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SETS = ("rejectors", "victims", "nominationsCleared")
 @pytest.mark.parametrize("family", ["run", "gang"])
 @pytest.mark.parametrize("share", range(SHARES))
 def test_cycles(share: int, family: str) -> None:
-    """``gang``: pod groups, and nothing of what a cycle does comes back."""
+    """With `gang`, check pod groups."""
     cases = [json.loads(line) for line in family_lines(f"over_time/{family}")[share::SHARES]]
     assert len(cases) == 25
     for case in cases:
@@ -32,7 +32,7 @@ def test_cycles(share: int, family: str) -> None:
 
 
 def plain(value: Any, key: str = "") -> Any:
-    """Nothing is like empty, and some lists have no order."""
+    """Return the document without empty values, and with lists sorted whose order is undefined."""
     if isinstance(value, dict):
         found: Json = {name: plain(each, name) for name, each in value.items()}
         return {name: each for name, each in found.items() if each is not False and each not in (None, [], {}, "")}

@@ -1,4 +1,4 @@
-"""Pods tried one after the other, as kube-scheduler itself did: on a part of the nodes, and with what came before."""
+"""Compare pods tried one after the other with kube-scheduler, also with node sampling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events and refused pods against kube-scheduler itself: what each rejector says, and where the pod goes."""
+"""Compare events for rejected pods with kube-scheduler: the queueing hints, and the queue of the pod."""
 
 from __future__ import annotations
 

@@ -27,18 +27,18 @@ MODULES = {str(path.relative_to(ROOT)): path.read_text() for path in sorted(ROOT
 
 @cache
 def trees() -> dict[str, ast.Module]:
-    """The modules as syntax trees."""
+    """Return the modules as syntax trees."""
     return {name: ast.parse(text) for name, text in MODULES.items()}
 
 
 def class_names(names: dict[str, ast.Module]) -> Counter[str]:
-    """How often a class of each name is defined."""
+    """Count the definitions of each class name."""
     nodes = (node for tree in names.values() for node in ast.walk(tree))
     return Counter(node.name for node in nodes if isinstance(node, ast.ClassDef))
 
 
 def makes_structs(tree: ast.Module) -> list[str]:
-    """The calls that have msgspec make structs, or decoders of them, and the imports of what does."""
+    """Return the calls that make structs or decoders with msgspec, and the imports for them."""
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     made = [name for call in calls if (name := ast.unparse(call.func)) in MAKING]
     typed = (call for call in calls if {"type"} & {keyword.arg for keyword in call.keywords} or len(call.args) > 1)
@@ -49,12 +49,12 @@ def makes_structs(tree: ast.Module) -> list[str]:
 
 
 def in_order(imports: dict[str, set[str]]) -> list[str]:
-    """The modules, each after those that it imports. Raises CycleError."""
+    """Return the modules, each after those that it imports. Raises CycleError."""
     return list(TopologicalSorter(imports).static_order())
 
 
 def folder_of(module: str) -> str:
-    """The package that a module is in, or that it is. What stands beside ``__main__`` is a face of all the others."""
+    """Return the package of a module, or the module if it is a package. Modules beside `__main__` count as it."""
     if (ROOT.parent / module.replace(".", "/")).is_dir():
         return module
     parent = module.rpartition(".")[0]
@@ -74,7 +74,7 @@ def test_structs_are_decoded_in_one_place() -> None:
 
 
 def test_no_modules_import_each_other() -> None:
-    """Not through others either, within functions or for types alone."""
+    """Check import circles, also through other modules, in functions or for types only."""
     graph = grimp.build_graph("kschedctl", cache_dir=None)
     assert len(in_order({m: graph.find_modules_directly_imported_by(m) for m in graph.modules})) > 300
     with pytest.raises(CycleError):
@@ -98,6 +98,6 @@ def test_no_folders_import_each_other() -> None:
 
 
 def test_modules_of_tests_share_one_namespace() -> None:
-    """pytest puts their folders on one path, so that of two with a name each test might import the other's."""
+    """Check that names are unique, because pytest puts all folders of tests on one path."""
     paths = [path for path in (ROOT.parent / "tests").rglob("*.py") if path.stem not in ("__init__", "conftest")]
     assert not [name for name, count in Counter(path.stem for path in paths).items() if count > 1]

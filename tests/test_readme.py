@@ -1,4 +1,4 @@
-"""What the README and the topics of ``kschedctl help`` show is what the program prints, and takes."""
+"""Check that the README and the help topics show what the program prints and accepts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from documents import COLUMNS, README, TOPICS, command_lines, examples, run
 from pictures import BROWSE, PICTURES, REPORT
 
-from kschedctl.cli.main import load
+from kschedctl.cli.main import load_command
 
 MOST_LINES = 220
 
@@ -28,7 +28,7 @@ def without_rule_count(text: str) -> str:
 @pytest.mark.parametrize("line", dict.fromkeys(command_lines()))
 def test_shell_lines_parse(line: str) -> None:
     command, *arguments = shlex.split(line)[1:]
-    found = load(command)
+    found = load_command(command)
     if hasattr(found, "commands"):
         found, arguments = found.commands[arguments[0]], arguments[1:]
     found.make_context(command, arguments)  # a usage error would be raised

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -51,6 +52,17 @@ def add(copy: Path, path: str, text: str, after: str = "") -> None:
     file.write_text(text)
 
 
+def rewrite(copy: Path, path: str, pattern: str, replacement: str) -> None:
+    """Replace the only match of a pattern in a file, or only turn the link into a file of its own."""
+    file = copy / path
+    text = file.read_text()
+    if pattern:
+        text, count = re.subn(pattern, replacement, text)
+        assert count == 1
+    file.unlink()
+    file.write_text(text)
+
+
 def run(copy: Path, *arguments: str) -> str:
     command = [sys.executable, "-m", "kschedctl", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=True, cwd=copy).stdout
@@ -74,7 +86,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kschedctl.lint.framework.rule import WARNING, Rule, each_workload
+from kschedctl.lint.framework.rule import WARNING, Rule, for_each_workload
 from kschedctl.lint.objects.subject import Problem
 from kschedctl.lint.objects.workload import Workload
 
@@ -87,7 +99,7 @@ def legendary(workload: Workload) -> Iterator[Problem]:
 PC_LEGENDARY = Rule(
     "pc-legendary",
     WARNING,
-    each_workload(legendary),
+    for_each_workload(legendary),
     summary="42 replicas",
     why="Nobody knows the question.",
     fix="Ask",
@@ -136,7 +148,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kschedctl.scheduler.framework import Code, Reads, Rejection
+from kschedctl.scheduler.framework import Code, Fragment, Reads, Rejection
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework.events import NODE, ActionType, ClusterEventWithHint
 from kschedctl.scheduler.framework.facts import Fact
@@ -169,6 +181,9 @@ class NodeLegend(DeclaredPlugin):
     def filter(self, info: PodInfo, view: Fork, state: None, delta: Delta) -> Iterator[Rejection]:
         legends = [node.metadata.labels.get("legend", "") for node in view.nodes.objects]
         yield Rejection(np.array(legends) != "", Code.UNRESOLVABLE, REASON, lambda row: Legendary(legend=legends[row]))
+
+    def sign(self, info: PodInfo, view: Fork) -> Fragment:
+        return {}  # no field of the pod is read
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         yield ClusterEventWithHint(NODE, ActionType.ADD)
@@ -217,19 +232,24 @@ spec: {containers: [{name: web, image: web}]}
 
 
 def ask(copy: Path, *arguments: str) -> str:
-    """What is printed by a command that may end with 1: not schedulable."""
+    """Return what a command prints; its exit code may be 1 for a pod that does not schedule."""
     command = [sys.executable, "-m", "kschedctl", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=copy)
     assert done.returncode in (0, 1), done.stderr
     return done.stdout
 
 
-def test_a_plugin_with_a_fact_a_remedy_and_a_wake(copy: Path) -> None:
+def add_plugin(copy: Path, plugin: str) -> None:
     folder, table = re.findall(r"file in `(kschedctl/[\w/]+/)`|table of `(kschedctl/[\w/]+\.py)`", recipe("A plugin"))
-    add(copy, f"{folder[0]}node_legend.py", PLUGIN)
-    module = "from kschedctl.scheduler.plugins.node_"
-    add(copy, table[1], f"{module}legend import NodeLegend", after=f"{module}name import NodeName")
-    add(copy, table[1], "    NodeLegend,", after="    NodeUnschedulable,\n    NodeName,")
+    add(copy, f"{folder[0]}node_legend.py", plugin)
+    if "NodeLegend" not in (copy / table[1]).read_text():
+        module = "from kschedctl.scheduler.plugins.node_"
+        add(copy, table[1], f"{module}legend import NodeLegend", after=f"{module}name import NodeName")
+        add(copy, table[1], "    NodeLegend,", after="    NodeUnschedulable,\n    NodeName,")
+
+
+def test_a_plugin_with_a_fact_a_remedy_and_a_wake(copy: Path) -> None:
+    add_plugin(copy, PLUGIN)
     (ways,) = re.findall(r"file of `(kschedctl/[\w/]+/)`", recipe("A fix"))
     add(copy, f"{ways}legends.py", REMEDY)
     (copy / "cluster.yaml").write_text(LEGENDARY)
@@ -241,8 +261,77 @@ def test_a_plugin_with_a_fact_a_remedy_and_a_wake(copy: Path) -> None:
     assert "a node is added that is no legend" in ask(copy, "wakes", *given)
 
 
+SIGNED = """if True:
+    from kschedctl import Cluster
+    from kschedctl.api.copying import replace
+    from kschedctl.scheduler.queue_run.batching import Signer
+    from kschedctl.scheduler.scheduler import Scheduler
+    from kschedctl.snapshot.pod_info import PodInfo
+
+    spread = {"name": "PodTopologySpread", "args": {"defaultingType": "List"}}  # with system defaults it does not sign
+    profiles = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
+                "profiles": [{"pluginConfig": [spread]}]}
+    scheduler = Scheduler(replace(Cluster.from_paths(["cluster.yaml"]), configuration=profiles))
+    signer = Signer(scheduler.framework("default-scheduler"), scheduler.gates, extenders=False, view=scheduler.view)
+    infos = [PodInfo(pod, scheduler.view.settings.requests) for pod in scheduler.cluster.pods]
+    print([signer.sign(info) is not None for info in infos])
+"""
+
+
+def test_a_plugin_that_signs(copy: Path) -> None:
+    """Check that a pod is signed only if the plugin signs: every plugin of the profile has to."""
+    assert "`sign` in `kschedctl/scheduler/framework/__init__.py`" in recipe("A plugin")
+    (copy / "cluster.yaml").write_text(LEGENDARY)
+    for plugin, signed in ((PLUGIN, "[True]"), (PLUGIN.replace("def sign(", "def unsigned("), "[False]")):
+        add_plugin(copy, plugin)
+        printed = subprocess.run([sys.executable, "-c", SIGNED], capture_output=True, text=True, check=True, cwd=copy)
+        assert printed.stdout == f"{signed}\n"
+
+
+def test_a_json_field(copy: Path) -> None:
+    assert "Add the field to the struct in the command's `report.py`" in recipe("A JSON field")
+    report, analysis = ("kschedctl/commands/pools/report.py", "kschedctl/commands/pools/pool_reports.py")
+    field = '    legends: Annotated[int, Column("legends")] = 0'
+    add(copy, report, field, after='    node_class: Annotated[str, Column("node class")] = ""')
+    counted = '        legends=sum("legend" in node.metadata.labels for node in nodes),'
+    add(copy, analysis, counted, after="        int(free[:, memory].sum()),")
+    (copy / "cluster.yaml").write_text(LEGENDARY)
+    given = ("-f", "cluster.yaml", "--assume-complete")
+    (pool,) = json.loads(ask(copy, "pools", *given, "-o", "json"))["pools"]
+    assert pool["legends"] == 1
+    assert "LEGENDS" in ask(copy, "pools", *given)
+    assert "legends" in json.dumps(json.loads(run(copy, "schema", "node-pools"))["$defs"]["PoolReport"])
+
+
+def test_a_version(copy: Path) -> None:
+    """Add a minor version with a changed message and a new feature gate."""
+    constant, path = re.findall(r"`(\w+)` in `(kschedctl/[\w/]+\.py)`", recipe("A version"))[0]
+    (script,) = re.findall(r"`python (tests/[\w/]+\.py) 1\.N", recipe("A version"))
+    rewrite(copy, path, rf"(?m)^(OLDEST_MINOR, VERIFIED_MINOR, {constant} = 30, \d\d), \d\d$", r"\1, 99")
+    rewrite(
+        copy, "kschedctl/scheduler/plugins/taint_toleration.py", r'(\("1\.34\.2", "[^"]+"\))', r'\1, ("1.99", "cursed")'
+    )
+    rewrite(copy, "kschedctl/scheduler/framework/feature_gates.py", "", "")
+    rewrite(copy, "kschedctl/scheduler/framework/unread_gates.py", "", "")
+    (copy / script).parent.mkdir(parents=True)
+    (copy / script).write_text((ROOT / script).read_text())
+    (copy / "facts").write_text("KnightsOfTheRound alpha\n")
+    subprocess.run(
+        [sys.executable, script, "1.99", "facts"], check=True, cwd=copy, env=os.environ | {"PYTHONPATH": "."}
+    )
+    changes = json.loads(run(copy, "versions", "1.98", "1.99", "-o", "json"))["changes"]
+    assert [(change["where"], change["after"]) for change in changes] == [("TaintToleration", "cursed")]
+    (copy / "cluster.yaml").write_text(
+        LEGENDARY.replace("status:", "spec: {taints: [{key: a, effect: NoSchedule}]}\nstatus:", 1)
+    )
+    given = ("-f", "cluster.yaml", "--assume-complete", "--kube-version", "1.99")
+    gate = ("--feature-gates", "KnightsOfTheRound=true")
+    explained = json.loads(ask(copy, "explain", "shop/web", *given, *gate, "-o", "json"))
+    assert explained["message"].startswith("0/1 nodes are available: 1 cursed.")
+
+
 def test_a_text(copy: Path) -> None:
-    """The words of a fact stand in one place, with its plugin."""
+    """Check that the words of a fact are defined in one place, beside its plugin."""
     (path,) = re.findall(r"such as `Cordoned` in\s+`(kschedctl/[\w/]+\.py)`", recipe("A text"))
     file = copy / path
     old = file.read_text()
@@ -263,7 +352,7 @@ from typing import Annotated
 
 from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
-from kschedctl.reports.summary import Report
+from kschedctl.reports.report import Report
 
 
 class Greeted(Document, frozen=True):
@@ -282,12 +371,12 @@ PAGE = '''"""The page of Greeting."""
 from __future__ import annotations
 
 from kschedctl.render.page import Page, Style, paragraph
-from kschedctl.render.tables import listed
+from kschedctl.render.tables import build_struct_table
 from kschedctl.commands.greet.report import Greeting
 
 
 def greeting_page(report: Greeting, style: Style) -> Page:
-    return (paragraph(report.headline), *listed(report.greeted, style))
+    return (paragraph(report.headline), *build_struct_table(report.greeted, style))
 '''
 REPORTING = '''"""``kschedctl greet``: says hello."""
 
@@ -383,8 +472,8 @@ def test_a_kind(copy: Path) -> None:
     text = file.read_text()
     file.unlink()
     file.write_text(f"{text}\n\nclass Legend(Struct, frozen=True):\n    metadata: ObjectMeta = ObjectMeta()\n")
-    line = '    legends: tuple[api.Legend, ...] = _read(api.Legend, "myths.k8s.io/v1")'
-    add(copy, table, line, after='    """What is read of a cluster, by kind; a kind more is a line more."""\n')
+    line = '    legends: tuple[api.Legend, ...] = _declare_kind(api.Legend, "myths.k8s.io/v1")'
+    add(copy, table, line, after='    """All objects that are read from a cluster, by kind."""\n')
     legend = "apiVersion: myths.k8s.io/v1\nkind: Legend\nmetadata: {name: grail, namespace: shop}\n"
     (copy / "cluster.yaml").write_text(f"{LEGENDARY}---\n{legend}")
     code = "import kschedctl; print([l.metadata.name for l in kschedctl.Cluster.from_paths(['cluster.yaml']).legends])"

@@ -1,4 +1,4 @@
-"""Pods that a real control plane (v1.36) left Pending, with its messages, and pods that it placed, with its scores.
+"""Compare pods of a real control plane with its recorded messages and scores.
 
 The cluster: twelve nodes in three zones, two of them tainted, one cordoned. ``recordings/pending.json.xz`` holds its
 objects and each Pending pod's FailedScheduling messages, ``cluster-info-dump.json.xz`` kubectl's dump of it by file,
@@ -114,7 +114,7 @@ def test_messages_from_files(write: Any, left_out: set[str], tmp_path: Path) -> 
 
 @pytest.mark.parametrize("case", PLACED, ids=[case["name"] for case in PLACED])
 def test_scores(case: Json) -> None:
-    """The scheduler's choice is among our best nodes, and every weighted score is the logged one."""
+    """Check that the scheduler's choice is among our best nodes and that every logged score is ours."""
     found, result = explained(kschedctl.Cluster.from_objects(case["objects"]), case["pod"]), case["result"]
     by_node = {
         node: {plugin: scores[node] for plugin, scores in found["weighted"].items()} for node in found["feasible"]
@@ -126,7 +126,7 @@ def test_scores(case: Json) -> None:
 
 
 def test_placed_one_after_the_other() -> None:
-    """A simulation that follows the scheduler's choices has each of them among its best nodes."""
+    """Check that a simulation has each of the scheduler's choices among its best nodes."""
     pods = [case["pod"] for case in PLACED]
     scheduler = Scheduler(kschedctl.Cluster.from_objects([*PLACED[0]["objects"], *pods]))
     simulation = Simulation(scheduler)

@@ -1,4 +1,4 @@
-"""mypy refuses a field that a struct or a Cluster does not have, or a value of another type."""
+"""Check that mypy rejects `replace` with unknown fields or values of another type."""
 
 from __future__ import annotations
 

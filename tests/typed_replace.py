@@ -1,4 +1,4 @@
-"""For mypy: ``msgspec.structs.replace`` takes the fields of the struct alone, each of its type."""
+"""A mypy plugin that checks the fields of `msgspec.structs.replace`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from mypy.types import AnyType, CallableType, FunctionLike, Instance, Type, Type
 
 
 def fields(info: TypeInfo) -> dict[str, Type]:
-    """The fields of a struct, those of its bases first."""
+    """Return the fields of a struct, those of its bases first."""
     structs = [base for base in reversed(info.mro) if "dataclass" in base.metadata]
     names = {field["name"] for struct in structs for field in struct.metadata["dataclass"]["attributes"]}
     return {name: kind for name in sorted(names) if (symbol := info.get(name)) and (kind := symbol.type)}
 
 
 def of_struct(context: FunctionSigContext) -> FunctionLike:
-    """The signature of a call whose first argument is a struct that is known."""
+    """Return the signature of a call whose first argument is a known struct."""
     given = context.args[0][0] if context.args and context.args[0] else None
     struct = get_proper_type(context.api.get_expression_type(given)) if given is not None else None
     if not isinstance(struct, Instance) or not (known := fields(struct.type)):

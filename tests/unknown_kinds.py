@@ -1,13 +1,13 @@
-"""What may be said of a pod when a kind was not read."""
+"""Checks of answers that were given without a kind."""
 
 from __future__ import annotations
 
-from kschedctl.commands.explain.pending_groups import FINE
+from kschedctl.commands.explain.pending_pods import FINE
 from kschedctl.commands.explain.report import Explanation
 
 
 def check_not_another(part: Explanation, whole: Explanation, kind: str) -> None:
-    """``part`` was given without the kind: it is what ``whole`` says, or says that it leans on the kind."""
+    """Check that `part`, which was given without the kind, equals `whole` or says that it depends on it."""
     if part.undecided:
         assert kind in {unknown.kind for unknown in part.unknown}
         return

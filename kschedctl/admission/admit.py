@@ -1,7 +1,8 @@
-"""A manifest as the API server takes it: defaults, the plugins of admission in their order, plain validation.
+"""The admission of a manifest as kube-apiserver does it: defaults, admission plugins in their order, validation.
 
-Upstream: pkg/kubeapiserver/options/plugins.go and the server's log of the plugins that it loads (v1.36). Several
-LimitRanges and ResourceQuotas are gone through in random order: what else may come out is told beside the answer.
+Upstream: pkg/kubeapiserver/options/plugins.go and the server's log of the plugins that it loads (v1.36). The server
+applies several LimitRanges and ResourceQuotas in random order, so further possible outcomes are returned beside the
+first.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from kschedctl.admission import (
     storage_class,
     tolerations,
 )
-from kschedctl.admission.more_faults import more_faults
 from kschedctl.admission.request import BAD, CODES, INVALID, NOT_FOUND, AdmissionRequest, NotAdmittedError, Writable
+from kschedctl.admission.unscheduled_fields import validate_unscheduled_fields
 from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import JsonObject, object_at
@@ -38,22 +39,22 @@ from kschedctl.api.validation import around_pods, manifests, unknown_fields
 from kschedctl.cluster import Cluster, without_nulls
 from kschedctl.errors import InputError
 from kschedctl.reports.admission import Admission, OtherOutcome
-from kschedctl.scheduler.configuration.validation_options import validation_options
+from kschedctl.scheduler.configuration.validation_options import build_validation_options
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
 Plugin = Callable[[AdmissionRequest], None]
 T = TypeVar("T")
 
 HOSTNAME = "kubernetes.io/hostname"
-MOST_PERMUTED = 4
-"""How many LimitRanges are tried in each order; of more each comes first once."""
+MAX_PERMUTED = 4
+"""Up to so many LimitRanges are tried in every order; with more, each comes first once."""
 VALIDATION, POD_SECURITY = "Validation", "PodSecurity"
 
 
 def admit(
     cluster: Cluster, manifest: JsonObject, *, namespace: str | None = None, plugins: Collection[str] = ()
 ) -> Admission:
-    """What kube-apiserver 1.36 makes of a manifest of a Pod, a PersistentVolumeClaim or another object.
+    """Return what kube-apiserver 1.36 makes of a manifest of a Pod, a PersistentVolumeClaim or another object.
 
     ``namespace``: to which it is sent, else its own; ``plugins``: those that are on besides the default ones, else
     those of the cluster's API server. Webhooks and policies are not asked. Raises UsageError for what is no plugin,
@@ -65,194 +66,221 @@ def admit(
     cluster = cluster.with_admission_plugins(plugins)
     if not isinstance(manifest.get("kind"), str):
         raise InputError("kind: required")
-    sent_to = namespace or str(object_at(manifest, "metadata").get("namespace") or DEFAULT_NAMESPACE)
-    first, *more = outcomes(cluster, manifest, sent_to)
-    others = {(other.code, other.message): other for other in more if _said(other) != _said(first)}
-    return msgspec.structs.replace(first, varies=tuple(OtherOutcome(c, m) for c, m in others))
+    target_namespace = namespace or str(object_at(manifest, "metadata").get("namespace") or DEFAULT_NAMESPACE)
+    first_outcome, *more = iter_outcomes(cluster, manifest, target_namespace)
+    other_outcomes = {
+        (other.code, other.message): other for other in more if _outcome_key(other) != _outcome_key(first_outcome)
+    }
+    return msgspec.structs.replace(first_outcome, varies=tuple(OtherOutcome(c, m) for c, m in other_outcomes))
 
 
-def _said(outcome: Admission) -> tuple[int, str | None, bytes]:
+def _outcome_key(outcome: Admission) -> tuple[int, str | None, bytes]:
+    """Return what distinguishes one outcome from another."""
     return outcome.code, outcome.message, msgspec.json.encode(outcome.object)
 
 
-def outcomes(
+def iter_outcomes(
     cluster: Cluster,
     manifest: JsonObject,
     namespace: str,
     *,
     quotas: Sequence[ResourceQuota] | None = None,
-    without: Collection[str] = (),
+    skipped: Collection[str] = (),
     annotated: bool = True,
 ) -> Iterator[Admission]:
-    """What may come out, in whichever order the server goes through LimitRanges and quotas; the first is by name.
+    """Yield the possible outcomes for every order of LimitRanges and quotas, first the one for the order by name.
 
-    ``quotas``: those that count, else the namespace's; ``without``: the steps that are left out, also VALIDATION;
-    ``annotated``: also what differs only in the annotation that says which LimitRange came last.
+    ``quotas`` are those that count, else the namespace's. ``skipped`` names steps that are skipped, such as VALIDATION.
+    With ``annotated``, outcomes that differ only in LimitRanger's annotation are yielded, too.
     """
-    ranges = tuple(map(limit_ranger.stored, cluster.in_namespace("limit_ranges", namespace)))
-    counters = tuple(cluster.in_namespace("resource_quotas", namespace) if quotas is None else quotas)
+    ranges = tuple(map(limit_ranger.with_api_defaults, cluster.in_namespace("limit_ranges", namespace)))
+    all_quotas = tuple(cluster.in_namespace("resource_quotas", namespace) if quotas is None else quotas)
     kind = str(manifest["kind"])
 
-    def tried(
-        filling: Sequence[LimitRange], checking: Sequence[LimitRange], counting: Sequence[ResourceQuota]
+    def run(
+        mutating_order: Sequence[LimitRange],
+        validating_order: Sequence[LimitRange],
+        quota_order: Sequence[ResourceQuota],
     ) -> Admission:
+        """Run admission once with LimitRanges and quotas in these orders."""
         obj = copy.deepcopy(dict(without_nulls(manifest)))
-        request = AdmissionRequest(cluster, kind, obj, namespace, filling, counting)
-        return _Try(request, checking, without).outcome()
+        request = AdmissionRequest(cluster, kind, obj, namespace, mutating_order, quota_order)
+        return _AdmissionRun(request, validating_order, skipped).run()
 
-    for filling in orders(ranges) if annotated or limit_ranger.differ(ranges) else (ranges,):
-        first = tried(filling, ranges, counters)
-        yield first
-        if not first.allowed:  # whom one order of those that only check admits, all do
-            yield from (tried(filling, order, counters) for order in each_first(ranges)[1:])
-            yield from (tried(filling, ranges, order) for order in each_first(counters)[1:])
-
-
-def orders(ranges: Sequence[LimitRange]) -> Iterable[Sequence[LimitRange]]:
-    """The orders in which LimitRanges may give defaults, the first by name."""
-    return permutations(ranges) if len(ranges) <= MOST_PERMUTED else each_first(ranges)
+    for limit_range_order in (
+        iter_orders(ranges) if annotated or limit_ranger.have_different_defaults(ranges) else (ranges,)
+    ):
+        outcome = run(limit_range_order, ranges, all_quotas)
+        yield outcome
+        if not outcome.allowed:  # what one order of the validating steps admits, all orders admit
+            yield from (run(limit_range_order, order, all_quotas) for order in rotate(ranges)[1:])
+            yield from (run(limit_range_order, ranges, order) for order in rotate(all_quotas)[1:])
 
 
-def each_first(objects: Sequence[T]) -> list[Sequence[T]]:
-    """The objects as often as they are, each time another one first."""
+def iter_orders(ranges: Sequence[LimitRange]) -> Iterable[Sequence[LimitRange]]:
+    """Return the orders in which LimitRanges may set defaults, first the order by name."""
+    return permutations(ranges) if len(ranges) <= MAX_PERMUTED else rotate(ranges)
+
+
+def rotate(objects: Sequence[T]) -> list[Sequence[T]]:
+    """Return the rotations of a sequence, so that each object comes first once; one empty order for no objects."""
     return [(*objects[i:], *objects[:i]) for i in range(len(objects))] or [()]
 
 
-class _Try:
-    """One way through admission. ``checking``: the LimitRanges in the order in which they set bounds."""
+class _AdmissionRun:
+    """One run of admission with a fixed order of LimitRanges and quotas."""
 
-    def __init__(self, request: AdmissionRequest, checking: Sequence[LimitRange], without: Collection[str]) -> None:
-        self.request, self.checking = request, checking
+    def __init__(
+        self, request: AdmissionRequest, validating_order: Sequence[LimitRange], skipped: Collection[str]
+    ) -> None:
+        self.request, self.validating_order = request, validating_order
         server = request.cluster.api_server
-        self.left_out = {*OPTIONAL_PLUGINS, *server.disabled, *without}.difference(server.enabled_optional_plugins)
+        self.skipped = {*OPTIONAL_PLUGINS, *server.disabled, *skipped}.difference(server.enabled_optional_plugins)
         self.warnings: list[str] = []
 
-    def outcome(self) -> Admission:
+    def run(self) -> Admission:
+        """Run admission and return its outcome."""
         try:
-            self._run()
+            self._run_steps()
         except NotAdmittedError as error:
             return Admission(CODES[error.reason], False, error.reason, error.message, tuple(self.warnings))
         return Admission(
-            201, True, warnings=tuple(self.warnings), object=_stored(self.request), changed=tuple(self.request.changed)
+            201,
+            True,
+            warnings=tuple(self.warnings),
+            object=_build_stored_object(self.request),
+            changed=tuple(self.request.changed),
         )
 
-    def _run(self) -> None:
+    def _run_steps(self) -> None:
+        """Run all steps. Raises NotAdmittedError."""
         request = self.request
         self._decode()
         for name, plugin in _MUTATING:
-            if name not in self.left_out:
+            if name not in self.skipped:
                 plugin(request)
         if request.obj["metadata"].get("generateName") and not request.obj["metadata"].get("name"):
             request.name = f"{request.obj['metadata']['generateName']}*"
-        if VALIDATION not in self.left_out:
+        if VALIDATION not in self.skipped:
             self._validate()
-        request.limit_ranges = self.checking
+        request.limit_ranges = self.validating_order
         for name, plugin in _VALIDATING:
-            if name in self.left_out:
+            if name in self.skipped:
                 continue
             if name == POD_SECURITY:
-                self._pod_security()
+                self._check_pod_security()
             else:
                 plugin(request)
 
     def _decode(self) -> None:
-        """The object as the API knows it, with its defaults. Raises NotAdmittedError."""
+        """Decode the object and set its defaults. Raises NotAdmittedError."""
         request = self.request
         for field in list(unknown_fields.find_unknown_fields(request.obj)):
             self.warnings.append(str(field))
-            inner: Any = request.obj
+            parent: Any = request.obj
             for step in field.path[:-1]:
-                inner = inner[step]
-            del inner[field.path[-1]]
+                parent = parent[step]
+            del parent[field.path[-1]]
         if request.is_pod:
             _check_priority_type(request)
-            self.warnings += _fractions(request)
+            self.warnings += _warn_of_fractions(request)
         meta = request.obj.setdefault("metadata", {})
         request.name = meta.get("name") or meta.get("generateName") or ""
-        own = meta.get("namespace")
+        own_namespace = meta.get("namespace")
         try:
-            defaults.fill_in(request)
+            defaults.set_defaults(request)
         except QuantityError as error:
             version = request.obj.get("apiVersion", "v1")
-            said = f'{request.kind} in version "{version}" cannot be handled as a {request.kind}'
-            raise NotAdmittedError(BAD, f"{said}: {error.what}") from None
-        if own and own != request.namespace:
-            said = "the namespace of the provided object does not match the namespace sent on the request"
-            raise NotAdmittedError(BAD, said)
+            message = f'{request.kind} in version "{version}" cannot be handled as a {request.kind}'
+            raise NotAdmittedError(BAD, f"{message}: {error.what}") from None
+        if own_namespace and own_namespace != request.namespace:
+            message = "the namespace of the provided object does not match the namespace sent on the request"
+            raise NotAdmittedError(BAD, message)
         meta["namespace"] = request.namespace
-        if resource_quota.BETA_CLASS in request.annotations and request.kind == "PersistentVolumeClaim":
-            said = 'deprecated since v1.8; use "storageClassName" attribute instead'
-            self.warnings.append(f"metadata.annotations[{resource_quota.BETA_CLASS}]: {said}")
+        if resource_quota.BETA_CLASS_ANNOTATION in request.annotations and request.kind == "PersistentVolumeClaim":
+            message = 'deprecated since v1.8; use "storageClassName" attribute instead'
+            self.warnings.append(f"metadata.annotations[{resource_quota.BETA_CLASS_ANNOTATION}]: {message}")
 
     def _validate(self) -> None:
-        """Plain validation. Raises NotAdmittedError with all that is wrong."""
+        """Validate the object. Raises NotAdmittedError with all errors."""
         request = self.request
-        faults = [str(fault) for fault in _faults(request)]
-        if faults:
-            said = faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]"
-            raise NotAdmittedError(INVALID, f'{request.kind} "{request.name}" is invalid: {said}')
+        errors = [str(fault) for fault in _find_errors(request)]
+        if errors:
+            message = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
+            raise NotAdmittedError(INVALID, f'{request.kind} "{request.name}" is invalid: {message}')
 
-    def _pod_security(self) -> None:
-        """The levels of the namespace. Raises NotAdmittedError for a pod that is not of the enforced one."""
+    def _check_pod_security(self) -> None:
+        """Check the pod against the namespace's Pod Security levels.
+
+        Raises NotAdmittedError if it violates the enforced level.
+        """
         request = self.request
         labels = request.namespace_object.metadata.labels if request.namespace_object else {}
-        pod = pod_security_policy.pod_of(request.kind, request.obj)
+        pod = pod_security_policy.extract_pod(request.kind, request.obj)
         if not pod:
             return
-        if request.is_pod and (refused := pod_security_policy.enforced(labels).forbidden(pod)):
-            raise request.forbidden(f"violates PodSecurity {refused}")
-        if warned := pod_security_policy.warned(labels).forbidden(pod):
-            self.warnings.append(f"would violate PodSecurity {warned}")
+        if request.is_pod and (violation := pod_security_policy.get_enforced_standard(labels).describe_violations(pod)):
+            raise request.forbidden(f"violates PodSecurity {violation}")
+        if warning := pod_security_policy.get_warn_standard(labels).describe_violations(pod):
+            self.warnings.append(f"would violate PodSecurity {warning}")
 
 
-def _faults(request: AdmissionRequest) -> Sequence[object]:
+def _find_errors(request: AdmissionRequest) -> Sequence[object]:
+    """Return the validation errors of the object."""
     kind, obj = request.kind, request.obj
-    named = {**obj, "metadata": {**obj["metadata"]}}
+    document = {**obj, "metadata": {**obj["metadata"]}}
     if kind in manifests.KINDS:
-        made = convert_builtins(named, manifests.KINDS[kind])
-        options = validation_options(FeatureGates(request.cluster.kube_version, request.cluster.feature_gates))
-        return [*manifests.validate_manifest(kind, made, options), *(more_faults(request) if request.is_pod else ())]
+        struct = convert_builtins(document, manifests.KINDS[kind])
+        options = build_validation_options(FeatureGates(request.cluster.kube_version, request.cluster.feature_gates))
+        return [
+            *manifests.validate_manifest(kind, struct, options),
+            *(validate_unscheduled_fields(request) if request.is_pod else ()),
+        ]
     if kind in around_pods.KINDS:
-        return around_pods.validate_object(kind, convert_builtins(named, around_pods.KINDS[kind]))
+        return around_pods.validate_object(kind, convert_builtins(document, around_pods.KINDS[kind]))
     return ()
 
 
-def _fractions(request: AdmissionRequest) -> Iterator[str]:
-    """Bytes that are no whole number are warned of."""
+def _warn_of_fractions(request: AdmissionRequest) -> Iterator[str]:
+    """Yield warnings about amounts of bytes that are not whole numbers."""
     for name in ("initContainers", "containers"):
-        for at, container in enumerate(request.spec.get(name) or ()):
+        for index, container in enumerate(request.spec.get(name) or ()):
             for part in ("limits", "requests"):
                 amounts = (container.get("resources") or {}).get(part) or {}
                 for resource in ("memory", "ephemeral-storage"):
                     text = str(amounts.get(resource, ""))
                     if text.endswith("m"):
-                        where = f"spec.{name}[{at}].resources.{part}[{resource}]"
-                        yield f'{where}: fractional byte value "{text}" is invalid, must be an integer'
+                        path = f"spec.{name}[{index}].resources.{part}[{resource}]"
+                        yield f'{path}: fractional byte value "{text}" is invalid, must be an integer'
 
 
-def _stored(request: AdmissionRequest) -> JsonObject:
-    """The metadata that decides, the spec, and what follows from it."""
+def _build_stored_object(request: AdmissionRequest) -> JsonObject:
+    """Return the object as it is stored: relevant metadata, the spec, and what follows from them."""
     meta = request.obj["metadata"]
     names = ("name", "namespace", "generateName", "labels", "annotations", "finalizers")
-    kept: Writable = {name: meta[name] for name in names if meta.get(name)}
+    metadata: Writable = {name: meta[name] for name in names if meta.get(name)}
     if not meta.get("name") and meta.get("generateName"):
-        kept["name"] = f"{meta['generateName']}*"
-    stored: Writable = {"metadata": kept, "spec": request.spec}
+        metadata["name"] = f"{meta['generateName']}*"
+    stored: Writable = {"metadata": metadata, "spec": request.spec}
     if request.is_pod:
-        stored["qosClass"] = _quality(request)
+        stored["qosClass"] = _compute_qos_class(request)
         stored["tokenVolume"] = service_account.has_token_volume(request)
     return stored
 
 
-def _quality(request: AdmissionRequest) -> str:
-    """Upstream: ComputePodQOS."""
+def _compute_qos_class(request: AdmissionRequest) -> str:
+    """Return the quality of service class. Upstream: ComputePodQOS."""
     if resource_quota.is_best_effort(request):
         return "BestEffort"
-    own = request.spec.get("resources")
-    parts = [own] if own else [c.get("resources") or {} for c in (*request.containers, *request.init_containers)]
+    pod_resources = request.spec.get("resources")
+    parts = (
+        [pod_resources]
+        if pod_resources
+        else [c.get("resources") or {} for c in (*request.containers, *request.init_containers)]
+    )
     for part in parts:
-        limits = defaults.amounts(part.get("limits") or {})
-        requests = defaults.amounts(part.get("requests") or {})
+        limits = defaults.parse_amounts(part.get("limits") or {})
+        requests = defaults.parse_amounts(part.get("requests") or {})
         for name in ("cpu", "memory"):
             if name not in limits or not limits[name].mantissa or requests.get(name, limits[name]) != limits[name]:
                 return "Burstable"
@@ -260,56 +288,56 @@ def _quality(request: AdmissionRequest) -> str:
 
 
 def check_namespace(request: AdmissionRequest) -> None:
-    """NamespaceLifecycle. Raises NotAdmittedError."""
+    """Run NamespaceLifecycle: the namespace must exist and not be terminating. Raises NotAdmittedError."""
     stored = request.namespace_object
     if stored is None:
         raise NotAdmittedError(NOT_FOUND, f'namespaces "{request.namespace}" not found')
     if stored.status.phase == "Terminating" or stored.metadata.deletion_timestamp:
-        said = f"unable to create new content in namespace {request.namespace} because it is being terminated"
-        raise request.forbidden(said)
+        message = f"unable to create new content in namespace {request.namespace} because it is being terminated"
+        raise request.forbidden(message)
 
 
-def _always_pull(request: AdmissionRequest) -> None:
-    """AlwaysPullImages."""
+def _always_pull_images(request: AdmissionRequest) -> None:
+    """Run AlwaysPullImages: set the pull policy of all containers."""
     for container in (*request.containers, *request.init_containers) if request.is_pod else ():
         container["imagePullPolicy"] = "Always"
 
 
-def _hard_anti_affinity(request: AdmissionRequest) -> None:
-    """LimitPodHardAntiAffinityTopology. Raises NotAdmittedError."""
-    anti = object_at(request.spec, "affinity", "podAntiAffinity") if request.is_pod else {}
-    for term in anti.get("requiredDuringSchedulingIgnoredDuringExecution") or ():  # type: ignore[attr-defined]
+def _check_hard_anti_affinity(request: AdmissionRequest) -> None:
+    """Run LimitPodHardAntiAffinityTopology: required anti-affinity may only use hostnames. Raises NotAdmittedError."""
+    anti_affinity = object_at(request.spec, "affinity", "podAntiAffinity") if request.is_pod else {}
+    for term in anti_affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or ():  # type: ignore[attr-defined]
         if term.get("topologyKey") != HOSTNAME:
-            where = "affinity.PodAntiAffinity.RequiredDuringScheduling has TopologyKey"
-            raise request.forbidden(f"{where} {term.get('topologyKey', '')} but only key {HOSTNAME} is allowed")
+            prefix = "affinity.PodAntiAffinity.RequiredDuringScheduling has TopologyKey"
+            raise request.forbidden(f"{prefix} {term.get('topologyKey', '')} but only key {HOSTNAME} is allowed")
 
 
-def _nothing(request: AdmissionRequest) -> None:
-    """A step that is made elsewhere."""
+def _skip(request: AdmissionRequest) -> None:
+    """Do nothing, as the step is run elsewhere."""
 
 
 _MUTATING: Sequence[tuple[str, Plugin]] = (
     ("NamespaceLifecycle", check_namespace),
-    ("LimitRanger", limit_ranger.fill_in),
-    ("ServiceAccount", service_account.fill_in),
-    ("AlwaysPullImages", _always_pull),
-    ("PodNodeSelector", node_selector.fill_in),
-    ("Priority", priority.fill_in),
-    ("DefaultTolerationSeconds", tolerations.for_nodes_that_go),
-    ("PodTolerationRestriction", tolerations.of_namespace),
-    ("ExtendedResourceToleration", tolerations.for_extended_resources),
-    ("DefaultStorageClass", storage_class.fill_in),
-    ("StorageObjectInUseProtection", storage_class.protect),
-    ("RuntimeClass", runtime_class.fill_in),
+    ("LimitRanger", limit_ranger.add_default_resources),
+    ("ServiceAccount", service_account.set_service_account),
+    ("AlwaysPullImages", _always_pull_images),
+    ("PodNodeSelector", node_selector.add_node_selector),
+    ("Priority", priority.set_priority),
+    ("DefaultTolerationSeconds", tolerations.add_default_tolerations),
+    ("PodTolerationRestriction", tolerations.add_namespace_tolerations),
+    ("ExtendedResourceToleration", tolerations.add_extended_resource_tolerations),
+    ("DefaultStorageClass", storage_class.set_default_class),
+    ("StorageObjectInUseProtection", storage_class.add_protection_finalizer),
+    ("RuntimeClass", runtime_class.apply_runtime_class),
 )
 _VALIDATING: Sequence[tuple[str, Plugin]] = (
-    ("LimitPodHardAntiAffinityTopology", _hard_anti_affinity),
-    ("LimitRanger", limit_ranger.check),
-    (POD_SECURITY, _nothing),
-    ("PodNodeSelector", node_selector.check),
+    ("LimitPodHardAntiAffinityTopology", _check_hard_anti_affinity),
+    ("LimitRanger", limit_ranger.check_bounds),
+    (POD_SECURITY, _skip),
+    ("PodNodeSelector", node_selector.check_node_selector),
     ("PodTolerationRestriction", tolerations.check_whitelist),
-    ("RuntimeClass", runtime_class.check),
-    ("ResourceQuota", resource_quota.check),
+    ("RuntimeClass", runtime_class.check_overhead),
+    ("ResourceQuota", resource_quota.check_quotas),
 )
 
 
@@ -334,9 +362,9 @@ def _check_priority_type(request: AdmissionRequest) -> None:
         case _:
             value = "object"
     version = request.obj.get("apiVersion", "v1")
-    cannot = f'{request.kind} in version "{version}" cannot be handled as a {request.kind}'
+    prefix = f'{request.kind} in version "{version}" cannot be handled as a {request.kind}'
     target = "Go struct field PodSpec.spec.priority of type int32"
-    raise NotAdmittedError(BAD, f"{cannot}: json: cannot unmarshal {value} into {target}")
+    raise NotAdmittedError(BAD, f"{prefix}: json: cannot unmarshal {value} into {target}")
 
 
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1

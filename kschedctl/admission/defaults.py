@@ -1,6 +1,6 @@
-"""What the API server fills in before admission: the defaults of pods, claims and Deployments.
+"""The defaults that the API server sets before admission in pods, claims and Deployments.
 
-Upstream: pkg/apis/core/v1/defaults.go, pkg/apis/apps/v1/defaults.go (v1.36). JSON is written to.
+Documents are changed in place. Upstream: pkg/apis/core/v1/defaults.go, pkg/apis/apps/v1/defaults.go (v1.36).
 """
 
 from __future__ import annotations
@@ -11,143 +11,155 @@ from kschedctl.api.quantity import MILLI, Quantity, parse
 from kschedctl.api.resource_names import is_pod_level
 
 _PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
-_WITH_MODE = ("secret", "configMap", "downwardAPI", "projected")
-_MODE = 0o644
-_ALONE = Options(use_status=False, pod_level=False, overhead=False)
-_SURGE = {"maxSurge": "25%", "maxUnavailable": "25%"}
+_SOURCES_WITH_MODE = ("secret", "configMap", "downwardAPI", "projected")
+_DEFAULT_MODE = 0o644
+_CONTAINER_OPTIONS = Options(use_status=False, pod_level=False, overhead=False)
+_ROLLING_UPDATE = {"maxSurge": "25%", "maxUnavailable": "25%"}
 
 
-def fill_in(request: AdmissionRequest) -> None:
-    """The defaults of a kind. Raises QuantityError."""
+def set_defaults(request: AdmissionRequest) -> None:
+    """Set the defaults of the object's kind. Raises QuantityError."""
     if request.is_pod:
-        pod_spec(request.spec, of_pod=True)
-        pod_level_requests(request)
+        set_pod_spec_defaults(request.spec, is_pod=True)
+        set_pod_level_requests(request)
     elif request.kind == "PersistentVolumeClaim":
         request.spec.setdefault("volumeMode", "Filesystem")
-        _resource_lists(request.spec.get("resources"))
+        _canonicalize_resources(request.spec.get("resources"))
     elif request.kind == "Deployment":
-        _deployment(request.spec)
+        _set_deployment_defaults(request.spec)
 
 
-def _deployment(spec: Writable) -> None:
+def _set_deployment_defaults(spec: Writable) -> None:
+    """Set the defaults of a Deployment's spec and its pod template."""
     for name, value in (("replicas", 1), ("revisionHistoryLimit", 10), ("progressDeadlineSeconds", 600)):
         spec.setdefault(name, value)
     strategy: Writable = spec.setdefault("strategy", {})
     strategy.setdefault("type", "RollingUpdate")
     if strategy["type"] == "RollingUpdate":
-        strategy["rollingUpdate"] = {**_SURGE, **(strategy.get("rollingUpdate") or {})}
+        strategy["rollingUpdate"] = {**_ROLLING_UPDATE, **(strategy.get("rollingUpdate") or {})}
     template: Writable = spec.setdefault("template", {})
-    pod_spec(template.setdefault("spec", {}), of_pod=False)
+    set_pod_spec_defaults(template.setdefault("spec", {}), is_pod=False)
 
 
-def pod_spec(spec: Writable, *, of_pod: bool) -> None:
-    """The defaults of a pod's spec, of one that is made or of a template."""
-    _set(spec, dnsPolicy="ClusterFirst", restartPolicy="Always", schedulerName="default-scheduler", securityContext={})
-    _set(spec, terminationGracePeriodSeconds=30)
+def set_pod_spec_defaults(spec: Writable, *, is_pod: bool) -> None:
+    """Set the defaults of a pod spec; a pod gets some more than a pod template."""
+    _set_missing(
+        spec, dnsPolicy="ClusterFirst", restartPolicy="Always", schedulerName="default-scheduler", securityContext={}
+    )
+    _set_missing(spec, terminationGracePeriodSeconds=30)
     if isinstance(spec["terminationGracePeriodSeconds"], int) and spec["terminationGracePeriodSeconds"] < 0:
         spec["terminationGracePeriodSeconds"] = 1
-    if of_pod:
-        _set(spec, enableServiceLinks=True)
+    if is_pod:
+        _set_missing(spec, enableServiceLinks=True)
     for name in ("containers", "initContainers"):
-        for container in _objects(spec.get(name)):
-            _container(container, bool(spec.get("hostNetwork")), of_pod)
-    for volume in _objects(spec.get("volumes")):
-        _volume(volume)
+        for container in _list_objects(spec.get(name)):
+            _set_container_defaults(container, bool(spec.get("hostNetwork")), is_pod)
+    for volume in _list_objects(spec.get("volumes")):
+        _set_volume_defaults(volume)
     if isinstance(spec.get("overhead"), dict):
-        spec["overhead"] = _rounded(spec["overhead"])
-    _resource_lists(spec.get("resources"))
+        spec["overhead"] = _canonicalize(spec["overhead"])
+    _canonicalize_resources(spec.get("resources"))
 
 
-def _container(container: Writable, host_network: bool, of_pod: bool) -> None:
+def _set_container_defaults(container: Writable, host_network: bool, is_pod: bool) -> None:
+    """Set the defaults of a container."""
     tag = str(container.get("image", "")).partition("@")[0].rpartition("/")[2].partition(":")[2]
-    latest = tag in ("", "latest") and "@" not in str(container.get("image", ""))
-    _set(container, imagePullPolicy="Always" if latest else "IfNotPresent")
-    _set(container, terminationMessagePath="/dev/termination-log", terminationMessagePolicy="File", resources={})
+    uses_latest = tag in ("", "latest") and "@" not in str(container.get("image", ""))
+    _set_missing(container, imagePullPolicy="Always" if uses_latest else "IfNotPresent")
+    _set_missing(
+        container, terminationMessagePath="/dev/termination-log", terminationMessagePolicy="File", resources={}
+    )
     resources = container["resources"]
-    _resource_lists(resources)
+    _canonicalize_resources(resources)
     limits = resources.get("limits")
-    if of_pod and isinstance(limits, dict) and limits:
+    if is_pod and isinstance(limits, dict) and limits:
         resources["requests"] = {**limits, **(resources.get("requests") or {})}
-    for port in _objects(container.get("ports")):
-        _set(port, protocol="TCP")
+    for port in _list_objects(container.get("ports")):
+        _set_missing(port, protocol="TCP")
         if host_network and "containerPort" in port:
-            _set(port, hostPort=port["containerPort"])
+            _set_missing(port, hostPort=port["containerPort"])
     for name in ("livenessProbe", "readinessProbe", "startupProbe"):
         if isinstance(container.get(name), dict):
-            _set(container[name], **_PROBE)
-            _http(container[name])
+            _set_missing(container[name], **_PROBE)
+            _set_http_defaults(container[name])
     for handler in (container.get("lifecycle") or {}).values():
-        _http(handler)
-    for variable in _objects(container.get("env")):
+        _set_http_defaults(handler)
+    for variable in _list_objects(container.get("env")):
         reference = (variable.get("valueFrom") or {}).get("fieldRef")
         if isinstance(reference, dict):
-            _set(reference, apiVersion="v1")
+            _set_missing(reference, apiVersion="v1")
 
 
-def _http(handler: object) -> None:
-    get = handler.get("httpGet") if isinstance(handler, dict) else None
-    if isinstance(get, dict):
-        _set(get, path="/", scheme="HTTP")
+def _set_http_defaults(handler: object) -> None:
+    """Set the defaults of an HTTP probe or lifecycle handler."""
+    http_get = handler.get("httpGet") if isinstance(handler, dict) else None
+    if isinstance(http_get, dict):
+        _set_missing(http_get, path="/", scheme="HTTP")
 
 
-def _volume(volume: Writable) -> None:
+def _set_volume_defaults(volume: Writable) -> None:
+    """Set the defaults of a volume."""
     if len(volume) == 1 and "name" in volume:
         volume["emptyDir"] = {}
-    for source in _WITH_MODE:
+    for source in _SOURCES_WITH_MODE:
         if isinstance(volume.get(source), dict):
-            _set(volume[source], defaultMode=_MODE)
+            _set_missing(volume[source], defaultMode=_DEFAULT_MODE)
     if isinstance(volume.get("hostPath"), dict):
-        _set(volume["hostPath"], type="")
+        _set_missing(volume["hostPath"], type="")
     projected: Writable = volume.get("projected") or {}
-    for projection in _objects(projected.get("sources")):
+    for projection in _list_objects(projected.get("sources")):
         if isinstance(projection.get("serviceAccountToken"), dict):
-            _set(projection["serviceAccountToken"], expirationSeconds=3600)
+            _set_missing(projection["serviceAccountToken"], expirationSeconds=3600)
 
 
-def pod_level_requests(request: AdmissionRequest) -> None:
-    """What a pod with limits of its own requests where it does not say so: as its containers do, else as its limits."""
-    own: Writable = request.spec.get("resources") or {}
-    limits = own.get("limits")
+def set_pod_level_requests(request: AdmissionRequest) -> None:
+    """Set missing requests of a pod with limits of its own: to what its containers request, else to its limits."""
+    pod_resources: Writable = request.spec.get("resources") or {}
+    limits = pod_resources.get("limits")
     if not limits:
         return
-    requests = dict(own.get("requests") or {})
-    of_containers = aggregate_container_requests(request.pod(), _ALONE)
-    for name, amount in of_containers.items():
+    requests = dict(pod_resources.get("requests") or {})
+    container_requests = aggregate_container_requests(request.decode_pod(), _CONTAINER_OPTIONS)
+    for name, amount in container_requests.items():
         if is_pod_level(name):
             requests.setdefault(name, str(amount))
     for name, text in limits.items():
         if is_pod_level(name):
             requests.setdefault(name, text)
     if requests:
-        own["requests"] = requests
+        pod_resources["requests"] = requests
 
 
-def _resource_lists(resources: object) -> None:
-    """Amounts in their canonical form, to the thousandth."""
+def _canonicalize_resources(resources: object) -> None:
+    """Rewrite requests and limits in their canonical form, rounded up to a thousandth."""
     if isinstance(resources, dict):
         for part in ("requests", "limits"):
             if isinstance(resources.get(part), dict):
-                resources[part] = _rounded(resources[part])
+                resources[part] = _canonicalize(resources[part])
 
 
-def _rounded(amounts: dict[str, object]) -> dict[str, str]:
-    return {name: str(parse(_text(amount)).round_up(MILLI)) for name, amount in amounts.items()}
+def _canonicalize(amounts: dict[str, object]) -> dict[str, str]:
+    """Return amounts in their canonical form, rounded up to a thousandth."""
+    return {name: str(parse(_strip(amount)).round_up(MILLI)) for name, amount in amounts.items()}
 
 
-def _text(amount: object) -> object:
+def _strip(amount: object) -> object:
+    """Return the amount without surrounding blanks."""
     return amount.strip() if isinstance(amount, str) else amount
 
 
-def _set(into: Writable, **values: object) -> None:
+def _set_missing(target: Writable, **values: object) -> None:
+    """Set fields that are missing or empty."""
     for name, value in values.items():
-        if into.get(name) is None or into.get(name) == "":
-            into[name] = value
+        if target.get(name) is None or target.get(name) == "":
+            target[name] = value
 
 
-def _objects(value: object) -> list[Writable]:
+def _list_objects(value: object) -> list[Writable]:
+    """Return the objects in a list, or an empty list for any other value."""
     return [element for element in value if isinstance(element, dict)] if isinstance(value, list) else []
 
 
-def amounts(resources: dict[str, object]) -> dict[str, Quantity]:
-    """Amounts by name."""
-    return {name: parse(_text(amount)) for name, amount in resources.items()}
+def parse_amounts(resources: dict[str, object]) -> dict[str, Quantity]:
+    """Parse amounts by name. Raises QuantityError."""
+    return {name: parse(_strip(amount)) for name, amount in resources.items()}

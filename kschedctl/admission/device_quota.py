@@ -1,4 +1,4 @@
-"""What claims for devices use of quotas: how many there are, and how many devices of which class they may get.
+"""The quota usage of ResourceClaims: their number, and how many devices of which class they may get.
 
 Upstream: pkg/quota/v1/evaluator/core/resource_claims.go (v1.36).
 """
@@ -17,65 +17,74 @@ from kschedctl.cluster import without_nulls
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
 KIND, COUNT = "ResourceClaim", "count/resourceclaims.resource.k8s.io"
-OF_CLASS = ".deviceclass.resource.k8s.io/devices"
-IMPLICIT = f"{QUOTA_PREFIX}{DEVICE_CLASS_PREFIX}"
-MOST_ALLOCATED = 32
-"""So many devices a claim can get; one for all of a class is counted as if it got them."""
+DEVICES_OF_CLASS = ".deviceclass.resource.k8s.io/devices"
+IMPLICIT_RESOURCE_PREFIX = f"{QUOTA_PREFIX}{DEVICE_CLASS_PREFIX}"
+MAX_DEVICES = 32
+"""The maximum number of devices of a claim; a request for all devices of a class counts as this many."""
 
 
-def claim_usage(request: AdmissionRequest) -> Quantities:
-    """What a claim uses, by the names that quotas have for it."""
+def compute_claim_usage(request: AdmissionRequest) -> Quantities:
+    """Return what a claim uses, by the names that quotas have for it."""
     spec = convert_builtins(without_nulls(request.spec), ResourceClaimSpec)
     devices: Counter[str] = Counter()
-    for asked in spec.devices.requests:
-        devices.update(_devices(asked))
+    for device_request in spec.devices.requests:
+        devices.update(_count_devices(device_request))
     usage: Quantities = {COUNT: Quantity(1)}
-    by_class = _resources(request)
-    for name, number in devices.items():
-        usage[f"{name}{OF_CLASS}"] = Quantity(number)
-        if by_class is None:
+    resource_by_class = _extended_resources(request)
+    for name, count in devices.items():
+        usage[f"{name}{DEVICES_OF_CLASS}"] = Quantity(count)
+        if resource_by_class is None:
             continue
-        usage[f"{IMPLICIT}{name}"] = Quantity(number)
-        if resource := by_class.get(name):
-            usage[f"{QUOTA_PREFIX}{resource}"] = Quantity(number)
+        usage[f"{IMPLICIT_RESOURCE_PREFIX}{name}"] = Quantity(count)
+        if resource := resource_by_class.get(name):
+            usage[f"{QUOTA_PREFIX}{resource}"] = Quantity(count)
     return usage
 
 
-def is_of_claims(name: str, request: AdmissionRequest) -> bool:
-    """Whether a name in a quota is about claims for devices."""
-    if name == COUNT or name.endswith(OF_CLASS):
+def is_claim_resource(name: str, request: AdmissionRequest) -> bool:
+    """Return whether a resource name in a quota is about ResourceClaims."""
+    if name == COUNT or name.endswith(DEVICES_OF_CLASS):
         return True
-    by_class = _resources(request) or {}
-    if name.startswith(IMPLICIT):
-        return bool(by_class.get(name.removeprefix(IMPLICIT)))
-    return name.startswith(QUOTA_PREFIX) and name.removeprefix(QUOTA_PREFIX) in by_class.values()
+    resource_by_class = _extended_resources(request) or {}
+    if name.startswith(IMPLICIT_RESOURCE_PREFIX):
+        return bool(resource_by_class.get(name.removeprefix(IMPLICIT_RESOURCE_PREFIX)))
+    return name.startswith(QUOTA_PREFIX) and name.removeprefix(QUOTA_PREFIX) in resource_by_class.values()
 
 
-def _devices(asked: DeviceRequest) -> Counter[str]:
-    """Class -> how many devices of it at the most."""
-    if not asked.first_available:
-        return Counter({asked.exactly.device_class_name: _number(asked.exactly)}) if asked.exactly else Counter()
-    most: Counter[str] = Counter()
-    for way in asked.first_available:
-        most[way.device_class_name] = max(most[way.device_class_name], _number(way))
-    return most
+def _count_devices(device_request: DeviceRequest) -> Counter[str]:
+    """Return the maximum number of devices that a request may get, by device class."""
+    if not device_request.first_available:
+        return (
+            Counter({device_request.exactly.device_class_name: _device_count(device_request.exactly)})
+            if device_request.exactly
+            else Counter()
+        )
+    max_by_class: Counter[str] = Counter()
+    for alternative in device_request.first_available:
+        max_by_class[alternative.device_class_name] = max(
+            max_by_class[alternative.device_class_name], _device_count(alternative)
+        )
+    return max_by_class
 
 
-def _number(asked: ExactDeviceRequest | DeviceSubRequest) -> int:
-    """One unless it is said otherwise."""
-    match asked.allocation_mode:
+def _device_count(request: ExactDeviceRequest | DeviceSubRequest) -> int:
+    """Return how many devices a request asks for; one by default."""
+    match request.allocation_mode:
         case "" | "ExactCount":
-            return asked.count or 1
+            return request.count or 1
         case "All":
-            return MOST_ALLOCATED
+            return MAX_DEVICES
         case _:
             return 0
 
 
-def _resources(request: AdmissionRequest) -> dict[str, str] | None:
-    """Class -> the extended resource that stands for it; None without DRAExtendedResource."""
+def _extended_resources(request: AdmissionRequest) -> dict[str, str] | None:
+    """Return the extended resource of each device class, or None without the feature gate DRAExtendedResource."""
     cluster = request.cluster
     if not FeatureGates(cluster.kube_version, cluster.feature_gates).enabled("DRAExtendedResource"):
         return None
-    classes = ((known.metadata.name, known.spec.extended_resource_name) for known in cluster.device_classes)
+    classes = (
+        (device_class.metadata.name, device_class.spec.extended_resource_name)
+        for device_class in cluster.device_classes
+    )
     return {name: resource for name, resource in classes if resource}

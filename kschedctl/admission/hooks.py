@@ -1,7 +1,8 @@
-"""Webhooks and policies that the API server would ask about an object that is created; nobody asks them here.
+"""Webhooks and policies that the API server would ask about a created object; they are not asked here.
 
-Upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/{generic,predicates} and
-pkg/admission/plugin/policy/matching (v1.36). Expressions that narrow it further are not evaluated.
+Expressions that narrow the match further are not evaluated. Upstream:
+staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/{generic,predicates} and pkg/admission/plugin/policy/matching
+(v1.36).
 """
 
 from __future__ import annotations
@@ -14,82 +15,88 @@ from kschedctl.api.labels import selector_from_api
 from kschedctl.api.objects import LabelSelector, Namespace
 from kschedctl.cluster import FIELDS, Cluster
 
-WEBHOOKS = {True: "MutatingWebhookConfiguration", False: "ValidatingWebhookConfiguration"}
-POLICIES = {True: "MutatingAdmissionPolicy", False: "ValidatingAdmissionPolicy"}
+WEBHOOK_KINDS = {True: "MutatingWebhookConfiguration", False: "ValidatingWebhookConfiguration"}
+POLICY_KINDS = {True: "MutatingAdmissionPolicy", False: "ValidatingAdmissionPolicy"}
 """Whether they change objects -> their kind."""
 CREATE, ANY, CLUSTER, DENY = "CREATE", "*", "Cluster", "Deny"
 NAME_LABEL = "kubernetes.io/metadata.name"
 
 
 class CreatedObject(NamedTuple):
-    """An object of a namespace, of which a controller or a user asks the API server; ``labels``: None if not known."""
+    """An object of a namespace that a controller or a user creates."""
 
     group: str
     version: str
     resource: str
     namespace: str
     labels: Mapping[str, str] | None
+    """None if they are not known."""
 
 
-def webhooks_asked(cluster: Cluster, objects: Iterable[CreatedObject], *, mutating: bool) -> Iterator[str]:
-    """The names of the configurations with a webhook that would be called for one of the objects."""
+def find_webhooks(cluster: Cluster, objects: Iterable[CreatedObject], *, mutating: bool) -> Iterator[str]:
+    """Yield the names of webhook configurations that would be called for one of the objects."""
     created = list(objects)
-    configurations: Sequence[WebhookConfiguration] = getattr(cluster, FIELDS[WEBHOOKS[mutating]])
+    configurations: Sequence[WebhookConfiguration] = getattr(cluster, FIELDS[WEBHOOK_KINDS[mutating]])
     for configuration in configurations:
         criteria = (
             MatchResources(w.namespace_selector, w.object_selector, w.rules) for w in configuration.webhooks if w.rules
         )
-        if any(_matches(cluster, one, obj) for one in criteria for obj in created):
+        if any(_matches(cluster, match, obj) for match in criteria for obj in created):
             yield configuration.metadata.name
 
 
-def policies_asked(cluster: Cluster, objects: Iterable[CreatedObject], *, mutating: bool) -> Iterator[str]:
-    """The names of the policies that are in force for one of the objects, and change or refuse it."""
-    created, kind = list(objects), POLICIES[mutating]
+def find_policies(cluster: Cluster, objects: Iterable[CreatedObject], *, mutating: bool) -> Iterator[str]:
+    """Yield the names of policies that are in force for one of the objects and change or deny it."""
+    created, kind = list(objects), POLICY_KINDS[mutating]
     for policy in getattr(cluster, FIELDS[kind]):
-        bound = [
+        bindings = [
             binding.spec.match_resources
             for binding in getattr(cluster, FIELDS[f"{kind}Binding"])
             if binding.spec.policy_name == policy.metadata.name
             and (mutating or DENY in binding.spec.validation_actions)
         ]
-        concerned = [obj for obj in created if _matches(cluster, policy.spec.match_constraints, obj)]
-        if any(_matches(cluster, one, obj) for one in bound for obj in concerned):
+        matching = [obj for obj in created if _matches(cluster, policy.spec.match_constraints, obj)]
+        if any(_matches(cluster, match, obj) for match in bindings for obj in matching):
             yield policy.metadata.name
 
 
 def _matches(cluster: Cluster, criteria: MatchResources, obj: CreatedObject) -> bool:
-    """Whether what is asked about is, or may be, such an object; without rules it is any."""
+    """Return whether the criteria match the object, or may match it if labels are not known.
+
+    Criteria without rules match any object.
+    """
     rules = criteria.resource_rules
     return (
-        (not rules or any(_is_about(rule, obj) for rule in rules))
-        and not any(_is_about(rule, obj) for rule in criteria.exclude_resource_rules if not rule.resource_names)
+        (not rules or any(_rule_matches(rule, obj) for rule in rules))
+        and not any(_rule_matches(rule, obj) for rule in criteria.exclude_resource_rules if not rule.resource_names)
         and _selects(criteria.object_selector, obj.labels)
-        and _selects(criteria.namespace_selector, _namespace_labels(cluster, obj.namespace))
+        and _selects(criteria.namespace_selector, _find_namespace_labels(cluster, obj.namespace))
     )
 
 
-def _is_about(rule: HookRule, obj: CreatedObject) -> bool:
-    """Names are not compared: those of most pods are made by the API server."""
+def _rule_matches(rule: HookRule, obj: CreatedObject) -> bool:
+    """Return whether a rule matches the creation of the object. Names are not compared, as most are generated."""
     return (
         rule.scope != CLUSTER
-        and _has(rule.operations, CREATE)
-        and _has(rule.api_groups, obj.group)
-        and _has(rule.api_versions, obj.version)
-        and any(_has((resource.removesuffix("/*"),), obj.resource) for resource in rule.resources)
+        and _contains(rule.operations, CREATE)
+        and _contains(rule.api_groups, obj.group)
+        and _contains(rule.api_versions, obj.version)
+        and any(_contains((resource.removesuffix("/*"),), obj.resource) for resource in rule.resources)
     )
 
 
-def _has(items: Sequence[str], wanted: str) -> bool:
+def _contains(items: Sequence[str], wanted: str) -> bool:
+    """Return whether a list contains an item or the wildcard."""
     return ANY in items or wanted in items
 
 
 def _selects(selector: LabelSelector, labels: Mapping[str, str] | None) -> bool:
+    """Return whether the selector matches the labels, or whether the labels are not known."""
     return labels is None or selector_from_api(selector).matches(labels)
 
 
-def _namespace_labels(cluster: Cluster, name: str) -> Mapping[str, str] | None:
-    """None where it may have others than are known."""
+def _find_namespace_labels(cluster: Cluster, name: str) -> Mapping[str, str] | None:
+    """Return the labels of a namespace, or None if it was not read."""
     stored: Namespace | None = next(
         (candidate for candidate in cluster.namespaces if candidate.metadata.name == name), None
     )

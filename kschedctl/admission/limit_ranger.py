@@ -1,4 +1,4 @@
-"""LimitRanges: defaults for containers, and bounds for containers, pods and claims.
+"""The admission plugin LimitRanger: defaults for containers, and bounds for containers, pods and claims.
 
 Upstream: plugin/pkg/admission/limitranger/admission.go, pkg/apis/core/v1/defaults.go (v1.36).
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kschedctl.admission.defaults import pod_level_requests
+from kschedctl.admission.defaults import set_pod_level_requests
 from kschedctl.admission.request import AdmissionRequest, Writable
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import LimitRange, LimitRangeItem, Resources
@@ -16,126 +16,143 @@ from kschedctl.api.pod_requests import Quantities, parse_quantities
 from kschedctl.api.quantity import INT64_MAX, Quantity
 
 ANNOTATION = "kubernetes.io/limit-ranger"
-OF_CONTAINER, OF_POD, OF_CLAIM = "Container", "Pod", "PersistentVolumeClaim"
+CONTAINER_TYPE, POD_TYPE, CLAIM_TYPE = "Container", "Pod", "PersistentVolumeClaim"
 MAX_MILLI = INT64_MAX // 1000
 
 
-def stored(limit_range: LimitRange) -> LimitRange:
-    """The LimitRange with what the API server fills in: a maximum is a default limit, a default limit a request."""
-    items = tuple(_stored(item) if item.type == OF_CONTAINER else item for item in limit_range.spec.limits)
+def with_api_defaults(limit_range: LimitRange) -> LimitRange:
+    """Return the LimitRange with the API's defaults: maxima become default limits, default limits default requests."""
+    items = tuple(
+        _item_with_api_defaults(item) if item.type == CONTAINER_TYPE else item for item in limit_range.spec.limits
+    )
     return replace(limit_range, spec=replace(limit_range.spec, limits=items))
 
 
-def _stored(item: LimitRangeItem) -> LimitRangeItem:
+def _item_with_api_defaults(item: LimitRangeItem) -> LimitRangeItem:
+    """Return the item with the API's defaults."""
     limits = {**item.max, **item.default}
     return replace(item, default=limits, default_request={**item.min, **limits, **item.default_request})
 
 
-def differ(ranges: Sequence[LimitRange]) -> bool:
-    """Whether two of the LimitRanges have different defaults for containers, so that the first one decides."""
-    known: dict[tuple[str, str], str | int | float] = {}
-    pairs = (pair for limit_range in ranges for pair in _defaults(limit_range))
-    return any(known.setdefault(of, amount) != amount for of, amount in pairs)
+def have_different_defaults(ranges: Sequence[LimitRange]) -> bool:
+    """Return whether two LimitRanges have different defaults for containers, so that their order matters."""
+    amount_by_resource: dict[tuple[str, str], str | int | float] = {}
+    pairs = (pair for limit_range in ranges for pair in _iter_container_defaults(limit_range))
+    return any(amount_by_resource.setdefault(resource, amount) != amount for resource, amount in pairs)
 
 
-def _defaults(limit_range: LimitRange) -> Iterator[tuple[tuple[str, str], str | int | float]]:
+def _iter_container_defaults(limit_range: LimitRange) -> Iterator[tuple[tuple[str, str], str | int | float]]:
+    """Yield part and resource of each container default with its amount."""
     for item in limit_range.spec.limits:
-        if item.type == OF_CONTAINER:
+        if item.type == CONTAINER_TYPE:
             for part, amounts in (("limits", item.default), ("requests", item.default_request)):
                 yield from (((part, name), amount) for name, amount in amounts.items())
 
 
-def fill_in(request: AdmissionRequest) -> None:
-    """Defaults for the containers of a pod, of one LimitRange after the other."""
+def add_default_resources(request: AdmissionRequest) -> None:
+    """Add the default requests and limits of all LimitRanges to the containers of a pod."""
     if not request.is_pod:
         return
     for limit_range in request.limit_ranges:
-        changes = list(_fill_in(request, limit_range))
+        changes = list(_add_defaults(request, limit_range))
         if changes:
-            request.annotate(ANNOTATION, f"LimitRanger plugin set: {'; '.join(change.told for change in changes)}")
+            request.annotate(
+                ANNOTATION, f"LimitRanger plugin set: {'; '.join(change.annotation for change in changes)}"
+            )
             amounts = {name: amount for change in changes for name, amount in change.amounts.items()}
-            given = ", ".join(f"{name} {amount}" for name, amount in amounts.items())
-            request.changed.append(f"{given} by LimitRange {request.namespace}/{limit_range.metadata.name}")
+            defaults = ", ".join(f"{name} {amount}" for name, amount in amounts.items())
+            request.changed.append(f"{defaults} by LimitRange {request.namespace}/{limit_range.metadata.name}")
     if request.limit_ranges:
-        pod_level_requests(request)
+        set_pod_level_requests(request)
 
 
-class _Filled(NamedTuple):
-    """What a container got of its requests or limits, as upstream's annotation says it, and how much."""
+class _AddedDefaults(NamedTuple):
+    """The defaults that a container got for its requests or limits."""
 
-    told: str
+    annotation: str
+    """As upstream's annotation has it."""
     amounts: Resources
 
 
-def _fill_in(request: AdmissionRequest, limit_range: LimitRange) -> Iterator[_Filled]:
+def _add_defaults(request: AdmissionRequest, limit_range: LimitRange) -> Iterator[_AddedDefaults]:
+    """Add the defaults of one LimitRange to the containers of a pod, and yield what was added."""
     limits: Resources = {}
     requests: Resources = {}
     for item in limit_range.spec.limits:
-        if item.type == OF_CONTAINER:
+        if item.type == CONTAINER_TYPE:
             limits, requests = {**limits, **item.default}, {**requests, **item.default_request}
-    for what, containers in (("container", request.containers), ("init container", request.init_containers)):
+    for container_kind, containers in (("container", request.containers), ("init container", request.init_containers)):
         for container in containers:
             resources = container.setdefault("resources", {})
             for part, defaults in (("requests", requests), ("limits", limits)):
-                added = _merge(resources, part, defaults)
+                added = _add_missing(resources, part, defaults)
                 if added:
-                    words = f"{', '.join(sorted(added))} {part[:-1]} for {what} {container.get('name', '')}"
-                    yield _Filled(words, {f"{part}.{name}": defaults[name] for name in sorted(added)})
+                    annotation = (
+                        f"{', '.join(sorted(added))} {part[:-1]} for {container_kind} {container.get('name', '')}"
+                    )
+                    yield _AddedDefaults(annotation, {f"{part}.{name}": defaults[name] for name in sorted(added)})
 
 
-def _merge(resources: Writable, part: str, defaults: Resources) -> list[str]:
-    """The names of the defaults that were missing."""
-    own = resources.get(part) or {}
-    added = [name for name in defaults if name not in own]
+def _add_missing(resources: Writable, part: str, defaults: Resources) -> list[str]:
+    """Add the defaults that are missing, and return their names."""
+    existing = resources.get(part) or {}
+    added = [name for name in defaults if name not in existing]
     if added:
-        resources[part] = {**own, **{name: defaults[name] for name in added}}
+        resources[part] = {**existing, **{name: defaults[name] for name in added}}
     return added
 
 
-def check(request: AdmissionRequest) -> None:
-    """Raises NotAdmittedError with all that one LimitRange has against the object."""
+def check_bounds(request: AdmissionRequest) -> None:
+    """Check the bounds of all LimitRanges. Raises NotAdmittedError with all violations of one LimitRange."""
     for limit_range in request.limit_ranges:
-        faults = list(dict.fromkeys(_faults(request, limit_range)))
-        if faults:
-            raise request.forbidden(faults[0] if len(faults) == 1 else f"[{', '.join(faults)}]")
+        messages = list(dict.fromkeys(_iter_messages(request, limit_range)))
+        if messages:
+            raise request.forbidden(messages[0] if len(messages) == 1 else f"[{', '.join(messages)}]")
 
 
 class Breach(NamedTuple):
-    """What is against a bound, in the API server's words; ``part``: where it stands, ``requests`` or ``limits``."""
+    """A violation of a bound."""
 
     part: str
+    """``requests`` or ``limits``."""
     name: str
+    """The resource."""
     message: str
+    """The API server's message."""
 
 
-def _faults(request: AdmissionRequest, limit_range: LimitRange) -> Iterator[str]:
-    return (breach.message for item in limit_range.spec.limits for breach in _breaches(request, item))
+def _iter_messages(request: AdmissionRequest, limit_range: LimitRange) -> Iterator[str]:
+    """Yield the messages about violations of a LimitRange."""
+    return (breach.message for item in limit_range.spec.limits for breach in _iter_request_breaches(request, item))
 
 
-def _breaches(request: AdmissionRequest, item: LimitRangeItem) -> Iterator[Breach]:
-    if request.is_pod and item.type == OF_CONTAINER:
+def _iter_request_breaches(request: AdmissionRequest, item: LimitRangeItem) -> Iterator[Breach]:
+    """Yield the violations of one item by the object."""
+    if request.is_pod and item.type == CONTAINER_TYPE:
         for container in (*request.containers, *request.init_containers):
             resources = container.get("resources") or {}
-            asked = parse_quantities(resources.get("requests") or {}), parse_quantities(resources.get("limits") or {})
-            yield from breaches(item, *asked)
-    elif request.is_pod and item.type == OF_POD:
-        yield from breaches(item, *request.totals(overhead=False))
-    elif request.kind == "PersistentVolumeClaim" and item.type == OF_CLAIM:
-        yield from claim_breaches(item, parse_quantities((request.spec.get("resources") or {}).get("requests") or {}))
+            amounts = parse_quantities(resources.get("requests") or {}), parse_quantities(resources.get("limits") or {})
+            yield from iter_breaches(item, *amounts)
+    elif request.is_pod and item.type == POD_TYPE:
+        yield from iter_breaches(item, *request.sum_pod_resources(overhead=False))
+    elif request.kind == "PersistentVolumeClaim" and item.type == CLAIM_TYPE:
+        yield from iter_claim_breaches(
+            item, parse_quantities((request.spec.get("resources") or {}).get("requests") or {})
+        )
 
 
-def breaches(item: LimitRangeItem, requests: Quantities, limits: Quantities) -> Iterator[Breach]:
-    """What requests and limits of a container, or of a pod as a whole, have against the bounds for it."""
-    for name, least in parse_quantities(item.min).items():
-        yield from _least(_Asked(item.type, name, requests.get(name), limits.get(name), least))
-    for name, most in parse_quantities(item.max).items():
-        yield from _most(_Asked(item.type, name, requests.get(name), limits.get(name), most))
+def iter_breaches(item: LimitRangeItem, requests: Quantities, limits: Quantities) -> Iterator[Breach]:
+    """Yield the violations of an item's bounds by the requests and limits of a container or pod."""
+    for name, minimum in parse_quantities(item.min).items():
+        yield from _check_minimum(_BoundedAmount(item.type, name, requests.get(name), limits.get(name), minimum))
+    for name, maximum in parse_quantities(item.max).items():
+        yield from _check_maximum(_BoundedAmount(item.type, name, requests.get(name), limits.get(name), maximum))
     for name, ratio in parse_quantities(item.max_limit_request_ratio).items():
-        yield from _ratio(_Asked(item.type, name, requests.get(name), limits.get(name), ratio))
+        yield from _check_ratio(_BoundedAmount(item.type, name, requests.get(name), limits.get(name), ratio))
 
 
-class _Asked(NamedTuple):
-    """What is asked of a resource, and the bound on it."""
+class _BoundedAmount(NamedTuple):
+    """The request and limit for a resource, and a bound on them."""
 
     type: str
     name: str
@@ -143,66 +160,70 @@ class _Asked(NamedTuple):
     limit: Quantity | None
     bound: Quantity
 
-    def breach(self, part: str, message: str) -> Breach:
+    def build_breach(self, part: str, message: str) -> Breach:
+        """Build the violation of the bound."""
         return Breach(part, self.name, message)
 
-    def amounts(self) -> tuple[int, int, int]:
-        """AdmissionRequest, limit and bound, to the thousandth where that is not too much for an int64."""
+    def comparable_amounts(self) -> tuple[int, int, int]:
+        """Return request, limit and bound in thousandths, or in units if thousandths would overflow an int64."""
         amounts = [amount or _ZERO for amount in (self.request, self.limit, self.bound)]
-        fine = all(amount.value() <= MAX_MILLI for amount in amounts)
-        request, limit, bound = (amount.milli_value() if fine else amount.value() for amount in amounts)
+        fits_milli = all(amount.value() <= MAX_MILLI for amount in amounts)
+        request, limit, bound = (amount.milli_value() if fits_milli else amount.value() for amount in amounts)
         return request, limit, bound
 
 
 _ZERO = Quantity(0)
 
 
-def _least(asked: _Asked) -> Iterator[Breach]:
-    request, limit, bound = asked.amounts()
-    said = f"minimum {asked.name} usage per {asked.type} is {asked.bound}"
-    if asked.request is None:
-        yield asked.breach("requests", f"{said}.  No request is specified")
+def _check_minimum(amount: _BoundedAmount) -> Iterator[Breach]:
+    """Yield the violation of a minimum."""
+    request, limit, bound = amount.comparable_amounts()
+    message = f"minimum {amount.name} usage per {amount.type} is {amount.bound}"
+    if amount.request is None:
+        yield amount.build_breach("requests", f"{message}.  No request is specified")
     elif request < bound:
-        yield asked.breach("requests", f"{said}, but request is {asked.request}")
-    elif asked.limit is not None and limit < bound:
-        yield asked.breach("limits", f"{said}, but limit is {asked.limit}")
+        yield amount.build_breach("requests", f"{message}, but request is {amount.request}")
+    elif amount.limit is not None and limit < bound:
+        yield amount.build_breach("limits", f"{message}, but limit is {amount.limit}")
 
 
-def _most(asked: _Asked) -> Iterator[Breach]:
-    request, limit, bound = asked.amounts()
-    said = f"maximum {asked.name} usage per {asked.type} is {asked.bound}"
-    if asked.limit is None:
-        yield asked.breach("limits", f"{said}.  No limit is specified")
+def _check_maximum(amount: _BoundedAmount) -> Iterator[Breach]:
+    """Yield the violation of a maximum."""
+    request, limit, bound = amount.comparable_amounts()
+    message = f"maximum {amount.name} usage per {amount.type} is {amount.bound}"
+    if amount.limit is None:
+        yield amount.build_breach("limits", f"{message}.  No limit is specified")
     elif limit > bound:
-        yield asked.breach("limits", f"{said}, but limit is {asked.limit}")
-    elif asked.request is not None and request > bound:
-        yield asked.breach("requests", f"{said}, but request is {asked.request}")
+        yield amount.build_breach("limits", f"{message}, but limit is {amount.limit}")
+    elif amount.request is not None and request > bound:
+        yield amount.build_breach("requests", f"{message}, but request is {amount.request}")
 
 
-def _ratio(asked: _Asked) -> Iterator[Breach]:
-    request, limit, _ = asked.amounts()
-    said = f"{asked.name} max limit to request ratio per {asked.type} is {asked.bound}, but"
+def _check_ratio(amount: _BoundedAmount) -> Iterator[Breach]:
+    """Yield the violation of the maximum ratio of limit to request."""
+    request, limit, _ = amount.comparable_amounts()
+    message = f"{amount.name} max limit to request ratio per {amount.type} is {amount.bound}, but"
     if not request:
-        yield asked.breach("requests", f"{said} no request is specified or request is 0")
+        yield amount.build_breach("requests", f"{message} no request is specified or request is 0")
     elif not limit:
-        yield asked.breach("limits", f"{said} no limit is specified or limit is 0")
+        yield amount.build_breach("limits", f"{message} no limit is specified or limit is 0")
     else:
-        fine = asked.bound.value() <= MAX_MILLI
-        ratio, most = limit / request, float(asked.bound.value())
-        observed, most = (ratio * 1000, float(asked.bound.milli_value())) if fine else (ratio, most)
-        if observed > most:
-            yield asked.breach("limits", f"{said} provided ratio is {ratio:f}")
+        fits_milli = amount.bound.value() <= MAX_MILLI
+        ratio, max_ratio = limit / request, float(amount.bound.value())
+        observed, max_ratio = (ratio * 1000, float(amount.bound.milli_value())) if fits_milli else (ratio, max_ratio)
+        if observed > max_ratio:
+            yield amount.build_breach("limits", f"{message} provided ratio is {ratio:f}")
 
 
-def claim_breaches(item: LimitRangeItem, requests: Mapping[str, Quantity]) -> Iterator[Breach]:
-    """What a claim requests against the bounds for it."""
-    for name, least in parse_quantities(item.min).items():
-        yield from _least(_Asked(item.type, name, requests.get(name), None, least))
-    for name, most in parse_quantities(item.max).items():
-        asked = _Asked(item.type, name, requests.get(name), None, most)
-        request, _, bound = asked.amounts()
-        said = f"maximum {name} usage per {item.type} is {most}"
-        if asked.request is None:
-            yield asked.breach("requests", f"{said}.  No request is specified")
+def iter_claim_breaches(item: LimitRangeItem, requests: Mapping[str, Quantity]) -> Iterator[Breach]:
+    """Yield the violations of an item's bounds by the requests of a claim."""
+    for name, minimum in parse_quantities(item.min).items():
+        yield from _check_minimum(_BoundedAmount(item.type, name, requests.get(name), None, minimum))
+    for name, maximum in parse_quantities(item.max).items():
+        amount = _BoundedAmount(item.type, name, requests.get(name), None, maximum)
+        request, _, bound = amount.comparable_amounts()
+        message = f"maximum {name} usage per {item.type} is {maximum}"
+        if amount.request is None:
+            yield amount.build_breach("requests", f"{message}.  No request is specified")
         elif request > bound:
-            yield asked.breach("requests", f"{said}, but request is {asked.request}")
+            yield amount.build_breach("requests", f"{message}, but request is {amount.request}")

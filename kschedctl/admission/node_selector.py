@@ -1,4 +1,7 @@
-"""The node selector of a namespace's pods. Upstream: plugin/pkg/admission/podnodeselector/admission.go (v1.36)."""
+"""The admission plugin PodNodeSelector, which adds the namespace's node selector to pods.
+
+Upstream: plugin/pkg/admission/podnodeselector/admission.go (v1.36).
+"""
 
 from __future__ import annotations
 
@@ -7,30 +10,32 @@ from kschedctl.admission.request import INTERNAL, AdmissionRequest, NotAdmittedE
 SELECTOR = "scheduler.alpha.kubernetes.io/node-selector"
 
 
-def fill_in(request: AdmissionRequest) -> None:
-    """The namespace's selector beside the pod's own. Raises NotAdmittedError."""
+def add_node_selector(request: AdmissionRequest) -> None:
+    """Add the namespace's node selector to the pod's own. Raises NotAdmittedError if they conflict."""
     if not request.is_pod:
         return
-    check(request)
-    own = request.spec.get("nodeSelector") or {}
-    missing = {key: value for key, value in of_namespace(request).items() if key not in own}
+    check_node_selector(request)
+    pod_selector = request.spec.get("nodeSelector") or {}
+    missing = {key: value for key, value in parse_namespace_selector(request).items() if key not in pod_selector}
     if missing:
         added = ",".join(f"{key}={value}" for key, value in missing.items())
-        request.changed.append(f"nodeSelector {added} by Namespace {request.namespace}{request.on('PodNodeSelector')}")
-        request.spec["nodeSelector"] = {**missing, **own}
+        enabled_clause = request.describe_optional_plugin("PodNodeSelector")
+        request.changed.append(f"nodeSelector {added} by Namespace {request.namespace}{enabled_clause}")
+        request.spec["nodeSelector"] = {**missing, **pod_selector}
 
 
-def check(request: AdmissionRequest) -> None:
-    """Raises NotAdmittedError where the two ask for different values of a label."""
+def check_node_selector(request: AdmissionRequest) -> None:
+    """Raise NotAdmittedError if pod and namespace require different values of a label."""
     if not request.is_pod:
         return
-    own = request.spec.get("nodeSelector") or {}
-    if any(key in own and own[key] != value for key, value in of_namespace(request).items()):
+    pod_selector = request.spec.get("nodeSelector") or {}
+    required = parse_namespace_selector(request)
+    if any(pod_selector.get(key, value) != value for key, value in required.items()):
         raise request.forbidden("pod node label selector conflicts with its namespace node label selector")
 
 
-def of_namespace(request: AdmissionRequest) -> dict[str, str]:
-    """The selector that the annotation of the namespace has. Raises NotAdmittedError."""
+def parse_namespace_selector(request: AdmissionRequest) -> dict[str, str]:
+    """Return the node selector in the namespace's annotation. Raises NotAdmittedError."""
     text = request.namespace_annotations.get(SELECTOR, "")
     selector: dict[str, str] = {}
     for part in text.split(",") if text else ():

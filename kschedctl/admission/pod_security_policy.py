@@ -1,7 +1,7 @@
-"""The levels of the Pod Security Standards that a namespace asks for, and what they forbid of its objects.
+"""The Pod Security levels that a namespace sets by labels, and what they forbid of pods.
 
-Upstream: staging/src/k8s.io/pod-security-admission/api/helpers.go, PolicyToEvaluate, and
-admission/admission.go, DefaultPodSpecExtractor (v1.36), with the server's own defaults: privileged, latest.
+The server's own defaults are privileged and latest. Upstream: PolicyToEvaluate in
+staging/src/k8s.io/pod-security-admission/api/helpers.go, DefaultPodSpecExtractor in admission/admission.go (v1.36).
 """
 
 from __future__ import annotations
@@ -10,58 +10,67 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kschedctl.admission.pod_security import violations
+from kschedctl.admission.pod_security import find_violations
 from kschedctl.api.json_values import JsonObject, object_at
 
 LABEL = "pod-security.kubernetes.io/"
 ENFORCE = f"{LABEL}enforce"
 LEVELS = ("privileged", "baseline", "restricted")
-"""From the one that forbids nothing to the strictest."""
+"""From the level that forbids nothing to the strictest one."""
 LATEST = "latest"
 _VERSION = re.compile(r"v1\.(0|[1-9][0-9]*)", re.ASCII)
-IN_SPEC = ("spec", "template")
-TEMPLATES: Mapping[str, tuple[str, ...]] = {
+TEMPLATE_PATH = ("spec", "template")
+TEMPLATE_PATHS: Mapping[str, tuple[str, ...]] = {
     "Pod": (),
     "PodTemplate": ("template",),
-    **dict.fromkeys(("ReplicationController", "ReplicaSet", "Deployment", "DaemonSet", "StatefulSet", "Job"), IN_SPEC),
-    "CronJob": ("spec", "jobTemplate", *IN_SPEC),
+    **dict.fromkeys(
+        ("ReplicationController", "ReplicaSet", "Deployment", "DaemonSet", "StatefulSet", "Job"), TEMPLATE_PATH
+    ),
+    "CronJob": ("spec", "jobTemplate", *TEMPLATE_PATH),
 }
-"""Kind -> where its pod stands."""
+"""Kind -> the path of its pod or pod template."""
 
 
 class Standard(NamedTuple):
-    """A level, of the version that is held against pods."""
+    """A Pod Security level of one version."""
 
     level: str = LEVELS[0]
     version: str = LATEST
 
-    def forbidden(self, pod: JsonObject) -> str:
-        """``"restricted:latest": …``: what it forbids of a pod; empty for nothing."""
-        broken = violations(pod, self.level, self.version)
+    def describe_violations(self, pod: JsonObject) -> str:
+        """Return what the standard forbids of a pod, after its name ``"restricted:latest": …``; empty for nothing."""
+        broken = find_violations(pod, self.level, self.version)
         return f'"{self.level}:{self.version}": {broken}' if broken else ""
 
 
-def enforced(labels: Mapping[str, str]) -> Standard:
-    """What pods are refused by. An invalid level is taken for the strictest, an invalid version for the latest."""
+def get_enforced_standard(labels: Mapping[str, str]) -> Standard:
+    """Return the standard by which pods of a namespace are denied.
+
+    An invalid level stands for the strictest level, an invalid version for the latest.
+    """
     level = labels.get(ENFORCE, LEVELS[0])
-    return Standard(level if level in LEVELS else LEVELS[-1], _version(labels, "enforce"))
+    return Standard(level if level in LEVELS else LEVELS[-1], _get_version(labels, "enforce"))
 
 
-def warned(labels: Mapping[str, str]) -> Standard:
-    """What is warned of: as it is enforced where nothing else is said. An invalid level warns of nothing."""
+def get_warn_standard(labels: Mapping[str, str]) -> Standard:
+    """Return the standard by which the API server warns; by default the enforced one.
+
+    An invalid level warns of nothing.
+    """
     level, enforce = labels.get(f"{LABEL}warn"), labels.get(ENFORCE)
     if level is not None:
-        return Standard(level if level in LEVELS else LEVELS[0], _version(labels, "warn"))
+        return Standard(level if level in LEVELS else LEVELS[0], _get_version(labels, "warn"))
     if enforce not in LEVELS[1:]:
         return Standard()
-    return Standard(enforce, _version(labels, "warn" if f"{LABEL}warn-version" in labels else "enforce"))
+    return Standard(enforce, _get_version(labels, "warn" if f"{LABEL}warn-version" in labels else "enforce"))
 
 
-def _version(labels: Mapping[str, str], mode: str) -> str:
+def _get_version(labels: Mapping[str, str], mode: str) -> str:
+    """Return the version that the labels set for a mode, or ``latest`` if it is invalid."""
     version = labels.get(f"{LABEL}{mode}-version", LATEST)
     return version if _VERSION.fullmatch(version) else LATEST
 
 
-def pod_of(kind: str, obj: JsonObject) -> JsonObject:
-    """The pod, or the template of one, of an object; empty where it has none."""
-    return object_at(obj, *TEMPLATES[kind]) if kind in TEMPLATES else {}
+def extract_pod(kind: str, obj: JsonObject) -> JsonObject:
+    """Return the pod or pod template of an object, or an empty document if it has none."""
+    return object_at(obj, *TEMPLATE_PATHS[kind]) if kind in TEMPLATE_PATHS else {}

@@ -20,15 +20,15 @@ from kschedctl.api.pod_requests import (
 from kschedctl.cluster import Cluster, without_nulls
 
 Writable = dict[str, Any]
-"""JSON that is written to."""
+"""JSON that may be changed in place."""
 FORBIDDEN, INVALID, NOT_FOUND, BAD, INTERNAL = "Forbidden", "Invalid", "NotFound", "BadRequest", None
 CODES = {FORBIDDEN: 403, INVALID: 422, NOT_FOUND: 404, BAD: 400, INTERNAL: 500}
 RESOURCES = {"Pod": "pods", "PersistentVolumeClaim": "persistentvolumeclaims"}
-_ALONE = Options(use_status=False)
+_SPEC_OPTIONS = Options(use_status=False)
 
 
 class NotAdmittedError(Exception):
-    """``reason``: of the API, None for an internal error; ``message``: all that is said."""
+    """The denial of a request. ``reason`` is the API's reason, or None for an internal error."""
 
     def __init__(self, reason: str | None, message: str) -> None:
         super().__init__(message)
@@ -37,79 +37,88 @@ class NotAdmittedError(Exception):
 
 @dataclass(eq=False)
 class AdmissionRequest:
-    """``obj`` is what is written to; ``limit_ranges`` and ``quotas``: those of the namespace, in the order tried.
-
-    ``name``: how errors name the object; ``changed``: what was changed, and by whom.
-    """
+    """A create request that admission plugins read and change."""
 
     cluster: Cluster
     kind: str
     obj: Writable
+    """The object, which plugins change."""
     namespace: str
     limit_ranges: Sequence[LimitRange] = ()
+    """The namespace's LimitRanges in the order in which they are applied."""
     quotas: Sequence[ResourceQuota] = ()
+    """The namespace's quotas in the order in which they are checked."""
     name: str = ""
+    """How errors name the object."""
     changed: list[str] = field(default_factory=list)
+    """What was changed, and by whom."""
 
     @property
     def is_pod(self) -> bool:
+        """Return whether the object is a pod."""
         return self.kind == "Pod"
 
     @property
     def spec(self) -> Writable:
-        """The spec, which is there from now on."""
+        """Return the spec, which is created if it is missing."""
         spec: Writable = self.obj.setdefault("spec", {})
         return spec
 
     @property
     def annotations(self) -> Writable:
+        """Return the annotations of the object."""
         written: Writable = self.obj.get("metadata", {}).get("annotations") or {}
         return written
 
     def annotate(self, key: str, value: str) -> None:
+        """Set an annotation."""
         self.obj["metadata"].setdefault("annotations", {})[key] = value
 
     @property
     def containers(self) -> list[Writable]:
+        """Return the containers of the pod."""
         return self.spec.get("containers") or []
 
     @property
     def init_containers(self) -> list[Writable]:
+        """Return the init containers of the pod."""
         return self.spec.get("initContainers") or []
 
     @cached_property
     def namespace_object(self) -> Namespace | None:
+        """Return the namespace, or None if it was not read."""
         return next(
             (namespace for namespace in self.cluster.namespaces if namespace.metadata.name == self.namespace), None
         )
 
     @property
     def namespace_annotations(self) -> dict[str, str]:
+        """Return the annotations of the namespace."""
         return self.namespace_object.metadata.annotations if self.namespace_object else {}
 
-    def on(self, plugin: str) -> str:
-        """Who says that a plugin is on which is off by default, in brackets."""
+    def describe_optional_plugin(self, plugin: str) -> str:
+        """Return a clause that says that an optional plugin is enabled, and how that is known."""
         return f" ({plugin} is on: {self.cluster.api_server.told_by})"
 
-    def forbidden(self, why: str) -> NotAdmittedError:
-        """The error of a plugin that refuses the object."""
-        return NotAdmittedError(FORBIDDEN, f'{self.resource} "{self.name}" is forbidden: {why}')
+    def forbidden(self, reason: str) -> NotAdmittedError:
+        """Build the error of a plugin that denies the object."""
+        return NotAdmittedError(FORBIDDEN, f'{self.resource} "{self.name}" is forbidden: {reason}')
 
     @property
     def resource(self) -> str:
-        """Plural of the kind, with its group where it has one."""
+        """Return the plural of the kind, with its API group if it has one."""
         group = str(self.obj.get("apiVersion", "")).rpartition("/")[0]
         plural = RESOURCES.get(self.kind, f"{self.kind.lower()}s")
         return f"{plural}.{group}" if group else plural
 
-    def pod(self) -> Pod:
-        """The pod as scheduling reads it."""
+    def decode_pod(self) -> Pod:
+        """Decode the pod as scheduling reads it."""
         return convert_builtins(without_nulls(self.obj), api.Pod)
 
-    def totals(self, *, overhead: bool) -> tuple[Quantities, Quantities]:
-        """What the pod as a whole requests, and its limits."""
-        pod = self.pod()
-        requests = compute_pod_requests(pod, _ALONE._replace(overhead=overhead))
+    def sum_pod_resources(self, *, overhead: bool) -> tuple[Quantities, Quantities]:
+        """Return the requests and the limits of the pod as a whole."""
+        pod = self.decode_pod()
+        requests = compute_pod_requests(pod, _SPEC_OPTIONS._replace(overhead=overhead))
         limits = aggregate_container_limits(pod.spec.containers, pod.spec.init_containers)
         if pod.spec.resources is not None:
             limits |= parse_quantities(pod.spec.resources.limits)

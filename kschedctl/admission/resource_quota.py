@@ -1,7 +1,7 @@
-"""ResourceQuotas: what an object uses of them, and whether that is left.
+"""The admission plugin ResourceQuota: what an object uses of quotas, and whether they have it left.
 
-Upstream: staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go, pkg/quota/v1/evaluator/core
-(v1.36). What is in a quota's status counts, not its spec.
+The quota's status counts, not its spec. Upstream:
+staging/src/k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go, pkg/quota/v1/evaluator/core (v1.36).
 """
 
 from __future__ import annotations
@@ -19,123 +19,141 @@ from kschedctl.api.quantity import Quantity, parse
 from kschedctl.api.resource_names import DEVICE_CLASS_PREFIX, is_extended, is_native
 
 ONE, ZERO = Quantity(1), Quantity(0)
-COMPUTE = ("cpu", "memory", "ephemeral-storage")
-OF_PODS = frozenset(
-    ("pods", "count/pods", *COMPUTE, *(f"{part}.{name}" for part in ("requests", "limits") for name in COMPUTE))
+COMPUTE_RESOURCES = ("cpu", "memory", "ephemeral-storage")
+POD_RESOURCES = frozenset(
+    (
+        "pods",
+        "count/pods",
+        *COMPUTE_RESOURCES,
+        *(f"{part}.{name}" for part in ("requests", "limits") for name in COMPUTE_RESOURCES),
+    )
 )
-DEMANDED = frozenset(f"{part}{name}" for part in ("", "requests.", "limits.") for name in ("cpu", "memory"))
-"""What every container has to say where a quota limits it."""
+REQUIRED_RESOURCES = frozenset(f"{part}{name}" for part in ("", "requests.", "limits.") for name in ("cpu", "memory"))
+"""Resources that every container must set if a quota limits them."""
 HUGE_PAGES = ("hugepages-", "requests.hugepages-")
-CLAIMS, STORAGE = "persistentvolumeclaims", "requests.storage"
-OF_CLASS = ".storageclass.storage.k8s.io/"
-BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
+CLAIM_COUNT, CLAIM_STORAGE = "persistentvolumeclaims", "requests.storage"
+CLASS_INFIX = ".storageclass.storage.k8s.io/"
+BETA_CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 
-OF_DEADLINE = ("Terminating", "NotTerminating")
-"""Scopes that ask for activeDeadlineSeconds, which no scheduler reads of a pod."""
+DEADLINE_SCOPES = ("Terminating", "NotTerminating")
+"""Scopes that depend on activeDeadlineSeconds, which scheduling does not read."""
 
 
-def is_counted(quota: ResourceQuota, *, in_full: bool) -> bool:
-    """Whether a quota is replayed: it has a status, and no scope asks for deadlines of pods not known ``in_full``."""
+def is_replayable(quota: ResourceQuota, *, in_full: bool) -> bool:
+    """Return whether a quota can be replayed: it has a status and no scope that depends on unknown fields.
+
+    Scopes about deadlines can only be replayed for pods that are known ``in_full``.
+    """
     names = (*quota.spec.scopes, *(term.scope_name for term in quota.spec.scope_selector.match_expressions))
-    return bool(quota.status.hard) and (in_full or not any(name in OF_DEADLINE for name in names))
+    return bool(quota.status.hard) and (in_full or not any(name in DEADLINE_SCOPES for name in names))
 
 
-def check(request: AdmissionRequest) -> None:
-    """Raises NotAdmittedError: first what a quota demands to be said, then what is not left of one."""
-    usage = _usage(request)
-    concerned = [quota for quota in request.quotas if _concerns(quota, request)]
-    for quota in concerned:
-        names = [name for name in quota.status.hard if _is_of(name, request)]
-        if missing := list(_not_said(names, request)):
+def check_quotas(request: AdmissionRequest) -> None:
+    """Raise NotAdmittedError if containers do not set what a quota requires, or if a quota is exceeded."""
+    usage = _compute_nonzero_usage(request)
+    matching = [quota for quota in request.quotas if _matches_quota(quota, request)]
+    for quota in matching:
+        names = [name for name in quota.status.hard if _is_resource_of_kind(name, request)]
+        if missing := list(_iter_unset_resources(names, request)):
             raise request.forbidden(f"failed quota: {quota.metadata.name}: must specify {'; '.join(missing)}")
         if any(name not in quota.status.used for name in names):
-            said = ",".join(sorted(names))
-            raise request.forbidden(f"status unknown for quota: {quota.metadata.name}, resources: {said}")
-    for quota in concerned:
-        if fault := exceeded(quota, usage):
-            raise request.forbidden(fault)
+            resource_list = ",".join(sorted(names))
+            raise request.forbidden(f"status unknown for quota: {quota.metadata.name}, resources: {resource_list}")
+    for quota in matching:
+        if excess := describe_excess(quota, usage):
+            raise request.forbidden(excess)
 
 
-def room(request: AdmissionRequest, most: int) -> int:
-    """For how many of ``most`` objects like this one the quotas have room, one after the other."""
-    usage = _usage(request)
-    concerned = [quota for quota in request.quotas if _concerns(quota, request)]
+def count_fitting(request: AdmissionRequest, most: int) -> int:
+    """Return for how many of ``most`` objects like this one the quotas have room, one after the other."""
+    usage = _compute_nonzero_usage(request)
+    matching = [quota for quota in request.quotas if _matches_quota(quota, request)]
 
-    def refused(quota: ResourceQuota, number: int) -> bool:
-        return bool(exceeded(_charged(quota, usage, number), usage))
+    def is_exceeded_after(quota: ResourceQuota, count: int) -> bool:
+        """Return whether the quota is exceeded by one more object after ``count`` of them."""
+        return bool(describe_excess(_charge_quota(quota, usage, count), usage))
 
-    for quota in concerned:  # most often there is room for all
-        if most and refused(quota, most - 1):
-            most = bisect_left(range(most), True, key=partial(refused, quota))
+    for quota in matching:  # usually there is room for all objects
+        if most and is_exceeded_after(quota, most - 1):
+            most = bisect_left(range(most), True, key=partial(is_exceeded_after, quota))
     return most
 
 
-def charged(request: AdmissionRequest, number: int) -> tuple[ResourceQuota, ...]:
-    """The quotas once so many objects like this one are counted."""
-    usage = _usage(request)
-    return tuple(_charged(q, usage, number) if _concerns(q, request) else q for q in request.quotas)
+def charge(request: AdmissionRequest, count: int) -> tuple[ResourceQuota, ...]:
+    """Return the quotas after ``count`` objects like this one are charged."""
+    usage = _compute_nonzero_usage(request)
+    return tuple(_charge_quota(q, usage, count) if _matches_quota(q, request) else q for q in request.quotas)
 
 
-def raised(request: AdmissionRequest, number: int) -> dict[str, dict[str, str]]:
-    """Quota -> what it would have to hold of each resource for so many objects like this one, where that is more."""
-    usage = _usage(request)
+def find_needed_limits(request: AdmissionRequest, count: int) -> dict[str, dict[str, str]]:
+    """Return, by quota, the higher limits that ``count`` objects like this one would need."""
+    usage = _compute_nonzero_usage(request)
     by_quota: dict[str, dict[str, str]] = {}
     for quota in request.quotas:
-        if _concerns(quota, request):
-            hard, after = parse_quantities(quota.status.hard), _charged(quota, usage, number).status.used
-            over = {name: str(after[name]) for name in usage if name in hard and parse(after.get(name, 0)) > hard[name]}
-            by_quota |= {quota.metadata.name: over} if over else {}
+        if _matches_quota(quota, request):
+            hard, used_after = parse_quantities(quota.status.hard), _charge_quota(quota, usage, count).status.used
+            exceeded_limits = {
+                name: str(used_after[name])
+                for name in usage
+                if name in hard and parse(used_after.get(name, 0)) > hard[name]
+            }
+            by_quota |= {quota.metadata.name: exceeded_limits} if exceeded_limits else {}
     return by_quota
 
 
-def not_said(request: AdmissionRequest) -> list[str]:
-    """What the containers have to say for the quotas and do not: ``limits.cpu for: web,log``."""
-    names = {name for quota in request.quotas if _concerns(quota, request) for name in quota.status.hard}
-    return list(_not_said(filter(partial(_is_of, request=request), names), request))
+def find_unset_resources(request: AdmissionRequest) -> list[str]:
+    """Return what the quotas require containers to set and they do not, such as ``limits.cpu for: web,log``."""
+    names = {name for quota in request.quotas if _matches_quota(quota, request) for name in quota.status.hard}
+    return list(_iter_unset_resources(filter(partial(_is_resource_of_kind, request=request), names), request))
 
 
-def _charged(quota: ResourceQuota, usage: Quantities, number: int) -> ResourceQuota:
-    before = parse_quantities(quota.status.used)
-    counted = {
-        name: str(before[name].add(Quantity(amount.mantissa * number, amount.scale, amount.format)))
+def _charge_quota(quota: ResourceQuota, usage: Quantities, count: int) -> ResourceQuota:
+    """Return the quota after ``count`` objects with this usage are charged."""
+    used_before = parse_quantities(quota.status.used)
+    used_after = {
+        name: str(used_before[name].add(Quantity(amount.mantissa * count, amount.scale, amount.format)))
         for name, amount in usage.items()
-        if number and name in before and name in quota.status.hard
+        if count and name in used_before and name in quota.status.hard
     }
-    status = ResourceQuotaStatus(quota.status.hard, {**quota.status.used, **counted})
+    status = ResourceQuotaStatus(quota.status.hard, {**quota.status.used, **used_after})
     return replace(quota, status=status)
 
 
-def _usage(request: AdmissionRequest) -> Quantities:
-    """What counts of what the object uses."""
-    return {name: amount for name, amount in used(request).items() if amount != ZERO}
+def _compute_nonzero_usage(request: AdmissionRequest) -> Quantities:
+    """Return the positive amounts that the object uses."""
+    return {name: amount for name, amount in compute_usage(request).items() if amount != ZERO}
 
 
-def exceeded(quota: ResourceQuota, usage: Quantities) -> str:
-    """What is not left of a quota, in the API server's words; empty where all is."""
-    hard, before = parse_quantities(quota.status.hard), parse_quantities(quota.status.used)
-    over = [name for name, amount in usage.items() if name in hard and before.get(name, ZERO).add(amount) > hard[name]]
-    if not over:
+def describe_excess(quota: ResourceQuota, usage: Quantities) -> str:
+    """Return the API server's message if the usage exceeds a quota, else an empty string."""
+    hard, used_before = parse_quantities(quota.status.hard), parse_quantities(quota.status.used)
+    exceeded_names = [
+        name for name, amount in usage.items() if name in hard and used_before.get(name, ZERO).add(amount) > hard[name]
+    ]
+    if not exceeded_names:
         return ""
-    lists = (usage, {name: before.get(name, ZERO) for name in over}, hard)
-    asked, so_far, most = (",".join(f"{name}={amounts[name]}" for name in sorted(over)) for amounts in lists)
-    return f"exceeded quota: {quota.metadata.name}, requested: {asked}, used: {so_far}, limited: {most}"
+    lists = (usage, {name: used_before.get(name, ZERO) for name in exceeded_names}, hard)
+    requested, already_used, limited = (
+        ",".join(f"{name}={amounts[name]}" for name in sorted(exceeded_names)) for amounts in lists
+    )
+    return f"exceeded quota: {quota.metadata.name}, requested: {requested}, used: {already_used}, limited: {limited}"
 
 
-def used(request: AdmissionRequest) -> Quantities:
-    """What the object uses, by the names that quotas have for it."""
+def compute_usage(request: AdmissionRequest) -> Quantities:
+    """Return what the object uses, by the names that quotas have for it."""
     if request.is_pod:
-        return dict(pod_usage(*request.totals(overhead=True)), **{"pods": ONE, "count/pods": ONE})
+        return dict(compute_pod_usage(*request.sum_pod_resources(overhead=True)), **{"pods": ONE, "count/pods": ONE})
     if request.kind == "PersistentVolumeClaim":
-        return _claim_usage(request)
+        return _compute_claim_usage(request)
     if request.kind == device_quota.KIND:
-        return device_quota.claim_usage(request)
+        return device_quota.compute_claim_usage(request)
     return {f"count/{request.resource}": ONE}
 
 
-def pod_usage(requests: Quantities, limits: Quantities) -> Quantities:
-    """What requests and limits use, by the names that quotas have for it."""
+def compute_pod_usage(requests: Quantities, limits: Quantities) -> Quantities:
+    """Return what requests and limits use, by the names that quotas have for it."""
     usage: Quantities = {}
-    for name in COMPUTE:
+    for name in COMPUTE_RESOURCES:
         if name in requests:
             usage[name] = usage[f"requests.{name}"] = requests[name]
         if name in limits:
@@ -148,56 +166,61 @@ def pod_usage(requests: Quantities, limits: Quantities) -> Quantities:
     return usage
 
 
-def _claim_usage(request: AdmissionRequest) -> Quantities:
+def _compute_claim_usage(request: AdmissionRequest) -> Quantities:
+    """Return what a PersistentVolumeClaim uses."""
     amount = parse_quantities((request.spec.get("resources") or {}).get("requests") or {}).get("storage")
-    usage: Quantities = {CLAIMS: ONE, f"count/{CLAIMS}": ONE}
+    usage: Quantities = {CLAIM_COUNT: ONE, f"count/{CLAIM_COUNT}": ONE}
     if amount is not None:
-        usage[STORAGE] = amount
-    name = request.annotations.get(BETA_CLASS) or request.spec.get("storageClassName")
+        usage[CLAIM_STORAGE] = amount
+    name = request.annotations.get(BETA_CLASS_ANNOTATION) or request.spec.get("storageClassName")
     if name:
-        usage[f"{name}{OF_CLASS}{CLAIMS}"] = ONE
+        usage[f"{name}{CLASS_INFIX}{CLAIM_COUNT}"] = ONE
         if amount is not None:
-            usage[f"{name}{OF_CLASS}{STORAGE}"] = amount
+            usage[f"{name}{CLASS_INFIX}{CLAIM_STORAGE}"] = amount
     return usage
 
 
-def _is_of(name: str, request: AdmissionRequest) -> bool:
-    """Whether a name in a quota is about objects of the kind."""
+def _is_resource_of_kind(name: str, request: AdmissionRequest) -> bool:
+    """Return whether a resource name in a quota is about objects of the request's kind."""
     if request.is_pod:
-        extended = name.startswith(device_quota.IMPLICIT) or (name.startswith("requests.") and not is_native(name))
-        return name in OF_PODS or name.startswith(HUGE_PAGES) or extended
+        extended = name.startswith(device_quota.IMPLICIT_RESOURCE_PREFIX) or (
+            name.startswith("requests.") and not is_native(name)
+        )
+        return name in POD_RESOURCES or name.startswith(HUGE_PAGES) or extended
     if request.kind == "PersistentVolumeClaim":
-        return name in (CLAIMS, f"count/{CLAIMS}", STORAGE) or OF_CLASS in name
+        return name in (CLAIM_COUNT, f"count/{CLAIM_COUNT}", CLAIM_STORAGE) or CLASS_INFIX in name
     if request.kind == device_quota.KIND:
-        return device_quota.is_of_claims(name, request)
+        return device_quota.is_claim_resource(name, request)
     return name == f"count/{request.resource}"
 
 
-def _concerns(quota: ResourceQuota, request: AdmissionRequest) -> bool:
-    """Whether a quota is about the object: some of its names, and all of its scopes."""
-    return any(_is_of(name, request) for name in quota.status.hard) and all(
-        _matches(term, request) for term in _scopes(quota)
+def _matches_quota(quota: ResourceQuota, request: AdmissionRequest) -> bool:
+    """Return whether a quota counts the object: it limits some of its resources, and all scopes match."""
+    return any(_is_resource_of_kind(name, request) for name in quota.status.hard) and all(
+        _matches_scope(term, request) for term in _iter_scopes(quota)
     )
 
 
-def _scopes(quota: ResourceQuota) -> Iterator[ScopeSelectorTerm]:
+def _iter_scopes(quota: ResourceQuota) -> Iterator[ScopeSelectorTerm]:
+    """Yield the scopes of a quota as selector terms."""
     yield from (ScopeSelectorTerm(scope, "Exists") for scope in quota.spec.scopes)
     yield from quota.spec.scope_selector.match_expressions
 
 
-def _matches(term: ScopeSelectorTerm, request: AdmissionRequest) -> bool:
+def _matches_scope(term: ScopeSelectorTerm, request: AdmissionRequest) -> bool:
+    """Return whether a scope matches the object."""
     if term.scope_name == "VolumeAttributesClass":
         name = request.spec.get("volumeAttributesClassName") or ""
-        return request.kind == "PersistentVolumeClaim" and _selects(term, name)
+        return request.kind == "PersistentVolumeClaim" and _selects_class(term, name)
     if not request.is_pod:
         return False
     if term.scope_name == "PriorityClass":
-        return _selects(term, request.spec.get("priorityClassName") or "")
-    return _SCOPES[term.scope_name](request) if term.scope_name in _SCOPES else False
+        return _selects_class(term, request.spec.get("priorityClassName") or "")
+    return _SCOPE_PREDICATES[term.scope_name](request) if term.scope_name in _SCOPE_PREDICATES else False
 
 
-def _selects(term: ScopeSelectorTerm, name: str) -> bool:
-    """Whether a scope selects a class by its name, empty for none."""
+def _selects_class(term: ScopeSelectorTerm, name: str) -> bool:
+    """Return whether a scope selects a class by its name, which is empty for none."""
     match term.operator:
         case "Exists":
             return bool(name)
@@ -210,22 +233,27 @@ def _selects(term: ScopeSelectorTerm, name: str) -> bool:
 
 
 def _is_terminating(request: AdmissionRequest) -> bool:
+    """Return whether the pod has a deadline."""
     seconds = request.spec.get("activeDeadlineSeconds")
     return isinstance(seconds, int) and seconds >= 0
 
 
 def is_best_effort(request: AdmissionRequest) -> bool:
-    """Whether nothing that counts is requested of cpu and memory, nor limited."""
-    own = request.spec.get("resources") or {}
-    parts = [own] if own else [c.get("resources") or {} for c in (*request.containers, *request.init_containers)]
+    """Return whether the pod sets no cpu and memory requests or limits above zero."""
+    pod_resources = request.spec.get("resources") or {}
+    parts = (
+        [pod_resources]
+        if pod_resources
+        else [c.get("resources") or {} for c in (*request.containers, *request.init_containers)]
+    )
     amounts = (parse_quantities(part.get(name) or {}) for part in parts for name in ("requests", "limits"))
     return not any(
         amount > ZERO for resources in amounts for name, amount in resources.items() if name in ("cpu", "memory")
     )
 
 
-def _has_affinity_elsewhere(request: AdmissionRequest) -> bool:
-    """Whether the pod has an affinity term about pods of other namespaces."""
+def _has_cross_namespace_affinity(request: AdmissionRequest) -> bool:
+    """Return whether the pod has an affinity term about pods of other namespaces."""
     affinity = request.spec.get("affinity") or {}
     for kind in ("podAffinity", "podAntiAffinity"):
         terms = affinity.get(kind) or {}
@@ -237,27 +265,27 @@ def _has_affinity_elsewhere(request: AdmissionRequest) -> bool:
     return False
 
 
-_SCOPES: Mapping[str, Callable[[AdmissionRequest], bool]] = {
+_SCOPE_PREDICATES: Mapping[str, Callable[[AdmissionRequest], bool]] = {
     "Terminating": _is_terminating,
     "NotTerminating": lambda request: not _is_terminating(request),
     "BestEffort": is_best_effort,
     "NotBestEffort": lambda request: not is_best_effort(request),
-    "CrossNamespacePodAffinity": _has_affinity_elsewhere,
+    "CrossNamespacePodAffinity": _has_cross_namespace_affinity,
 }
 
 
-def _not_said(names: Iterable[str], request: AdmissionRequest) -> Iterator[str]:
-    """``limits.cpu for: web,log``: what containers have to say and do not."""
-    demanded = DEMANDED.intersection(names)
-    if not demanded or not request.is_pod or request.spec.get("resources") is not None:
+def _iter_unset_resources(names: Iterable[str], request: AdmissionRequest) -> Iterator[str]:
+    """Yield the required resources with the containers that do not set them, such as ``limits.cpu for: web,log``."""
+    required = REQUIRED_RESOURCES.intersection(names)
+    if not required or not request.is_pod or request.spec.get("resources") is not None:
         return
-    missing: dict[str, set[str]] = {}
+    containers_by_resource: dict[str, set[str]] = {}
     for container in (*request.containers, *request.init_containers):
         resources = container.get("resources") or {}
-        said = pod_usage(
+        set_resources = compute_pod_usage(
             parse_quantities(resources.get("requests") or {}), parse_quantities(resources.get("limits") or {})
         )
-        for name in demanded.difference(said):
-            missing.setdefault(name, set()).add(str(container.get("name", "")))
-    for name in sorted(missing):
-        yield f"{name} for: {','.join(sorted(missing[name]))}"
+        for name in required.difference(set_resources):
+            containers_by_resource.setdefault(name, set()).add(str(container.get("name", "")))
+    for name in sorted(containers_by_resource):
+        yield f"{name} for: {','.join(sorted(containers_by_resource[name]))}"

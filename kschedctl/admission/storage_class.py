@@ -1,20 +1,26 @@
-"""The default class of claims, and what protects them. Upstream: plugin/pkg/admission/storage (v1.36)."""
+"""The admission plugins DefaultStorageClass and StorageObjectInUseProtection.
+
+Upstream: plugin/pkg/admission/storage (v1.36).
+"""
 
 from __future__ import annotations
 
 from kschedctl.admission.request import AdmissionRequest
-from kschedctl.admission.resource_quota import BETA_CLASS
+from kschedctl.admission.resource_quota import BETA_CLASS_ANNOTATION
 from kschedctl.api.objects import StorageClass
 
-IS_DEFAULT = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
-PROTECTION = "kubernetes.io/pvc-protection"
+DEFAULT_ANNOTATIONS = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
+PROTECTION_FINALIZER = "kubernetes.io/pvc-protection"
 
 
-def fill_in(request: AdmissionRequest) -> None:
-    """The newest default class, by name where two are as new, for a claim that names none."""
+def set_default_class(request: AdmissionRequest) -> None:
+    """Set the newest default class for a claim that names none; of equally new classes the first by name."""
     if request.kind != "PersistentVolumeClaim" or request.spec.get("storageClassName") is not None:
         return
-    if BETA_CLASS in request.annotations:
+    if BETA_CLASS_ANNOTATION in request.annotations:
         return
     defaults = [storage_class for storage_class in request.cluster.storage_classes if _is_default(storage_class)]
     if defaults:
@@ -25,12 +31,13 @@ def fill_in(request: AdmissionRequest) -> None:
 
 
 def _is_default(storage_class: StorageClass) -> bool:
-    return any(storage_class.metadata.annotations.get(key) == "true" for key in IS_DEFAULT)
+    """Return whether the class is marked as default."""
+    return any(storage_class.metadata.annotations.get(key) == "true" for key in DEFAULT_ANNOTATIONS)
 
 
-def protect(request: AdmissionRequest) -> None:
-    """A finalizer, so that a claim in use stays."""
+def add_protection_finalizer(request: AdmissionRequest) -> None:
+    """Add the finalizer that keeps a claim while it is in use."""
     if request.kind == "PersistentVolumeClaim":
         finalizers = request.obj["metadata"].setdefault("finalizers", [])
-        if PROTECTION not in finalizers:
-            finalizers.append(PROTECTION)
+        if PROTECTION_FINALIZER not in finalizers:
+            finalizers.append(PROTECTION_FINALIZER)

@@ -1,4 +1,4 @@
-"""Tolerations that pods get: for nodes that go away, from namespaces, for extended resources.
+"""Admission plugins that add tolerations: for failing nodes, from namespaces, and for extended resources.
 
 Upstream: plugin/pkg/admission/{defaulttolerationseconds,podtolerationrestriction,extendedresourcetoleration} and
 pkg/util/tolerations (v1.36).
@@ -14,122 +14,138 @@ from kschedctl.admission.resource_quota import is_best_effort
 from kschedctl.api.observed.api_server import DEFAULT_TOLERATION_SECONDS
 from kschedctl.api.resource_names import is_extended
 
-GOING = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+FAILING_NODE_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 MEMORY_PRESSURE = {"key": "node.kubernetes.io/memory-pressure", "operator": "Exists", "effect": "NoSchedule"}
-DEFAULTS = "scheduler.alpha.kubernetes.io/defaultTolerations"
-WHITELIST = "scheduler.alpha.kubernetes.io/tolerationsWhitelist"
+DEFAULTS_ANNOTATION = "scheduler.alpha.kubernetes.io/defaultTolerations"
+WHITELIST_ANNOTATION = "scheduler.alpha.kubernetes.io/tolerationsWhitelist"
 
 
-def for_nodes_that_go(request: AdmissionRequest) -> None:
-    """DefaultTolerationSeconds: a pod stays for a while on a node that is not ready or cannot be reached."""
+def add_default_tolerations(request: AdmissionRequest) -> None:
+    """Run DefaultTolerationSeconds: let the pod stay for some time on nodes that are not ready or unreachable."""
     if not request.is_pod:
         return
-    own = [
+    no_execute = [
         toleration
         for toleration in request.spec.get("tolerations") or ()
         if toleration.get("effect") in (None, "", "NoExecute")
     ]
     server = request.cluster.api_server
-    for taint, seconds in zip(GOING, (server.not_ready_seconds, server.unreachable_seconds), strict=True):
-        if not any(toleration.get("key") in (None, "", taint) for toleration in own):
-            added = {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}
+    for taint_key, seconds in zip(
+        FAILING_NODE_TAINTS, (server.not_ready_seconds, server.unreachable_seconds), strict=True
+    ):
+        if not any(toleration.get("key") in (None, "", taint_key) for toleration in no_execute):
+            added = {"key": taint_key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}
             request.spec["tolerations"] = [*(request.spec.get("tolerations") or ()), added]
             if seconds != DEFAULT_TOLERATION_SECONDS:
-                request.changed.append(f"toleration of {taint} for {seconds} s by {server.where}")
+                request.changed.append(f"toleration of {taint_key} for {seconds} s by {server.where}")
 
 
-def of_namespace(request: AdmissionRequest) -> None:
-    """PodTolerationRestriction: what the namespace adds, and what it allows. Raises NotAdmittedError."""
+def add_namespace_tolerations(request: AdmissionRequest) -> None:
+    """Run PodTolerationRestriction: add the namespace's tolerations and check its whitelist.
+
+    Raises NotAdmittedError.
+    """
     if not request.is_pod:
         return
-    added = _annotated(request, DEFAULTS) or []
-    own = [plain(toleration) for toleration in request.spec.get("tolerations") or ()]
-    if more := [toleration for toleration in added if plain(toleration) not in own]:
-        keys = ", ".join(str(toleration.get("key") or "any taint") for toleration in more)
-        on = request.on("PodTolerationRestriction")
-        request.changed.append(f"tolerations of {keys} by Namespace {request.namespace}{on}")
+    added = _parse_annotation(request, DEFAULTS_ANNOTATION) or []
+    pod_tolerations = [drop_empty_fields(toleration) for toleration in request.spec.get("tolerations") or ()]
+    if new_tolerations := [toleration for toleration in added if drop_empty_fields(toleration) not in pod_tolerations]:
+        keys = ", ".join(str(toleration.get("key") or "any taint") for toleration in new_tolerations)
+        enabled_clause = request.describe_optional_plugin("PodTolerationRestriction")
+        request.changed.append(f"tolerations of {keys} by Namespace {request.namespace}{enabled_clause}")
     if not is_best_effort(request):
         added = [*added, MEMORY_PRESSURE]
     if added:
-        request.spec["tolerations"] = merged(request.spec.get("tolerations") or [], added)
+        request.spec["tolerations"] = merge_tolerations(request.spec.get("tolerations") or [], added)
     check_whitelist(request)
 
 
 def check_whitelist(request: AdmissionRequest) -> None:
-    """Raises NotAdmittedError where the namespace does not allow some toleration."""
+    """Raise NotAdmittedError if the namespace's whitelist does not allow one of the pod's tolerations."""
     if not request.is_pod:
         return
-    allowed, own = _annotated(request, WHITELIST), request.spec.get("tolerations") or []
-    if allowed and not all(any(covers(permitted, toleration) for permitted in allowed) for toleration in own):
-        said = "pod tolerations (possibly merged with namespace default tolerations) conflict with its"
-        raise NotAdmittedError(INTERNAL, f"{said} namespace whitelist")
+    allowed, pod_tolerations = _parse_annotation(request, WHITELIST_ANNOTATION), request.spec.get("tolerations") or []
+    if allowed and not all(
+        any(covers(permitted, toleration) for permitted in allowed) for toleration in pod_tolerations
+    ):
+        message = "pod tolerations (possibly merged with namespace default tolerations) conflict with its"
+        raise NotAdmittedError(INTERNAL, f"{message} namespace whitelist")
 
 
-def _annotated(request: AdmissionRequest, key: str) -> list[Writable] | None:
-    """Tolerations of an annotation of the namespace. Raises NotAdmittedError."""
+def _parse_annotation(request: AdmissionRequest, key: str) -> list[Writable] | None:
+    """Return the tolerations in an annotation of the namespace, or None without one. Raises NotAdmittedError."""
     text = request.namespace_annotations.get(key)
     if not text:
         return None
     try:
-        written = json.loads(text)
+        tolerations = json.loads(text)
     except ValueError as error:
-        raise NotAdmittedError(INTERNAL, _in_go(text, error)) from None
-    return written if isinstance(written, list) else []
+        raise NotAdmittedError(INTERNAL, _render_go_json_error(text, error)) from None
+    return tolerations if isinstance(tolerations, list) else []
 
 
-def _in_go(text: str, error: ValueError) -> str:
-    """What Go's encoding/json says of a text that begins as a literal and is none, else what is wrong anyhow."""
+def _render_go_json_error(text: str, error: ValueError) -> str:
+    """Return the message of Go's encoding/json for invalid JSON, as far as it is known."""
     for literal in ("null", "true", "false"):
         if text.startswith(literal[0]):
-            for at, (got, wanted) in enumerate(zip(text, literal, strict=False)):
-                if at and got != wanted:
-                    return f"invalid character '{got}' in literal {literal} (expecting '{wanted}')"
+            for index, (character, expected) in enumerate(zip(text, literal, strict=False)):
+                if index and character != expected:
+                    return f"invalid character '{character}' in literal {literal} (expecting '{expected}')"
     return f"invalid character '{text[0]}' looking for beginning of value" if text[:1].isalpha() else str(error)
 
 
-def for_extended_resources(request: AdmissionRequest) -> None:
-    """ExtendedResourceToleration: for nodes that are tainted with the resources that the pod asks for."""
+def add_extended_resource_tolerations(request: AdmissionRequest) -> None:
+    """Run ExtendedResourceToleration: tolerate taints with the names of extended resources that the pod requests."""
     if not request.is_pod:
         return
     containers = (*request.containers, *request.init_containers)
     names = {name for container in containers for name in (container.get("resources") or {}).get("requests") or {}}
     for name in sorted(filter(is_extended, names)):
         added = {"key": name, "operator": "Exists", "effect": "NoSchedule"}
-        own = request.spec.get("tolerations") or []
-        if all(plain(toleration) != added for toleration in own):
-            request.spec["tolerations"] = [*own, added]
-            request.changed.append(f"toleration of {name}{request.on('ExtendedResourceToleration')}")
+        pod_tolerations = request.spec.get("tolerations") or []
+        if all(drop_empty_fields(toleration) != added for toleration in pod_tolerations):
+            request.spec["tolerations"] = [*pod_tolerations, added]
+            request.changed.append(
+                f"toleration of {name}{request.describe_optional_plugin('ExtendedResourceToleration')}"
+            )
 
 
-def merged(first: Sequence[Writable], second: Sequence[Writable]) -> list[Writable]:
-    """Both, without those that another one covers; of equal ones the first stays."""
-    kept_tolerations: list[Writable] = []
-    every = [*first, *second]
-    for at, toleration in enumerate(every):
-        if any(covers(kept, toleration) for kept in kept_tolerations):
+def merge_tolerations(first: Sequence[Writable], second: Sequence[Writable]) -> list[Writable]:
+    """Return both lists without tolerations that another one covers; of equal ones the first stays."""
+    result: list[Writable] = []
+    all_tolerations = [*first, *second]
+    for index, toleration in enumerate(all_tolerations):
+        if any(covers(previous, toleration) for previous in result):
             continue
-        if any(plain(later) != plain(toleration) and covers(later, toleration) for later in every[at + 1 :]):
+        if any(
+            drop_empty_fields(later) != drop_empty_fields(toleration) and covers(later, toleration)
+            for later in all_tolerations[index + 1 :]
+        ):
             continue
-        kept_tolerations.append(toleration)
-    return kept_tolerations
+        result.append(toleration)
+    return result
 
 
-def plain(toleration: Writable) -> Writable:
-    """Without what says nothing."""
+def drop_empty_fields(toleration: Writable) -> Writable:
+    """Return the toleration without empty fields."""
     return {name: value for name, value in toleration.items() if value not in (None, "")}
 
 
 def covers(wide: Writable, narrow: Writable) -> bool:
-    """Whether one toleration tolerates all that the other does."""
-    if plain(wide) == plain(narrow):
+    """Return whether one toleration tolerates all that the other does."""
+    if drop_empty_fields(wide) == drop_empty_fields(narrow):
         return True
     exists = wide.get("operator") == "Exists"
     if (wide.get("key") or "") != (narrow.get("key") or "") and not (not wide.get("key") and exists):
         return False
     if wide.get("effect") and wide["effect"] != (narrow.get("effect") or ""):
         return False
-    seconds, of_narrow = wide.get("tolerationSeconds"), narrow.get("tolerationSeconds")
-    if wide.get("effect") == "NoExecute" and seconds is not None and (of_narrow is None or of_narrow > seconds):
+    seconds, narrow_seconds = wide.get("tolerationSeconds"), narrow.get("tolerationSeconds")
+    if (
+        wide.get("effect") == "NoExecute"
+        and seconds is not None
+        and (narrow_seconds is None or narrow_seconds > seconds)
+    ):
         return False
     if exists:
         return True

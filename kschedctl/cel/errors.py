@@ -1,4 +1,4 @@
-"""What goes wrong with an expression: it cannot be compiled, it fails for a value, it costs too much."""
+"""Errors of expressions: they cannot be compiled, fail for a value, or cost too much."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ _DEEP = 20_000
 
 
 class CompileError(ValueError):
-    """An expression that cannot be evaluated at all; ``str()`` is one line or has place and source, as cel-go's."""
+    """An expression that cannot be evaluated at all. ``str()`` is one line or has place and source, like cel-go's."""
 
 
 class CelError(ValueError):
-    """An error value: ``||``, ``&&`` and ``?:`` can absorb it."""
+    """An error value, which ``||``, ``&&`` and ``?:`` can absorb."""
 
 
 class AbortedError(Exception):
-    """Evaluation was stopped, which no operator absorbs."""
+    """An evaluation was stopped, which no operator absorbs."""
 
 
 class CostLimitError(AbortedError):
-    """Evaluation was stopped since it costs too much."""
+    """An evaluation was stopped because it costs too much."""
 
     def __init__(self) -> None:
         super().__init__(COST_LIMIT_EXCEEDED)
 
 
-def succeeds(read: Callable[..., object]) -> Callable[..., bool]:
-    """Whether what raises a ValueError for wrong arguments takes these."""
+def accepts_values_of(read: Callable[..., object]) -> Callable[..., bool]:
+    """Return a predicate that is true if ``read`` accepts the values without a ValueError."""
 
     def accepts(*values: object) -> bool:
         try:
@@ -43,8 +43,8 @@ def succeeds(read: Callable[..., object]) -> Callable[..., bool]:
     return accepts
 
 
-def at_place(source: str, faults: list[tuple[int, str]]) -> CompileError:
-    """Faults at offsets of the source, in the form of cel-go's messages."""
+def build_compile_error(source: str, faults: list[tuple[int, str]]) -> CompileError:
+    """Build the error for messages at offsets of the source, in the form of cel-go's messages."""
     shown = []
     for offset, message in sorted(faults, key=lambda fault: fault[0]):
         line = source.count("\n", 0, offset) + 1
@@ -57,9 +57,9 @@ def at_place(source: str, faults: list[tuple[int, str]]) -> CompileError:
 
 @contextmanager
 def deep_recursion(calls: int = _DEEP) -> Iterator[None]:
-    """Room for so many nested calls, as many as before afterwards.
+    """Allow that many nested calls within the block.
 
-    By default for expressions that nest as deep as upstream allows: 250 levels of some ten Python calls each.
+    The default suits expressions that nest as deep as upstream allows: 250 levels of some ten Python calls each.
     """
     before = sys.getrecursionlimit()
     sys.setrecursionlimit(max(before, calls))

@@ -1,7 +1,7 @@
-"""A bound on the work of one evaluation beside upstream's cost, which takes no notice of what stands within values.
+"""A limit on work that upstream's cost ignores because it happens inside values.
 
-Upstream a list of lists of lists, each of them named and used twice, costs next to nothing to build, to compare or to
-print, and never ends. Here such work is stopped like what costs too much.
+Upstream, a list of lists of lists, each named and used twice, costs next to nothing to build, compare or print, and
+never ends. Here such work is stopped like an expression that costs too much.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import threading
 from kschedctl.cel.errors import CostLimitError
 
 MAX_WORK = 1_500_000
-"""Items looked at or copied, and blocks of CHARACTERS, in one evaluation."""
+"""Items looked at or copied, and blocks of CHARACTERS, per evaluation."""
 CHARACTERS = 32
 
 
@@ -22,17 +22,17 @@ class _Meter(threading.local):
 _METER = _Meter()
 
 
-def begin() -> None:
-    """Start to count anew."""
+def reset_work() -> None:
+    """Start counting anew."""
     _METER.left = MAX_WORK
 
 
-def spent() -> int:
-    """The work since then."""
+def get_work() -> int:
+    """Return the work since the last reset."""
     return MAX_WORK - _METER.left
 
 
-def spend(count: int) -> None:
+def spend_work(count: int) -> None:
     """Count work. Raises CostLimitError."""
     _METER.left -= count
     if _METER.left < 0:

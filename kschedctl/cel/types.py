@@ -1,7 +1,4 @@
-"""The types that expressions are checked with, and when a value of one can stand for one of another.
-
-Upstream: github.com/google/cel-go/{common/types/types.go,checker/types.go,checker/format.go} (v0.26).
-"""
+"""Types of expressions, and when a value of one can be used as another."""
 
 from __future__ import annotations
 
@@ -89,10 +86,10 @@ def _parse(text: str) -> tuple[Type, str]:
         if rest[:1] == ")":
             rest = rest[1:]
             break
-    return _named(name, tuple(parameters)), rest
+    return _build_named(name, tuple(parameters)), rest
 
 
-def _named(name: str, parameters: tuple[Type, ...]) -> Type:
+def _build_named(name: str, parameters: tuple[Type, ...]) -> Type:
     if name in ("list", "map"):
         return type_of(name, "", *parameters)
     if name == "optional":
@@ -107,43 +104,44 @@ def _named(name: str, parameters: tuple[Type, ...]) -> Type:
 
 
 def is_dyn(t: Type) -> bool:
-    """Whether nothing is known of a value of the type."""
+    """Return whether nothing is known about a value of the type."""
     return t.kind in ("dyn", "any")
 
 
 def is_dyn_or_error(t: Type) -> bool:
-    """Whether nothing is known of a value of the type, or a fault of its expression hides it."""
+    """Return whether nothing is known about a value of the type, or an error hides it."""
     return t.kind in ("dyn", "any", "error")
 
 
 def is_optional(t: Type) -> bool:
-    """Whether a value may be missing."""
+    """Return whether a value of the type may be missing."""
     return t.name == "optional_type"
 
 
-def without_optional(t: Type) -> tuple[Type, bool]:
-    """The type of the value, and whether it may be missing."""
+def unwrap_optional(t: Type) -> tuple[Type, bool]:
+    """Return the type of the value, and whether it may be missing."""
     return (t.parameters[0], True) if is_optional(t) else (t, False)
 
 
 class Unification:
-    """What is known of the type parameters while an expression is checked."""
+    """The type parameters that are known while an expression is checked."""
 
     def __init__(self) -> None:
         self._bound: dict[Type, Type] = {}
         self._trail: list[tuple[Type, Type | None]] = []
         self._fresh = 0
 
-    def fresh(self) -> Type:
-        """A new type parameter."""
+    def new_parameter(self) -> Type:
+        """Return a new type parameter."""
         self._fresh += 1
         return type_of("param", f"_var{self._fresh}")
 
-    def assignable(self, left: tuple[Type, ...], right: tuple[Type, ...]) -> bool:
-        """Whether values of the types on the left can stand where those on the right are wanted; if so, what follows
-        for parameters is kept."""
+    def unify(self, left: tuple[Type, ...], right: tuple[Type, ...]) -> bool:
+        """Return whether the types on the left are assignable to those on the right, and keep what follows for
+        parameters.
+        """
         mark = len(self._trail)
-        if self._all_assignable(left, right):
+        if self._unify_all(left, right):
             return True
         while len(self._trail) > mark:
             parameter, before = self._trail.pop()
@@ -153,92 +151,92 @@ class Unification:
                 self._bound[parameter] = before
         return False
 
-    def resolved(self, t: Type, final: bool = False) -> Type:
-        """A type with its parameters replaced by what is known; ``final``: the others by dyn."""
+    def resolve(self, t: Type, final: bool = False) -> Type:
+        """Return a type with known parameters replaced. If ``final``, unknown ones become dyn."""
         if not t.is_open:
             return t
         if t.kind == "param":
             bound = self._bound.get(t)
             if bound is not None:
-                return self.resolved(bound, final)
+                return self.resolve(bound, final)
             return DYN if final else t
-        return type_of(t.kind, t.name, *(self.resolved(parameter, final) for parameter in t.parameters))
+        return type_of(t.kind, t.name, *(self.resolve(parameter, final) for parameter in t.parameters))
 
-    def instantiated(self, t: Type, fresh: dict[Type, Type]) -> Type:
-        """A type of a signature with new parameters for its own."""
+    def instantiate(self, t: Type, fresh: dict[Type, Type]) -> Type:
+        """Return a type of a signature with new parameters for its own."""
         if not t.is_open:
             return t
         if t.kind == "param":
             if t not in fresh:
-                fresh[t] = self.fresh()
+                fresh[t] = self.new_parameter()
             return fresh[t]
-        return type_of(t.kind, t.name, *(self.instantiated(parameter, fresh) for parameter in t.parameters))
+        return type_of(t.kind, t.name, *(self.instantiate(parameter, fresh) for parameter in t.parameters))
 
     def _bind(self, parameter: Type, t: Type) -> None:
         self._trail.append((parameter, self._bound.get(parameter)))
         self._bound[parameter] = t
 
-    def _all_assignable(self, left: tuple[Type, ...], right: tuple[Type, ...]) -> bool:
-        return len(left) == len(right) and all(map(self._assignable, left, right))
+    def _unify_all(self, left: tuple[Type, ...], right: tuple[Type, ...]) -> bool:
+        return len(left) == len(right) and all(map(self._unify_pair, left, right))
 
-    def _assignable(self, left: Type, right: Type) -> bool:
+    def _unify_pair(self, left: Type, right: Type) -> bool:
         if right.kind == "param":
-            valid, bound = self._substitutes(left, right)
+            valid, bound = self._bind_or_check(left, right)
             if valid or bound:
                 return valid
         if left.kind == "param":
-            return self._substitutes(right, left)[0]
+            return self._bind_or_check(right, left)[0]
         if is_dyn_or_error(left) or is_dyn_or_error(right):
             return True
-        return self._concrete_assignable(left, right)
+        return self._is_assignable(left, right)
 
-    def _concrete_assignable(self, left: Type, right: Type) -> bool:
+    def _is_assignable(self, left: Type, right: Type) -> bool:
         kinds = {left.kind, right.kind}
         if "null" in kinds:
             return kinds <= {"null", "wrapper", "opaque", "struct", "duration", "timestamp"}
         if "wrapper" in kinds:
-            return _unwrapped(left) == _unwrapped(right)
+            return _unwrap(left) == _unwrap(right)
         if kinds <= {"opaque", "list", "map"}:
             same = left.kind == right.kind and left.name == right.name
-            return same and self._all_assignable(left.parameters, right.parameters)
+            return same and self._unify_all(left.parameters, right.parameters)
         return kinds == {"type"} or left == right
 
-    def _substitutes(self, t: Type, parameter: Type) -> tuple[bool, bool]:
-        """Whether a type can be what a parameter stands for, and whether that stands for something already."""
+    def _bind_or_check(self, t: Type, parameter: Type) -> tuple[bool, bool]:
+        """Return whether a type can replace a parameter, and whether the parameter was bound already."""
         if t == parameter:
             return True, True
         bound = self._bound.get(parameter)
         if bound is not None:
             if t == bound:
                 return True, True
-            if self._assignable(t, bound):
+            if self._unify_pair(t, bound):
                 general = most_general(t, bound)
-                if not self._occurs(parameter, general):
+                if not self._occurs_in(parameter, general):
                     self._bind(parameter, general)
                 return True, True
             return False, True
-        if self._occurs(parameter, t):
+        if self._occurs_in(parameter, t):
             return False, False
         self._bind(parameter, t)
         return True, False
 
-    def _occurs(self, parameter: Type, t: Type) -> bool:
+    def _occurs_in(self, parameter: Type, t: Type) -> bool:
         if not t.is_open:
             return False
         if t == parameter:
             return True
         if t.kind == "param":
             bound = self._bound.get(t)
-            return bound is not None and self._occurs(parameter, bound)
-        return any(self._occurs(parameter, p) for p in t.parameters)
+            return bound is not None and self._occurs_in(parameter, bound)
+        return any(self._occurs_in(parameter, p) for p in t.parameters)
 
 
-def _unwrapped(t: Type) -> Type:
+def _unwrap(t: Type) -> Type:
     return t.parameters[0] if t.kind == "wrapper" else t
 
 
 def most_general(left: Type, right: Type) -> Type:
-    """The less specific of two types that can stand for each other."""
+    """Return the less specific of two types that are assignable to each other."""
     return left if _is_as_general(left, right) else right
 
 

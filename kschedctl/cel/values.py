@@ -1,7 +1,7 @@
-"""What expressions compute with, how values are equal and how they are ordered.
+"""Values of expressions, their equality and their order.
 
-bool, int, float, str, bytes, list and None are Python's; the rest is here. The things of Kubernetes (quantities,
-versions, addresses, URLs, formats) are ``Opaque``.
+bool, int, float, str, bytes, list and None are Python's. The types of Kubernetes (quantities, versions, addresses,
+URLs, formats) are ``Opaque``.
 
 Upstream: github.com/google/cel-go/common/types (v0.26) and staging/src/k8s.io/apiserver/pkg/cel (v1.36).
 """
@@ -14,34 +14,34 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from kschedctl.cel.errors import NO_SUCH_OVERLOAD, CelError
-from kschedctl.cel.meter import spend
+from kschedctl.cel.meter import spend_work
 
 INT_MIN, INT_MAX, UINT_MAX = -(2**63), 2**63 - 1, 2**64 - 1
 Value: TypeAlias = Any
-"""What an expression computes with: its type is known when it is evaluated, as in cel-go, and looked at by then."""
+"""A value of an expression. Its type is known and checked at evaluation, as in cel-go."""
 MISSING: Value = object()
 
 
 class Uint(int):
-    """An unsigned integer: the other kind of number."""
+    """An unsigned integer."""
 
     __slots__ = ()
 
 
-class Growing(list[Value]):
-    """The list that a comprehension makes, to which its steps append in place."""
+class GrowingList(list[Value]):
+    """The list that a comprehension builds, to which its steps append in place."""
 
 
 @dataclass(frozen=True, slots=True)
 class Duration:
-    """A length of time in nanoseconds."""
+    """A duration in nanoseconds."""
 
     nanos: int
 
 
 @dataclass(frozen=True, slots=True)
 class Timestamp:
-    """A moment in nanoseconds since 1970, and the offset in seconds that it was written with."""
+    """A moment in nanoseconds since 1970, with the UTC offset in seconds that it was written with."""
 
     nanos: int
     offset: int = field(default=0, compare=False)
@@ -49,7 +49,7 @@ class Timestamp:
 
 @dataclass(frozen=True, slots=True)
 class TypeValue:
-    """A type as a value: what ``type(x)`` gives and ``int`` is."""
+    """A type as a value, such as the result of ``type(x)``."""
 
     name: str
 
@@ -64,7 +64,7 @@ class Optional:
         return self.value is not MISSING
 
     def get(self) -> Value:
-        """The value. Raises CelError."""
+        """Return the value. Raises CelError if it is missing."""
         if self.value is MISSING:
             raise CelError("optional.none() dereference")
         return self.value
@@ -75,18 +75,17 @@ NONE = Optional()
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A thing of one of Kubernetes' own types: ``held`` is our value of it.
-
-    ``computed``: a quantity that arithmetic made, which upstream cannot compare on the right of ``==``.
-    """
+    """A value of one of Kubernetes' own types."""
 
     type_name: str
     held: Value
+    """The Python value."""
     computed: bool = False
+    """Whether it is a quantity computed by arithmetic, which upstream cannot compare on the right of ``==``."""
 
 
 class Map:
-    """A map; its keys are told apart by type, as ``1``, ``1u``, ``1.0`` and ``true`` are different keys."""
+    """A map whose keys are distinguished by type: ``1``, ``1u``, ``1.0`` and ``true`` are different keys."""
 
     __slots__ = ("entries",)
 
@@ -96,18 +95,18 @@ class Map:
             self.put(key, value)
 
     def put(self, key: Value, value: Value) -> None:
-        """Raises CelError for a key that cannot be one."""
+        """Set the value of a key. Raises CelError for an invalid key."""
         try:
             self.entries[type(key), key] = value
         except TypeError:
             raise CelError("unsupported key type") from None
 
     def find(self, key: Value) -> Value:
-        """The value of a key, or of a number of another type that equals it; MISSING for none."""
-        return self.own(key)
+        """Return the value of a key or of an equal number of another type, or MISSING."""
+        return self.find_own(key)
 
-    def own(self, key: Value) -> Value:
-        """The value of a key, or of a number of another type that equals it, whatever the default; MISSING for none."""
+    def find_own(self, key: Value) -> Value:
+        """Return the value of a key or of an equal number of another type, ignoring defaults, or MISSING."""
         try:
             value = self.entries.get((type(key), key), MISSING)
         except TypeError:
@@ -129,17 +128,17 @@ class Map:
 
 
 class DefaultMap(Map):
-    """A map whose lookups give an empty map for what it does not have (``in`` does not)."""
+    """A map whose lookups return an empty map for missing keys (``in`` does not)."""
 
     __slots__ = ()
 
     def find(self, key: Value) -> Value:
-        value = self.own(key)
+        value = self.find_own(key)
         return EMPTY if value is MISSING else value
 
 
 class GrowingMap(Map):
-    """The map that a comprehension makes."""
+    """The map that a comprehension builds."""
 
     __slots__ = ()
 
@@ -155,7 +154,7 @@ _NAMES: dict[type, str] = {
     str: "string",
     bytes: "bytes",
     list: "list",
-    Growing: "list",
+    GrowingList: "list",
     Map: "map",
     DefaultMap: "map",
     GrowingMap: "map",
@@ -168,12 +167,14 @@ _NAMES: dict[type, str] = {
 
 
 def type_name(value: Value) -> str:
-    """The name of a value's type."""
+    """Return the name of a value's type."""
     return value.type_name if isinstance(value, Opaque) else _NAMES[type(value)]
 
 
-def equal(left: Value, right: Value) -> bool:
-    """Whether two values are equal; numbers are across types. Raises CelError for a thing and something else."""
+def are_equal(left: Value, right: Value) -> bool:
+    """Return whether two values are equal, numbers across types. Raises CelError for an opaque value and another
+    type.
+    """
     if left is None or right is None:
         return left is right
     test = _EQUAL.get(type(left))
@@ -182,7 +183,7 @@ def equal(left: Value, right: Value) -> bool:
     return type(left) is type(right) and bool(left == right)
 
 
-def _same_number(left: Value, right: Value) -> bool:
+def _equals_number(left: Value, right: Value) -> bool:
     if type(right) not in NUMBERS:
         return False
     if float in (type(left), type(right)):  # as upstream: rounded to a double
@@ -190,59 +191,59 @@ def _same_number(left: Value, right: Value) -> bool:
     return bool(left == right)
 
 
-def _same_list(left: Value, right: Value) -> bool:
+def _equals_list(left: Value, right: Value) -> bool:
     if not isinstance(right, list) or len(left) != len(right):
         return False
-    spend(len(left))
-    return all(map(_not_unequal, left, right))
+    spend_work(len(left))
+    return all(map(_equals_leniently, left, right))
 
 
-def _same_optional(left: Optional, right: Value) -> bool:
+def _equals_optional(left: Optional, right: Value) -> bool:
     if type(right) is not Optional or bool(left) != bool(right):
         return False
-    return not left or equal(left.value, right.value)
+    return not left or are_equal(left.value, right.value)
 
 
-def _same_thing(left: Opaque, right: Value) -> bool:
+def _equals_opaque(left: Opaque, right: Value) -> bool:
     if type(right) is not Opaque or left.type_name != right.type_name or right.computed:
         raise CelError(NO_SUCH_OVERLOAD)
     return bool(left.held == right.held)
 
 
-def _not_unequal(left: Value, right: Value) -> bool:
-    """Inside lists and maps upstream takes what cannot be compared for equal."""
+def _equals_leniently(left: Value, right: Value) -> bool:
+    """Compare elements of lists and maps, where upstream treats incomparable values as equal."""
     try:
-        return equal(left, right)
+        return are_equal(left, right)
     except CelError:
         return True
 
 
-def _same_map(left: Map, right: Value) -> bool:
+def _equals_map(left: Map, right: Value) -> bool:
     if not isinstance(right, Map) or len(left) != len(right):
         return False
-    spend(len(left))
+    spend_work(len(left))
     for key in left:
         other = right.find(key)
-        if other is MISSING or not _not_unequal(left.own(key), other):
+        if other is MISSING or not _equals_leniently(left.find_own(key), other):
             return False
     return True
 
 
 _EQUAL: Mapping[type, Callable[[Value, Value], bool]] = {
-    **dict.fromkeys(NUMBERS, _same_number),
-    **dict.fromkeys([list, Growing], _same_list),
-    **dict.fromkeys([Map, DefaultMap, GrowingMap], _same_map),
-    Optional: _same_optional,
-    Opaque: _same_thing,
+    **dict.fromkeys(NUMBERS, _equals_number),
+    **dict.fromkeys([list, GrowingList], _equals_list),
+    **dict.fromkeys([Map, DefaultMap, GrowingMap], _equals_map),
+    Optional: _equals_optional,
+    Opaque: _equals_opaque,
 }
 
 
-def contains(values: list[Value], wanted: Value) -> bool:
-    """Whether a list has a value; what cannot be compared is not it."""
-    spend(len(values))
+def list_contains(values: list[Value], wanted: Value) -> bool:
+    """Return whether a list contains a value. Incomparable elements do not count."""
+    spend_work(len(values))
     for value in values:
         try:
-            if equal(wanted, value):
+            if are_equal(wanted, value):
                 return True
         except CelError:
             continue
@@ -252,8 +253,8 @@ def contains(values: list[Value], wanted: Value) -> bool:
 _ORDERED = frozenset([str, bytes, bool])
 
 
-def compare(left: Value, right: Value) -> int:
-    """-1, 0 or 1. Raises CelError for what has no order."""
+def compare_values(left: Value, right: Value) -> int:
+    """Return -1, 0 or 1. Raises CelError for values without an order."""
     kind, other = type(left), type(right)
     if kind in NUMBERS and other in NUMBERS:
         if math.isnan(left) or math.isnan(right):
@@ -267,26 +268,26 @@ def compare(left: Value, right: Value) -> int:
     return int(left > right) - int(left < right)
 
 
-def integer(value: int) -> int:
-    """A result that has to fit. Raises CelError."""
+def checked_int(value: int) -> int:
+    """Return an int result. Raises CelError on overflow."""
     if not INT_MIN <= value <= INT_MAX:
         raise CelError("integer overflow")
     return value
 
 
-def unsigned(value: int) -> Uint:
-    """An unsigned result that has to fit. Raises CelError."""
+def checked_uint(value: int) -> Uint:
+    """Return a uint result. Raises CelError on overflow."""
     if not 0 <= value <= UINT_MAX:
         raise CelError("unsigned integer overflow")
     return Uint(value)
 
 
-def size(value: Value) -> int:
-    """What a value counts as where cost depends on size."""
+def cost_size(value: Value) -> int:
+    """Return the size that counts for costs."""
     if isinstance(value, str | bytes | list | Map):
         return len(value)
     if isinstance(value, Optional) and value:
-        return size(value.value)
+        return cost_size(value.value)
     if isinstance(value, Opaque) and value.type_name in ("net.IP", "net.CIDR"):
         bits: int = value.held.network.prefixlen if value.type_name == "net.CIDR" else value.held.max_prefixlen
         return -(-bits // 8)

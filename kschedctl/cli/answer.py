@@ -1,4 +1,4 @@
-"""What a command answers: a document, how to show it, and the exit code."""
+"""The result of a command: a document, the format to print, and the exit code."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Self
 import msgspec
 
 from kschedctl.api.copying import replace
-from kschedctl.render.page import Style, plots_of
-from kschedctl.render.renderers import RENDERERS, page_of
+from kschedctl.render.page import Style, find_plots
+from kschedctl.render.renderers import RENDERERS, build_page
 from kschedctl.reports.document import Document
 
 log = logging.getLogger(__name__)
@@ -19,20 +19,23 @@ SCHEDULES, DOES_NOT_SCHEDULE, UNDECIDED = 0, 1, 5
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """``format`` is a key of RENDERERS."""
+    """The result of a command."""
 
     document: Document
+    """The report to print."""
     format: str
+    """A key of RENDERERS."""
     style: Style
+    """Width, colors and other choices of the output."""
     exit_code: int = SCHEDULES
 
-    def made_by(self, command: str) -> Self:
-        """With the time and the command line, for reports that are passed on."""
-        made = (("made", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")), ("command", command))
-        return replace(self, style=replace(self.style, about=(*self.style.about, *made)))
+    def with_provenance(self, command: str) -> Self:
+        """Return the answer with the time and the command line, which saved reports show."""
+        facts = (("made", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")), ("command", command))
+        return replace(self, style=replace(self.style, about=(*self.style.about, *facts)))
 
-    def content(self) -> str | bytes:
-        """Bytes of a picture that is no text."""
-        if self.style.plots and not plots_of(page_of(self.document, self.style)):
+    def render(self) -> str | bytes:
+        """Render the answer as text, or as bytes for a PNG."""
+        if self.style.plots and not find_plots(build_page(self.document, self.style)):
             log.warning("note: this answer has no plots, and --plot adds nothing to it")
         return RENDERERS[self.format](self.document, self.style)

@@ -1,4 +1,4 @@
-"""Files that are built before they are read: kustomizations and charts, by the programs that build them."""
+"""Options to build kustomizations and Helm charts before they are read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Builds:
-    """Whether to build what can be built, rather than to read its parts."""
+    """Options that choose what is built."""
 
     kustomize: Annotated[
         bool,
@@ -29,8 +29,8 @@ class Builds:
         list[str], typer.Option("--values", metavar="FILE", help="Values for --helm, as helm takes them. Repeatable.")
     ] = field(default_factory=list)
 
-    def built(self, files: Sequence[str], kube_version: str) -> list[Build]:
-        """What is to be built of these files. Raises UsageError, also where the program is not installed."""
+    def find_builds(self, files: Sequence[str], kube_version: str) -> list[Build]:
+        """Return the builds to run for the files. Raises UsageError, also if a program is missing."""
         if self.values and not self.helm:
             raise UsageError("--values is for charts", hint="add --helm")
         builds: list[Build] = []

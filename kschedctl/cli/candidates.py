@@ -1,7 +1,7 @@
-"""Names for Tab, from the sources that the words before it name, at once or not at all.
+"""Names for shell completion, from the sources that the words before the cursor name.
 
-The names are looked for in a process of its own, which is given up when it takes too long, whatever it does just then.
-What counts is the time of the processor: on a busy machine names take longer to come, but they come.
+Names are looked up in a child process, which is stopped after a limit of processor time so that Tab never hangs. On a
+busy machine names take longer to come, but they come.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pathlib import Path
 from time import monotonic
 
 _PLAIN = re.compile(r"[A-Za-z0-9._/@:+-]+")
-"""What no shell takes for anything but a word; names of objects are no more than that."""
-SECONDS = 0.18
-"""Seconds of the processor; with the start of the program no more than 0.3 s."""
-LONGEST = 2.0
-"""Seconds on the clock: nobody waits longer for other processes, a disk or a server."""
-MOST = 500
+"""Names that every shell takes as one word without quotes."""
+CPU_SECONDS = 0.18
+"""Limit of processor time; with the start of the program the answer takes 0.3 s at most."""
+MAX_SECONDS = 2.0
+"""Limit of elapsed time, for slow disks and servers."""
+MAX_NAMES = 500
 KINDS = {"pods": "Pod", "nodes": "Node", "namespaces": "Namespace", "priority-classes": "PriorityClass"}
 CONFIGURED = ("contexts", "clusters", "users")
 VALUES = {
@@ -38,10 +38,11 @@ VALUES = {
 
 
 @dataclass
-class Line:
-    """What the words before the cursor name; ``current`` is the one that is being typed."""
+class SourceWords:
+    """The sources that a command line names, and the word that is being typed."""
 
     current: str = ""
+    """The word that is being typed."""
     files: list[str] = field(default_factory=list)
     snapshots: list[str] = field(default_factory=list)
     namespace: list[str] = field(default_factory=list)
@@ -51,8 +52,8 @@ class Line:
     recursive: bool = False
 
     @classmethod
-    def of(cls, words: Sequence[str]) -> Line:
-        """The last word is the current one."""
+    def parse(cls, words: Sequence[str]) -> SourceWords:
+        """Parse the words of a command line, of which the last is the current one."""
         line = cls(current=words[-1] if words else "")
         earlier = iter(words[:-1])
         for word in earlier:
@@ -65,23 +66,25 @@ class Line:
 
     @property
     def offline(self) -> bool:
+        """Whether the names come from files or a snapshot."""
         return bool(self.files or self.demo or self.snapshots)
 
     @property
     def kubeconfigs(self) -> list[str]:
+        """The kubeconfig files to read."""
         listed = os.environ.get("KUBECONFIG") or "~/.kube/config"
         return self.kubeconfig[-1:] or [os.path.expanduser(path) for path in listed.split(os.pathsep) if path]
 
 
-def names_in_time(kind: str, words: Sequence[str]) -> list[str]:
-    """What is wrong is not for a shell that waits for names, so nothing is said of it."""
+def find_names_in_time(kind: str, words: Sequence[str]) -> list[str]:
+    """Return the names that are found within the time limits, without any error message."""
     if not hasattr(os, "fork"):
         return []
-    return within(SECONDS, lambda: "\n".join(candidates(kind, words))).splitlines()
+    return run_with_limit(CPU_SECONDS, lambda: "\n".join(iter_candidates(kind, words))).splitlines()
 
 
-def within(seconds: float, work: Callable[[], str]) -> str:
-    """What the work gives, empty when it takes more of the processor, or LONGEST on the clock, or fails."""
+def run_with_limit(seconds: float, work: Callable[[], str]) -> str:
+    """Run the work in a child process. Return its text, or "" if it fails or exceeds a limit."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
@@ -93,22 +96,22 @@ def within(seconds: float, work: Callable[[], str]) -> str:
                 file.write(work())
         os._exit(0)
     os.close(writer)
-    output = _all_of(reader)
+    output = _read_until_closed(reader)
     if output is None:
         os.kill(child, signal.SIGKILL)
-    return (output or b"").decode(errors="replace") if _ended_well(child) else ""
+    return (output or b"").decode(errors="replace") if _exited_normally(child) else ""
 
 
-def _ended_well(child: int) -> bool:
-    """Whether no signal ended the process, in the middle of a name maybe. There is none where nobody wants to know."""
+def _exited_normally(child: int) -> bool:
+    """Return whether the process was not ended by a signal, possibly in the middle of a name."""
     with suppress(ChildProcessError):
         return os.waitpid(child, 0)[1] == 0
     return True
 
 
-def _all_of(reader: int) -> bytes | None:
-    """What is written until the end, None where that does not come in time."""
-    end, data = monotonic() + LONGEST, b""
+def _read_until_closed(reader: int) -> bytes | None:
+    """Return all that is written to the pipe, or None if it is not closed in time."""
+    end, data = monotonic() + MAX_SECONDS, b""
     with open(reader, "rb", buffering=0) as file:
         while select.select([file], [], [], max(end - monotonic(), 0))[0]:
             piece = file.read(1 << 16)
@@ -118,15 +121,16 @@ def _all_of(reader: int) -> bytes | None:
     return None
 
 
-def candidates(kind: str, words: Sequence[str]) -> Iterator[str]:
-    """The names that begin with the current word, at most MOST. Raises whatever reading raises."""
-    line = Line.of(words)
-    names = (name for name in _names(kind, line) if name.startswith(line.current) and _PLAIN.fullmatch(name))
-    for _, name in zip(range(MOST), dict.fromkeys(names), strict=False):
+def iter_candidates(kind: str, words: Sequence[str]) -> Iterator[str]:
+    """Yield the names that begin with the current word, at most MAX_NAMES. Raises any error of reading."""
+    line = SourceWords.parse(words)
+    names = (name for name in _iter_names(kind, line) if name.startswith(line.current) and _PLAIN.fullmatch(name))
+    for _, name in zip(range(MAX_NAMES), dict.fromkeys(names), strict=False):
         yield name
 
 
-def _names(kind: str, line: Line) -> Iterator[str]:
+def _iter_names(kind: str, line: SourceWords) -> Iterator[str]:
+    """Yield all names of a kind, in the order in which they are offered."""
     if kind == "rules":
         page = (Path(__file__).parents[1] / "lint" / "RULES.md").read_text(encoding="utf-8")
         yield from re.findall(r"^\| `([a-z0-9-]+)`", page, re.MULTILINE)
@@ -136,9 +140,9 @@ def _names(kind: str, line: Line) -> Iterator[str]:
 
         yield from kubeconfig(line.kubeconfigs)[kind]
         return
-    listed, home = _objects(KINDS[kind], line)
+    listed, home = _list_objects(KINDS[kind], line)
     if kind == "namespaces" and line.offline:  # files often have the pods alone
-        listed += [("", pod[0], False) for pod in _objects("Pod", line)[0]]
+        listed += [("", pod[0], False) for pod in _list_objects("Pod", line)[0]]
     if kind != "pods":
         yield from sorted(key[1] for key in listed)
         return
@@ -149,8 +153,8 @@ def _names(kind: str, line: Line) -> Iterator[str]:
             yield f"{namespace}/{name}"
 
 
-def _objects(kind: str, line: Line) -> tuple[list[tuple[str, str, bool]], str]:
-    """Namespace, name and whether it is pending; and the namespace where nothing else is said."""
+def _list_objects(kind: str, line: SourceWords) -> tuple[list[tuple[str, str, bool]], str]:
+    """Return (namespace, name, is pending) of all objects of a kind, and the default namespace."""
     from kschedctl.sources.names import in_files, in_snapshot, kubeconfig  # noqa: PLC0415
 
     home = line.namespace[-1] if line.namespace else "default"

@@ -1,6 +1,6 @@
-"""What may stand at the cursor: ``kschedctl __complete WORD…``, which the completion scripts of all shells call.
+"""Shell completion: `kschedctl __complete WORD…`, which the completion scripts of all shells call.
 
-The last word is the one that is being typed. A line for each candidate, after a tab what it means; the last line is a
+The last word is the one that is being typed. Each candidate is a line, with its meaning after a tab; the last line is a
 colon and kubectl's ShellCompDirective.
 """
 
@@ -9,15 +9,15 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from kschedctl.cli.candidates import names_in_time
-from kschedctl.cli.main import COMMANDS, load
-from kschedctl.cli.outline import outlined
+from kschedctl.cli.candidates import find_names_in_time
+from kschedctl.cli.main import COMMANDS
+from kschedctl.cli.outline import OptionOutline, read_outline
 
 FILES_TOO, NO_FILES, KEEP_ORDER = 0, 4, 36
-"""Directives of kubectl that are needed; the last one means no files, either."""
-NAMED = {
+"""Directives of kubectl: offer files as well; no files; no files, and keep the order of the words."""
+NAME_KINDS = {
     "--namespace": "namespaces",
     "--context": "contexts",
     "--cluster": "clusters",
@@ -26,110 +26,112 @@ NAMED = {
     "--select": "rules",
     "--ignore": "rules",
 }
-"""Option -> the names that it takes."""
+"""Option -> the kind of names that it takes."""
 
 
 class Completions(NamedTuple):
-    """Words with what they mean, and a directive."""
+    """Candidate words with their meanings, and a directive."""
 
     words: Iterable[tuple[str, str]]
     directive: int = NO_FILES
 
 
 def complete(words: Sequence[str]) -> int:
-    """Print what may stand at the cursor."""
-    completions = at_cursor(words)
-    lines = [f"{word}\t{_in_one_line(meaning)}" if meaning else word for word, meaning in completions.words]
+    """Print the completions of the last word and return the exit code."""
+    completions = find_completions(words)
+    lines = [f"{word}\t{_collapse_whitespace(meaning)}" if meaning else word for word, meaning in completions.words]
     sys.stdout.write("".join(f"{line}\n" for line in (*lines, f":{completions.directive}")))
     return 0
 
 
-def at_cursor(words: Sequence[str]) -> Completions:
-    """What begins as the last word does."""
-    typed = _whole(words)
+def find_completions(words: Sequence[str]) -> Completions:
+    """Return the completions that begin like the last word."""
+    typed = _join_options(words)
     option, equals, value = typed[-1].partition("=")
     if not (option.startswith("--") and equals):
-        return _begun(_completions(typed), typed[-1])
-    completions = _begun(_completions([*typed[:-1], option, value]), value)
+        return _filter_by_prefix(_list_completions(typed), typed[-1])
+    completions = _filter_by_prefix(_list_completions([*typed[:-1], option, value]), value)
     if typed[-1] != words[-1]:  # a shell for which = parts words
         return completions
     return completions._replace(words=[(f"{option}={word}", meaning) for word, meaning in completions.words])
 
 
-def _whole(words: Sequence[str]) -> list[str]:
-    """With ``--option=value`` in one word, which bash makes three of.
+def _join_options(words: Sequence[str]) -> list[str]:
+    """Join `--option=value`, which bash splits into three words.
 
-    >>> _whole(["explain", "-n", "shop", "--color", "=", "n"])
+    >>> _join_options(["explain", "-n", "shop", "--color", "=", "n"])
     ['explain', '-n', 'shop', '--color=n']
     """
-    whole: list[str] = []
+    joined: list[str] = []
     for before, word in zip(["", *words], words, strict=False):
-        if whole and whole[-1].startswith("--") and "=" in (word, before):
-            whole[-1] += word
+        if joined and joined[-1].startswith("--") and "=" in (word, before):
+            joined[-1] += word
         else:
-            whole.append(word)
-    return whole or [""]
+            joined.append(word)
+    return joined or [""]
 
 
-def _begun(completions: Completions, current: str) -> Completions:
+def _filter_by_prefix(completions: Completions, current: str) -> Completions:
+    """Return the completions that start with the current word."""
     return completions._replace(words=[pair for pair in completions.words if pair[0].startswith(current)])
 
 
-def _completions(typed: Sequence[str]) -> Completions:
+def _list_completions(typed: Sequence[str]) -> Completions:
+    """Return all completions that may follow the words, whatever is typed already."""
     *earlier, current = typed
     named = next((word for word in earlier if word in COMMANDS), "")
     if not named:
         if current.startswith("-"):
             return Completions([("--help", ""), ("--version", "")])
         return Completions([(name, command.summary) for name, command in COMMANDS.items()])
-    with outlined():
-        command = load(named)
-    inner = getattr(command, "commands", {})
-    chosen = next((inner[word] for word in earlier if word in inner), None)
-    parameters = [p for shown in ([chosen] if chosen else inner.values() or [command]) for p in shown.params]
-    options = [p for p in parameters if p.param_type_name == "option" and not p.hidden]
+    command = read_outline(named)
+    chosen = next((command.subcommands[word] for word in earlier if word in command.subcommands), None)
+    shown = [chosen] if chosen else [*command.subcommands.values()] or [command]
+    options = [option for outline in shown for option in outline.options]
     for option in options:
-        if earlier[-1] in option.opts and not (option.is_flag or option.count):
-            return _values(option, typed)
+        if earlier[-1] in option.names and option.takes_value:
+            return _complete_value(option, typed)
     if [named, "explain"] == ["lint", earlier[-1]]:
-        return _names("rules", typed)
+        return _complete_names("rules", typed)
     if current.startswith("-"):
-        return Completions({name: option.help or "" for option in options for name in option.opts}.items())
-    arguments = [p.metavar for p in parameters if p.param_type_name == "argument"]
-    return _arguments([] if chosen else inner, arguments, typed)
+        return Completions({name: option.help for option in options for name in option.names}.items())
+    metavars = [metavar for outline in shown for metavar in outline.argument_metavars]
+    return _complete_argument([] if chosen else command.subcommands, metavars, typed)
 
 
-def _values(option: Any, typed: Sequence[str]) -> Completions:
-    """What follows an option: its metavar is FILE, or the words to choose from."""
-    kind = next((NAMED[name] for name in option.opts if name in NAMED), "")
+def _complete_value(option: OptionOutline, typed: Sequence[str]) -> Completions:
+    """Return the completions of an option's value, by the option's metavar."""
+    kind = next((NAME_KINDS[name] for name in option.names if name in NAME_KINDS), "")
     if kind:
-        return _names(kind, typed)
-    return Completions(_choices(option.metavar or ""), FILES_TOO if "FILE" in (option.metavar or "") else NO_FILES)
+        return _complete_names(kind, typed)
+    return Completions(_iter_choices(option.metavar), FILES_TOO if "FILE" in option.metavar else NO_FILES)
 
 
-def _arguments(inner: Iterable[str], metavars: Sequence[str], typed: Sequence[str]) -> Completions:
+def _complete_argument(inner: Iterable[str], metavars: Sequence[str], typed: Sequence[str]) -> Completions:
+    """Return the completions of an argument, by the metavars of the command's arguments."""
     said = " ".join(metavars)
     if kind := "pods" if "POD" in said else "nodes" if "NODE" in said else "":
-        return _names(kind, typed)
-    words = [(word, "") for word in inner] + [pair for metavar in metavars for pair in _choices(metavar)]
+        return _complete_names(kind, typed)
+    words = [(word, "") for word in inner] + [pair for metavar in metavars for pair in _iter_choices(metavar)]
     return Completions(words, FILES_TOO if re.search(r"FILE|SCENARIO|BEFORE|AFTER", said) else NO_FILES)
 
 
-def _choices(metavar: str) -> Iterator[tuple[str, str]]:
-    """The words of ``[FILE… | rules | explain RULE]`` that are typed as they stand.
+def _iter_choices(metavar: str) -> Iterator[tuple[str, str]]:
+    """Yield the words of a metavar such as `[FILE… | rules | explain RULE]` that are typed literally.
 
-    >>> [word for word, _ in _choices("[FILE… | rules | explain RULE]")]
+    >>> [word for word, _ in _iter_choices("[FILE… | rules | explain RULE]")]
     ['rules', 'explain']
-    >>> [word for word, _ in _choices("json|jsonpath=…")]
+    >>> [word for word, _ in _iter_choices("json|jsonpath=…")]
     ['json', 'jsonpath=']
     """
     if "|" in metavar:
         yield from ((word, "") for word in re.findall(r"(?<![\w…])[a-z][a-z-]*=?(?!\w)", metavar))
 
 
-def _names(kind: str, typed: Sequence[str]) -> Completions:
-    return Completions([(name, "") for name in names_in_time(kind, typed)], KEEP_ORDER)
+def _complete_names(kind: str, typed: Sequence[str]) -> Completions:
+    """Return the names of objects of a kind as completions."""
+    return Completions([(name, "") for name in find_names_in_time(kind, typed)], KEEP_ORDER)
 
 
-def _in_one_line(text: str) -> str:
+def _collapse_whitespace(text: str) -> str:
     return " ".join(text.split())

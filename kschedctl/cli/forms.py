@@ -1,4 +1,4 @@
-"""``-o``: the forms in which a command can show its answer, kubectl's templates among them."""
+"""The option `-o`: the formats in which a command can print its answer, including kubectl's templates."""
 
 from __future__ import annotations
 
@@ -7,37 +7,39 @@ from dataclasses import dataclass
 import typer
 
 TEMPLATES = ("jsonpath", "custom-columns")
-"""Forms that say themselves what to print: ``jsonpath={.pod}``."""
+"""Formats that contain what to print, such as `jsonpath={.pod}`."""
 PICTURES = ("svg", "png")
-"""Forms that show plots alone."""
+"""Formats that show only plots."""
 
 
 @dataclass(frozen=True)
-class Form:
-    """``name`` is a key of RENDERERS; ``template``: what stands behind ``jsonpath=`` or ``custom-columns=``."""
+class OutputFormat:
+    """A value of `-o`."""
 
     name: str
+    """A key of RENDERERS."""
     template: str = ""
+    """The text after `jsonpath=` or `custom-columns=`."""
 
     def __str__(self) -> str:
         return self.name
 
 
-TABLE = Form("table")
+TABLE = OutputFormat("table")
 
 
-def option(*names: str) -> object:
-    """The option ``-o`` of a command that has these forms, and templates."""
+def output_option(*names: str) -> object:
+    """Declare the option `-o` of a command with these formats and the templates."""
 
-    def form(text: str | Form) -> Form:
-        """Raises BadParameter for a form that the command does not have."""
-        if isinstance(text, Form):
+    def parse_format(text: str | OutputFormat) -> OutputFormat:
+        """Parse a value of `-o`. Raises BadParameter for a format that the command does not have."""
+        if isinstance(text, OutputFormat):
             return text
         name, equals, template = text.removeprefix("=").partition("=")
         if (name in names and not equals) or (name in TEMPLATES and template):
-            return Form(name, template)
+            return OutputFormat(name, template)
         choices = ", ".join(f"'{choice}'" for choice in (*names, *(f"{choice}=…" for choice in TEMPLATES)))
         raise typer.BadParameter(f"'{text}' is not one of {choices}.")
 
     metavar = "|".join((*names, *(f"{choice}=…" for choice in TEMPLATES)))
-    return typer.Option("-o", "--output", metavar=metavar, parser=form, help="Output format.")
+    return typer.Option("-o", "--output", metavar=metavar, parser=parse_format, help="Output format.")

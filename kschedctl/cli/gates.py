@@ -1,7 +1,4 @@
-"""Answers about placement as findings, for CI: what does not schedule, what is evicted, what blocks a drain.
-
-A finding stands at the manifest of its workload, where it has one.
-"""
+"""Findings about placement for CI: pods that do not schedule, evictions, blocked drains."""
 
 from __future__ import annotations
 
@@ -13,9 +10,8 @@ from msgspec.structs import replace
 from kschedctl.replay.audit_rules import AuditRule, build_verdict
 from kschedctl.reports.document import Document
 from kschedctl.reports.findings import Finding, Findings
-from kschedctl.reports.gate_problem import GateProblem
-from kschedctl.reports.summary import Report
-from kschedctl.reports.unknown import reasons
+from kschedctl.reports.report import GateProblem, Report
+from kschedctl.reports.unknown import describe_unread
 from kschedctl.text.version import VERSION
 
 RULES = {
@@ -48,7 +44,7 @@ def gate_findings(document: Document, command: str, places: Mapping[str, str]) -
     problems = document.gate_problems() if isinstance(document, Report) else None
     if problems is None:
         return None
-    findings = [_finding(problem, places) for problem in (*problems, *_doubts(document))]
+    findings = [_build_finding(problem, places) for problem in (*problems, *_iter_undecided_problems(document))]
     worst_first = build_verdict(list(RULES.values()), findings)
     return Findings(
         max(len(findings), 1),
@@ -60,13 +56,15 @@ def gate_findings(document: Document, command: str, places: Mapping[str, str]) -
     )
 
 
-def _doubts(document: Document) -> Iterator[GateProblem]:
+def _iter_undecided_problems(document: Document) -> Iterator[GateProblem]:
+    """Yield a problem for an undecided report."""
     if getattr(document, "undecided", False):
-        why = reasons(getattr(document, "unknown", ())) or "not everything that it depends on was read"
+        why = describe_unread(getattr(document, "unknown", ())) or "not everything that it depends on was read"
         yield GateProblem("undecided", "Cluster", why)
 
 
-def _finding(problem: GateProblem, places: Mapping[str, str]) -> Finding:
+def _build_finding(problem: GateProblem, places: Mapping[str, str]) -> Finding:
+    """Build the finding for a problem, at the place of the object's manifest if there is one."""
     rule = RULES[problem.rule]
     finding = rule.build_finding(problem.object, problem.message.rstrip("."), problem.fix)
     place = _PLACE.fullmatch(places.get(problem.object, ""))

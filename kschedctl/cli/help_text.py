@@ -1,4 +1,4 @@
-"""How helps look: options by group, the rare ones only with ``--help-all``, and no word that is broken."""
+"""Layout of help texts: options by group, rare ones only with `--help-all`, and no broken words."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ RARE = frozenset(
         *("--metrics-ca-file", "--metrics-insecure", "--metrics-token-file", "--prometheus-labels"),
     )
 )
-"""The options that a help leaves out; Tab knows them all."""
+"""The options that the help leaves out; shell completion offers them all."""
 ALL = "--help-all"
 _CONTEXT: Any = TyperGroup.context_class
 _HYPHEN = "\ue000"
-"""What stands for a hyphen while lines are folded: options and URLs are copied from a help."""
+"""Stands for a hyphen while lines are folded, so that options and URLs are not broken."""
 
 
-class HelpText(_CONTEXT.formatter_class):  # type: ignore[misc]  # typer exports its formatter under no name
-    """Helps in which no word is broken, and no list of choices is longer than the line."""
+class HelpFormatter(_CONTEXT.formatter_class):  # type: ignore[misc]  # typer exports its formatter under no name
+    """A formatter that breaks no word and folds long lists of choices."""
 
     def write(self, string: str) -> None:
         super().write(string.replace(_HYPHEN, "-"))
@@ -40,12 +40,12 @@ class HelpText(_CONTEXT.formatter_class):  # type: ignore[misc]  # typer exports
 
     def write_dl(self, rows: Iterable[tuple[str, str]], *widths: int, **named: int) -> None:
         room = self.width - self.current_indent
-        definitions = [(_folded(first, room), second.replace("-", _HYPHEN)) for first, second in rows]
+        definitions = [(_fold_choices(first, room), second.replace("-", _HYPHEN)) for first, second in rows]
         super().write_dl(definitions, *widths, **named)
 
 
-def _folded(choices: str, room: int) -> str:
-    """``a|b|c`` in lines that fit."""
+def _fold_choices(choices: str, room: int) -> str:
+    """Fold `a|b|c` into lines that fit."""
     lines = [""]
     for part in re.split(r"(?<=\|)", choices):
         if len(lines[-1] + part) > room:
@@ -55,21 +55,21 @@ def _folded(choices: str, room: int) -> str:
 
 
 class HelpContext(_CONTEXT):  # type: ignore[misc]
-    """Makes helps so."""
+    """A context that formats help with HelpFormatter."""
 
-    formatter_class = HelpText
+    formatter_class = HelpFormatter
 
 
-def _show_all(context: Any, option: object, asked: bool) -> None:
-    """The help with every option, and the end of the program."""
-    if asked and not context.resilient_parsing:
+def _print_full_help(context: Any, option: object, is_set: bool) -> None:
+    """Print the help with all options and exit."""
+    if is_set and not context.resilient_parsing:
         context.meta[ALL] = True
         typer.echo(context.get_help())
         raise typer.Exit
 
 
 class GroupedOptions(TyperCommand):
-    """A command whose help has its options by group."""
+    """A command whose help lists the options by group."""
 
     context_class = HelpContext
 
@@ -84,7 +84,7 @@ class GroupedOptions(TyperCommand):
                 is_eager=True,
                 help=f"Show {counted(rare, 'more option')} and exit.",
                 hidden=not rare,
-                callback=_show_all,
+                callback=_print_full_help,
             )
         )
 
@@ -100,4 +100,5 @@ class GroupedOptions(TyperCommand):
 
 
 def _is_rare(parameter: Any) -> bool:
+    """Return whether the help leaves the option out."""
     return not RARE.isdisjoint(parameter.opts) and not getattr(parameter, "hidden", False)

@@ -1,8 +1,7 @@
-"""The program: its commands, and the one place where errors become a line on stderr and an exit code.
+"""The entry point: it runs a command and turns errors into a line on stderr and an exit code.
 
-Exit codes: 0 it schedules, or nothing is pending; 1 it does not schedule; 2 wrong usage or unreadable input; 3 the
-cluster could not be reached; 4 a bug of ours; 5 what was not read could change the answer; 130 interrupted; 141 nobody
-reads the output any more.
+Exit codes: 0 schedules, or nothing is pending; 1 does not schedule; 2 usage or input error; 3 the cluster cannot be
+reached; 4 a bug of kschedctl; 5 undecided; 130 interrupted; 141 the output has no reader.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from typer.core import TyperGroup
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.cli import streams
 from kschedctl.cli.help_text import GroupedOptions, HelpContext
-from kschedctl.cli.program import command_line, program
+from kschedctl.cli.program import build_command_line, get_program_name
 from kschedctl.errors import KschedctlError
 from kschedctl.reports.command import EXIT_CODES, CommandEntry, HelpHeading, all_commands
-from kschedctl.text.urls import without_user
+from kschedctl.text.urls import strip_credentials
 from kschedctl.text.version import VERSION
 
 COMMANDS: dict[str, CommandEntry] = {
@@ -46,13 +45,13 @@ EXAMPLES = (
     "kschedctl drain general-a1",
 )
 COMPLETE = "__complete"
-"""What the completion scripts call; it is no command for people."""
+"""The command that completion scripts call."""
 USAGE, BUG, INTERRUPTED, BROKEN_PIPE = 2, 4, 130, 141
 log = logging.getLogger("kschedctl")
 
 
 class Commands(TyperGroup):
-    """Loads a command's module when the command is wanted, so that ``--help`` stays instant."""
+    """A group that imports a command's module only when needed, so that `--help` is instant."""
 
     context_class = HelpContext
 
@@ -64,7 +63,7 @@ class Commands(TyperGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        return load(cmd_name) if cmd_name in COMMANDS else None
+        return load_command(cmd_name) if cmd_name in COMMANDS else None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         for heading, commands in groupby(COMMANDS.values(), key=lambda command: command.heading):
@@ -72,31 +71,34 @@ class Commands(TyperGroup):
                 formatter.write_dl([(command.name, command.summary) for command in commands], col_max=14)
 
 
-def load(name: str) -> object:
-    """Return a command as typer runs it."""
-    entry, made = COMMANDS[name], _typer()
+def load_command(name: str) -> object:
+    """Import a command and return it as typer runs it."""
+    entry, made = COMMANDS[name], _create_typer()
     with without_garbage_collection(lasting=True):
         module = import_module(f"kschedctl.commands.{entry.module}.command")
     functions, examples = getattr(module, entry.module), module.EXAMPLES
     if isinstance(functions, dict):
-        made.callback(help=entry.summary, epilog=_epilog(examples[""], entry.exit_codes))(lambda: None)
+        made.callback(help=entry.summary, epilog=_build_epilog(examples[""], entry.exit_codes))(lambda: None)
         for command, function in functions.items():
-            made.command(command, cls=GroupedOptions, epilog=_epilog(examples[command], entry.exit_codes))(function)
+            made.command(command, cls=GroupedOptions, epilog=_build_epilog(examples[command], entry.exit_codes))(
+                function
+            )
     else:
-        made.command(name, cls=GroupedOptions, epilog=_epilog(examples, entry.exit_codes))(functions)
+        made.command(name, cls=GroupedOptions, epilog=_build_epilog(examples, entry.exit_codes))(functions)
     command = typer.main.get_command(made)
     for shown in (command, *getattr(command, "commands", {}).values()):
         shown.context_class = HelpContext
     return command
 
 
-def _epilog(examples: Iterable[str], codes: str) -> str:
-    """Below the options of a help: command lines to begin with, as they are, and the exit codes."""
-    lines = "\n".join(f"  {example.replace('kschedctl', program())}" for example in examples)
+def _build_epilog(examples: Iterable[str], codes: str) -> str:
+    """Build the end of a help text: example command lines and exit codes."""
+    lines = "\n".join(f"  {example.replace('kschedctl', get_program_name())}" for example in examples)
     return f"\b\nExamples:\n{lines}\n\n{codes}"
 
 
-def _typer(**settings: Any) -> typer.Typer:
+def _create_typer(**settings: Any) -> typer.Typer:
+    """Create a typer application with our settings."""
     return typer.Typer(
         add_completion=False,
         rich_markup_mode=None,
@@ -106,7 +108,7 @@ def _typer(**settings: Any) -> typer.Typer:
     )
 
 
-app = _typer(cls=Commands, invoke_without_command=True, epilog=_epilog(EXAMPLES, EXIT_CODES))
+app = _create_typer(cls=Commands, invoke_without_command=True, epilog=_build_epilog(EXAMPLES, EXIT_CODES))
 
 
 @app.callback()
@@ -123,56 +125,59 @@ def root(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command line; the exit code."""
-    with streams.ready():
-        _log_to_stderr()
+    """Run one command line and return the exit code."""
+    with streams.prepared_streams():
+        _set_up_logging()
         try:
-            exit_code = _run(arguments)
+            exit_code = _run_command(arguments)
             sys.stdout.flush()
             return exit_code
         except (KschedctlError, typer.TyperException) as error:
             for problem in (error, *getattr(error, "also", ())):
-                _tell(problem.format_message() if isinstance(problem, typer.TyperException) else str(problem))
+                _print_error(problem.format_message() if isinstance(problem, typer.TyperException) else str(problem))
             return error.exit_code if isinstance(error, KschedctlError) else USAGE
         except BrokenPipeError:
             return BROKEN_PIPE
         except KeyboardInterrupt:
             return INTERRUPTED
         except Exception as error:
-            _tell(
+            _print_error(
                 f"{type(error).__name__}: {error} (this is a bug of kschedctl: run with -vv and report what it prints)"
             )
             return BUG
 
 
-def _run(arguments: Sequence[str] | None) -> int:
+def _run_command(arguments: Sequence[str] | None) -> int:
+    """Run the command, print its answer and return the exit code."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if arguments[:1] == [COMPLETE]:
         return int(import_module("kschedctl.cli.completing").complete(arguments[1:]))
-    answer = typer.main.get_command(app).main(arguments, prog_name=program(), standalone_mode=False)
+    answer = typer.main.get_command(app).main(arguments, prog_name=get_program_name(), standalone_mode=False)
     if answer is None or isinstance(answer, int):
         return answer or 0
-    content = answer.made_by(without_user(command_line(*arguments))).content()
+    content = answer.with_provenance(strip_credentials(build_command_line(*arguments))).render()
     (sys.stdout.buffer if isinstance(content, bytes) else sys.stdout).write(content)
     return int(answer.exit_code)
 
 
-class _Line(logging.Formatter):
-    """What the program says besides its answer, in one line each."""
+class _LineFormatter(logging.Formatter):
+    """A formatter that puts each log message on one line."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return streams.in_one_line(without_user(record.getMessage()))
+        return streams.shorten_line(strip_credentials(record.getMessage()))
 
 
-def _log_to_stderr() -> None:
+def _set_up_logging() -> None:
+    """Send log messages to stderr."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Line())
+    handler.setFormatter(_LineFormatter())
     log.handlers, log.propagate = [handler], False
     log.setLevel(logging.WARNING)
 
 
-def _tell(problem: str) -> None:
+def _print_error(problem: str) -> None:
+    """Print an error to stderr, with the traceback at `-vv`."""
     if log.isEnabledFor(logging.DEBUG):
         for line in traceback.format_exc().splitlines():
-            streams.tell(without_user(line))
-    streams.tell(f"error: {without_user(problem)}")
+            streams.print_to_stderr(strip_credentials(line))
+    streams.print_to_stderr(f"error: {strip_credentials(problem)}")

@@ -1,4 +1,4 @@
-"""What ``-f`` names where manifests are applied: files that hold them, and maybe a cluster too."""
+"""Manifests in the files of `-f`, and the cluster to which commands apply them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 import typer
 
 from kschedctl.admission.hooks import NAME_LABEL
-from kschedctl.admission.unknown import is_missing
+from kschedctl.admission.unknown import is_missing_namespace
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import Json, JsonObject, text_at
 from kschedctl.api.kinds import get_api_kind
@@ -24,9 +24,17 @@ from kschedctl.api.operator_resources import CustomResource, OperatorResource
 from kschedctl.api.ownership import Owner
 from kschedctl.api.pod_table import Key, PodTable
 from kschedctl.api.workloads import KINDS, CronJob, StatefulSet, identity, is_not_installed, makes_pods, title
-from kschedctl.cli.options import Source, Truth, feature_gates
+from kschedctl.cli.options import Source, Truth, parse_feature_gates
 from kschedctl.cli.refusals import refuse_invalid, refuse_invalid_around
-from kschedctl.cli.source import NOTHING_MORE, WHAT_LIMITS, LiveKinds, as_told, load, sources, tell_read
+from kschedctl.cli.source import (
+    CREATION_LIMIT_KINDS,
+    NOTHING_MORE,
+    LiveKinds,
+    load_cluster,
+    log_reading,
+    split_by_snapshot,
+    with_admission_plugins,
+)
 from kschedctl.cluster import CLUSTER_SCOPED, Cluster, describe
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.manifests import SKIPPED_HOOKS_NOTE
@@ -43,117 +51,124 @@ Namespace = Annotated[
 
 
 class Application(NamedTuple):
-    """A cluster that ``source`` names, and manifests to apply; ``places``: ``Pod shop/web`` -> where it stands.
-
-    ``written``: the manifests as documents.
-    """
+    """Manifests to apply to a cluster."""
 
     source: Source
+    """The options that name the cluster."""
     cluster: Cluster
     manifests: list[Struct]
     places: dict[str, str]
+    """Name of an object such as `Pod shop/web` -> its place in a file."""
     written: Mapping[Owner, JsonObject] = MappingProxyType({})
+    """The manifests as documents."""
 
 
 def read_manifests(source: Source, namespace: str | None, live: LiveKinds = NOTHING_MORE) -> dict[str, Application]:
-    """The manifests to apply, what makes pods, has no UID and no node, and the cluster; each snapshot by its name.
+    """Read the manifests to apply and their cluster, once per snapshot. Raises KschedctlError.
 
-    The cluster is the files' where they hold a Node or are all that there is, else that of ``--snapshot`` or
-    ``--demo``, else the live one. What else the files hold is part of it. What names no namespace goes to
-    ``namespace``, else to that of the live cluster's context. Raises KschedctlError.
+    Manifests are pods without UID and node, and workloads. The cluster comes from the files if they contain a Node or
+    are declared complete, otherwise from `--snapshot`, `--demo` or the live cluster; all other objects of the files are
+    added to it. Objects without a namespace go to `namespace`, or to that of the live cluster's context.
     """
     if not source.filename:
         raise UsageError("no manifests", hint="give files with -f; - reads what helm template or kustomize print")
     reading = read(source.filename, recursive=source.recursive, builds=source.builds)
-    tell_read(reading)
-    tell_left_out(reading)
-    return {name: _applied(named, reading, namespace, live) for name, named in sources(source).items()}
+    log_reading(reading)
+    log_left_out(reading)
+    return {
+        name: _build_application(named, reading, namespace, live) for name, named in split_by_snapshot(source).items()
+    }
 
 
 class Surroundings(NamedTuple):
-    """``cluster``: what files add to, None where they describe it; ``namespace``: of what names none."""
+    """The cluster around files, and their default namespace."""
 
     cluster: Cluster | None
+    """The cluster to which the files add objects, or None if the files describe it themselves."""
     namespace: str | None
+    """The namespace for objects that name none."""
 
 
-def surroundings(
+def load_surroundings(
     source: Source, reading: ReadResult, namespace: str | None, live: LiveKinds = NOTHING_MORE
 ) -> Surroundings:
-    """None where the files hold a Node or are all that there is, else ``--snapshot``, ``--demo`` or the live cluster.
-
-    Raises KschedctlError.
-    """
+    """Load the cluster around the files, unless they describe a cluster. Raises KschedctlError."""
     refuse_invalid_around(reading.around)
     if (reading.objects.get("Node") or source.assume_complete) and not (source.demo or source.snapshot):
         return Surroundings(None, namespace)
     around = replace(source, filename=[])
-    cluster = load(around, namespace, live=WHAT_LIMITS.and_also(live))
+    cluster = load_cluster(around, namespace, live=CREATION_LIMIT_KINDS.union(live))
     if around.live and cluster.provenance and not namespace:
         namespace = cluster.provenance.namespace
     return Surroundings(cluster, namespace)
 
 
-class _Written(NamedTuple):
-    """A manifest of what makes pods, as somebody wrote it, and typed."""
+class _DecodedManifest(NamedTuple):
+    """A manifest of a pod or workload, as a document and as a struct."""
 
     manifest: Manifest
     workload: Struct
 
 
-def _applied(source: Source, reading: ReadResult, namespace: str | None, live: LiveKinds) -> Application:
-    """The cluster with what the files hold for it, and the manifests that they hold. Raises KschedctlError."""
-    written = _written(reading)
-    listed = _pods_of_lists(reading)
+def _build_application(source: Source, reading: ReadResult, namespace: str | None, live: LiveKinds) -> Application:
+    """Split the objects of the files into manifests to apply and objects of the cluster.
+
+    Raises KschedctlError.
+    """
+    written = _decode_manifests(reading)
+    listed = _find_listed_pods(reading)
     workloads = [*(entry.workload for entry in written), *(pod for pod in listed.iter_unbound() if not exists(pod))]
     pods = (workload for workload in workloads if isinstance(workload, Pod))
-    stored = listed.apply_changes({_named(pod): pod if exists(pod) else None for pod in pods})
-    around, namespace = surroundings(source, reading, namespace, live)
-    objects = placed(reading.objects, stored, namespace)
-    cluster = cluster_of(source, reading, objects) if around is None else around.with_objects(objects)
+    stored = listed.apply_changes({_key_of_pod(pod): pod if exists(pod) else None for pod in pods})
+    around, namespace = load_surroundings(source, reading, namespace, live)
+    objects = with_default_namespace(reading.objects, stored, namespace)
+    cluster = build_described_cluster(source, reading, objects) if around is None else around.with_objects(objects)
     new = [in_namespace(workload, namespace) for workload in workloads if not exists(workload)]
-    cluster = with_missing_namespaces(cluster, map(identity, new), source)
+    cluster = add_missing_namespaces(cluster, map(identity, new), source)
     refuse_invalid([entry.manifest for entry in written if not exists(entry.workload)], cluster, namespace)
     places = {title(in_namespace(entry.workload, namespace)): str(entry.manifest.place) for entry in written}
     documents = {identity(in_namespace(entry.workload, namespace)): entry.manifest.document for entry in written}
     return Application(source, cluster, new, places, documents)
 
 
-def _written(reading: ReadResult) -> list[_Written]:
-    """Raises InputError that names file, document and field."""
+def _decode_manifests(reading: ReadResult) -> list[_DecodedManifest]:
+    """Decode the pods and workloads. Raises InputError that names file, document and field."""
     makers = (m for m in reading.manifests if makes_pods(m.document) and not is_not_installed(m.document))
-    return [_Written(manifest, typed_manifest(manifest)) for manifest in makers]
+    return [_DecodedManifest(manifest, decode_manifest(manifest)) for manifest in makers]
 
 
-def _pods_of_lists(reading: ReadResult) -> PodTable:
-    """The pods that were read as objects alone, those of long lists: of all others there is a manifest."""
+def _find_listed_pods(reading: ReadResult) -> PodTable:
+    """Return the pods from long lists, which are decoded as a table and not as manifests."""
     pods = (m.document["metadata"] for m in reading.manifests if makes_pods(m.document) and m.document["kind"] == "Pod")
-    return reading.pods.apply_changes({key_of(metadata): None for metadata in pods})
+    return reading.pods.apply_changes({key_of_metadata(metadata): None for metadata in pods})
 
 
-def cluster_of(source: Source, reading: ReadResult, objects: Mapping[str, Sequence[Struct]]) -> Cluster:
-    """The cluster that files describe, less what is applied to it."""
+def build_described_cluster(source: Source, reading: ReadResult, objects: Mapping[str, Sequence[Struct]]) -> Cluster:
+    """Build the cluster that files describe, with the options for configuration and version."""
     cluster = Cluster.of(
         objects,
         configuration=load_configuration_file(source.config) if source.config else reading.configuration,
-        feature_gates=feature_gates(source.feature_gates),
+        feature_gates=parse_feature_gates(source.feature_gates),
         kube_version=source.kube_version or KUBE_VERSION,
         origins=reading.origins,
         gaps=reading.left_out if source.assume_complete else reading.gaps,
         autoscaler=reading.autoscaler,
         api_server=reading.api_server or AS_BY_DEFAULT,
     )
-    return as_told(cluster, source)
+    return with_admission_plugins(cluster, source)
 
 
-def with_missing_namespaces(cluster: Cluster, workloads: Iterable[Owner], source: Source) -> Cluster:
-    """Return the cluster with the namespaces of new workloads that it lacks, and say so, unless the user declines it.
+def add_missing_namespaces(cluster: Cluster, workloads: Iterable[Owner], source: Source) -> Cluster:
+    """Add the missing namespaces of new workloads to the cluster, and log it.
 
-    ``helm template`` prints no Namespace, since ``helm install --create-namespace`` makes it.
+    `--assume-namespaces=false` declines that. `helm template` prints no Namespace, since `helm install
+    --create-namespace` creates it.
     """
     if source.assume_namespaces is Truth.FALSE:
         return cluster
-    missing = [name for name in dict.fromkeys(each.namespace for each in workloads) if is_missing(cluster, name)]
+    missing = [
+        name for name in dict.fromkeys(each.namespace for each in workloads) if is_missing_namespace(cluster, name)
+    ]
     if not missing:
         return cluster
     log.warning(
@@ -166,18 +181,18 @@ def with_missing_namespaces(cluster: Cluster, workloads: Iterable[Owner], source
     return cluster.with_objects({"Namespace": created})
 
 
-def tell_left_out(reading: ReadResult) -> None:
-    """Say what the files hold that is neither applied nor a part of the cluster."""
+def log_left_out(reading: ReadResult) -> None:
+    """Log the objects that are neither applied nor part of the cluster."""
     kinds = ", ".join(f"{number:,} {kind}" for kind, number in reading.skipped.items() if kind not in KINDS)
     if kinds:
         log.warning("note: left out, as kinds that scheduling does not read and that make no pods here: %s", kinds)
-    _tell_custom_resources(reading)
-    _tell_kustomizations(reading)
-    tell_hooks(reading)
+    _log_custom_resources(reading)
+    _log_kustomizations(reading)
+    log_hooks(reading)
 
 
-def _tell_custom_resources(reading: ReadResult) -> None:
-    """Say which custom resources in the files would have pods that nobody here knows."""
+def _log_custom_resources(reading: ReadResult) -> None:
+    """Log the custom resources whose operators would create pods of unknown shape."""
     unknown = {
         (resource.resource_kind if isinstance(resource, CustomResource) else get_api_kind(kind), resource.metadata.name)
         for kind, objects in reading.objects.items()
@@ -189,7 +204,8 @@ def _tell_custom_resources(reading: ReadResult) -> None:
         log.warning("note: not checked: %s, whose operators create pods of a shape that kschedctl cannot know", listed)
 
 
-def _tell_kustomizations(reading: ReadResult) -> None:
+def _log_kustomizations(reading: ReadResult) -> None:
+    """Log that kustomizations are not built without `--kustomize`."""
     if "Kustomization" in reading.skipped:
         log.warning(
             "note: a Kustomization is not built: its files are taken as they stand, without its patches; "
@@ -197,26 +213,26 @@ def _tell_kustomizations(reading: ReadResult) -> None:
         )
 
 
-def tell_hooks(reading: ReadResult) -> None:
-    """Say which manifests Helm does not create."""
+def log_hooks(reading: ReadResult) -> None:
+    """Log the manifests that are Helm hooks, which are not created."""
     hooks = [describe(m.document) for m in reading.manifests if makes_pods(m.document) and is_not_installed(m.document)]
     if hooks:
         log.warning("note: %s: %s", SKIPPED_HOOKS_NOTE, ", ".join(hooks))
 
 
-def typed_manifest(manifest: Manifest) -> Struct:
-    """What makes pods, as somebody wrote it. Raises InputError that names file, document and field."""
+def decode_manifest(manifest: Manifest) -> Struct:
+    """Decode a pod or workload. Raises InputError that names file, document and field."""
     document, place = manifest
     workload: Any = typed_document(document, KINDS[str(document["kind"])], place)
     if not (workload.metadata.name or workload.metadata.generate_name):
         raise place.error("required", "metadata.name")
-    check_quantities(_quantities(workload), lambda: place)
+    check_quantities(_iter_template_resources(workload), lambda: place)
     stored: Struct = workload
     return stored
 
 
-def _quantities(workload: Struct) -> Iterator[tuple[str, Resources]]:
-    """Path -> resources, of what a workload asks for; the reader looks at those of pods."""
+def _iter_template_resources(workload: Struct) -> Iterator[tuple[str, Resources]]:
+    """Yield path and resources of the pod template and of claim templates."""
     spec, path = workload.spec, "spec"  # type: ignore[attr-defined]
     if isinstance(workload, CronJob):
         spec, path = workload.spec.job_template.spec, "spec.jobTemplate.spec"
@@ -229,21 +245,24 @@ def _quantities(workload: Struct) -> Iterator[tuple[str, Resources]]:
 
 
 def exists(workload: Struct) -> bool:
-    """Whether it is a pod that a cluster has."""
+    """Return whether the object is a pod that exists in a cluster."""
     return isinstance(workload, Pod) and bool(workload.metadata.uid or workload.spec.node_name)
 
 
-def _named(pod: Pod) -> Key:
+def _key_of_pod(pod: Pod) -> Key:
+    """Return the pod's namespace and name."""
     return pod.metadata.namespace, pod.metadata.name
 
 
-def key_of(metadata: Json) -> Key:
-    """Namespace and name, empty where it says none."""
+def key_of_metadata(metadata: Json) -> Key:
+    """Return namespace and name of metadata, "" for either if it is missing."""
     return text_at(metadata, "namespace"), text_at(metadata, "name")
 
 
-def placed(objects: Mapping[str, Sequence[object]], pods: PodTable, namespace: str | None) -> dict[str, Sequence[Any]]:
-    """The objects by kind, and these pods; those of kinds that have namespaces in this one where they name none."""
+def with_default_namespace(
+    objects: Mapping[str, Sequence[object]], pods: PodTable, namespace: str | None
+) -> dict[str, Sequence[Any]]:
+    """Return the objects by kind, with `pods`, in `namespace` if they name none."""
     others = {
         kind: some if kind in CLUSTER_SCOPED else [in_namespace(some_object, namespace) for some_object in some]
         for kind, some in objects.items()
@@ -253,7 +272,7 @@ def placed(objects: Mapping[str, Sequence[object]], pods: PodTable, namespace: s
 
 
 def in_namespace(obj: Any, namespace: str | None) -> Any:
-    """The object in this namespace, if there is one, unless it names one itself."""
+    """Return the object in this namespace, unless it names one itself."""
     if obj.metadata.namespace or not namespace:
         return obj
     return msgspec.structs.replace(obj, metadata=msgspec.structs.replace(obj.metadata, namespace=namespace))

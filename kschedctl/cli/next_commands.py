@@ -1,4 +1,4 @@
-"""What to try next, as command lines that can be typed as they stand: none reads what standard input gave before."""
+"""Command lines to suggest after an answer, ready to be pasted."""
 
 from __future__ import annotations
 
@@ -8,37 +8,45 @@ from typing import Protocol
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.cli.options import Source
-from kschedctl.cli.program import command_line
+from kschedctl.cli.program import build_command_line
 from kschedctl.cli.run_options import RunOptions
-from kschedctl.cli.source import Asked
+from kschedctl.cli.source import LoadedSource
 
 STDIN = "-"
 
 
-def again(
+def build_command(
     source: Source, command: str, *arguments: str | Iterable[str], options: Iterable[str] = ()
 ) -> tuple[str, ...]:
-    """The command about the same cluster; none where a part of it came from standard input."""
+    """Build a command about the same cluster, or () if a part of the cluster came from standard input."""
     if STDIN in (*source.filename, *source.snapshot, source.config):
         return ()
-    return (command_line(command, *arguments, source.arguments(), options),)
+    return (build_command_line(command, *arguments, source.arguments(), options),)
 
 
-class WithScenario(Protocol):
-    """A report that may propose a scenario for ``whatif``."""
+class ReportWithScenario(Protocol):
+    """A report that may propose a scenario for `whatif`."""
 
     @property
     def remedy(self) -> JsonObject | None: ...
 
 
-def after_remedy(run: RunOptions, more: Iterable[str] = ()) -> Callable[[Asked, WithScenario], tuple[str, ...]]:
-    """Return a function that puts the scenario of a report into a ``whatif`` command, with ``more`` options."""
+def make_whatif_builder(
+    run: RunOptions, more_options: Iterable[str] = ()
+) -> Callable[[LoadedSource, ReportWithScenario], tuple[str, ...]]:
+    """Return a function that builds the `whatif` command for a report's scenario, with `more` options."""
     start = [] if run.start_index is None else ["--start-index", str(run.start_index)]
-    options = [*(["--seed", str(run.seed)] if run.seed else []), *["--sampling"] * run.sampling, *start, *more]
+    options = [*(["--seed", str(run.seed)] if run.seed else []), *["--sampling"] * run.sampling, *start, *more_options]
 
-    def following(asked: Asked, report: WithScenario) -> tuple[str, ...]:
+    def build(asked: LoadedSource, report: ReportWithScenario) -> tuple[str, ...]:
         if report.remedy is None:
             return ()
-        return again(asked.source, "whatif", json.dumps(report.remedy, ensure_ascii=False), options)
+        return build_command(asked.source, "whatif", json.dumps(report.remedy, ensure_ascii=False), options)
 
-    return following
+    return build
+
+
+def workload_arguments(title: str) -> tuple[str, ...]:
+    """Return the arguments that name a workload, from a title such as `Deployment shop/web`."""
+    kind, namespace, name = title.replace("/", " ").split(" ")
+    return (f"{kind.lower()}/{name}", "-n", namespace)

@@ -1,6 +1,6 @@
-"""The options that commands share, each defined once, in groups that a command takes as parameters.
+"""The options that commands share, in groups that a command takes as parameters.
 
-A metavar also says how a shell completes a value: ``FILE`` with files, ``a|b|c`` with these words.
+A metavar also tells shell completion what a value is: `FILE` for files, `a|b|c` for these words.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_args, get_t
 import typer
 
 from kschedctl.api.copying import replace
-from kschedctl.api.kube_version import KubeVersion
+from kschedctl.api.kube_version import KUBE_VERSION, NEWEST_MINOR, OLDEST_MINOR, KubeVersion
 from kschedctl.cli import screen
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.builds import Builds
-from kschedctl.cli.forms import TABLE, TEMPLATES, Form, option
+from kschedctl.cli.forms import TABLE, TEMPLATES, OutputFormat, output_option
 from kschedctl.errors import UsageError
 from kschedctl.render.page import NO_COMMANDS, Commands, Style
 from kschedctl.reports.document import Document
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from kschedctl.sources.builds.build import Build
 
 LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
+"""Log level by the number of `-v` options."""
 DEFAULT_NAMESPACE = "default"
 
 Result = TypeVar("Result")
@@ -46,50 +47,52 @@ class Color(StrEnum):
     NEVER = "never"
 
 
-def _choice(values: type[StrEnum]) -> str:
+def _join_choices(values: type[StrEnum]) -> str:
+    """Return the values of an enum, separated by `|`."""
     return "|".join(values)
 
 
 def set_verbosity(verbose: int, quiet: bool) -> None:
-    """What the program tells of itself on stderr: notes, with ``-v`` also what it read, with ``-vv`` everything."""
+    """Set the log level: errors only if `quiet`, else by the number of `-v` options."""
     level = logging.ERROR if quiet else LEVELS[min(verbose, 2)]
     logging.getLogger("kschedctl").setLevel(level)
 
 
-def _replayed(version: str | None) -> str | None:
-    """Raises ConfigurationError for a version that is not replayed."""
+def _check_version(version: str | None) -> str | None:
+    """Raise ConfigurationError if the version is not supported."""
     if version is not None:
         KubeVersion.parse_supported(version)
     return version
 
 
-GatesGiven = Annotated[
+FeatureGatesOption = Annotated[
     list[str],
     typer.Option("--feature-gates", metavar="GATE=BOOL,…", help="Gates as kube-scheduler was started with."),
 ]
-VersionGiven = Annotated[
+KubeVersionOption = Annotated[
     str | None,
     typer.Option(
         "--kube-version",
         metavar="VERSION",
-        help="Version of kube-scheduler: 1.30 to 1.37, or a patch such as 1.34.1.  [default: the cluster's, else 1.36]",
-        callback=_replayed,
+        help=f"Version of kube-scheduler: 1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}, or a patch such as 1.34.1.  "
+        f"[default: the cluster's, else {KUBE_VERSION}]",
+        callback=_check_version,
     ),
 ]
-PluginsGiven = Annotated[
+AdmissionPluginsOption = Annotated[
     list[str],
     typer.Option(
         "--admission-plugins", metavar="NAME,…", help="Plugins that kube-apiserver has on besides the default."
     ),
 ]
-Kubeconfig = Annotated[
+KubeconfigOption = Annotated[
     str | None, typer.Option("--kubeconfig", metavar="FILE", help="The kubeconfig of the live cluster.")
 ]
-Context = Annotated[str | None, typer.Option("--context", metavar="NAME", help="Context of the kubeconfig.")]
+ContextOption = Annotated[str | None, typer.Option("--context", metavar="NAME", help="Context of the kubeconfig.")]
 
 
 class Truth(StrEnum):
-    """The value of an option that is true unless it is set to false."""
+    """The values of an option that defaults to true."""
 
     TRUE = "true"
     FALSE = "false"
@@ -97,7 +100,7 @@ class Truth(StrEnum):
 
 @dataclass(frozen=True)
 class Source(Builds):
-    """Where the cluster comes from, and which scheduler looks at it."""
+    """Options that name the cluster and its scheduler."""
 
     filename: Annotated[
         list[str],
@@ -117,9 +120,9 @@ class Source(Builds):
     config: Annotated[
         str | None, typer.Option("--config", metavar="FILE", help="KubeSchedulerConfiguration of the scheduler.")
     ] = None
-    feature_gates: GatesGiven = field(default_factory=list)
-    kube_version: VersionGiven = None
-    admission_plugins: PluginsGiven = field(default_factory=list)
+    feature_gates: FeatureGatesOption = field(default_factory=list)
+    kube_version: KubeVersionOption = None
+    admission_plugins: AdmissionPluginsOption = field(default_factory=list)
     snapshot: Annotated[
         list[str],
         typer.Option(
@@ -128,8 +131,8 @@ class Source(Builds):
             help="Use a file that kschedctl snapshot save wrote. What-if commands take several.",
         ),
     ] = field(default_factory=list)
-    kubeconfig: Kubeconfig = None
-    context: Context = None
+    kubeconfig: KubeconfigOption = None
+    context: ContextOption = None
     cluster: Annotated[str | None, typer.Option("--cluster", metavar="NAME", help="Cluster of the kubeconfig.")] = None
     user: Annotated[str | None, typer.Option("--user", metavar="NAME", help="User of the kubeconfig.")] = None
     as_user: Annotated[str | None, typer.Option("--as", metavar="NAME", help="User to impersonate.")] = None
@@ -155,21 +158,21 @@ class Source(Builds):
 
     @property
     def live(self) -> bool:
-        """Whether a live cluster is meant: no other source is named."""
+        """Whether the cluster is a live one, because no other source is named."""
         return not (self.filename or self.demo or self.snapshot)
 
     def builds(self, files: Sequence[str]) -> list[Build]:
-        """What is to be built of these files. Raises UsageError."""
-        return self.built(files, self.kube_version or "")
+        """Return the builds to run for the files. Raises UsageError."""
+        return self.find_builds(files, self.kube_version or "")
 
     @property
     def title(self) -> str:
-        """What people call the cluster: the name of a context, of snapshots or of files."""
-        named = [*self.snapshot, *("standard input" if name == "-" else name for name in self.filename)]
-        return "demo" if self.demo else ", ".join(named) or self.context or self.cluster or "current context"
+        """The name of the cluster for people: of the context, the snapshots or the files."""
+        names = [*self.snapshot, *("standard input" if name == "-" else name for name in self.filename)]
+        return "demo" if self.demo else ", ".join(names) or self.context or self.cluster or "current context"
 
     def arguments(self) -> list[str]:
-        """The options that name the same cluster again, and the scheduler that looks at it."""
+        """Return the options that name the same cluster and scheduler again."""
         files = [part for name in self.filename for part in ("-f", name)]
         files += [part for name in self.snapshot for part in ("--snapshot", name)]
         files += ["--kustomize"] * self.kustomize + ["--helm"] * self.helm
@@ -195,7 +198,7 @@ class Source(Builds):
 
 @dataclass(frozen=True)
 class Scope:
-    """Which pods."""
+    """Options that choose pods."""
 
     namespace: Annotated[
         str | None, typer.Option("-n", "--namespace", metavar="NAME", help="Namespace of the pods.  [default: default]")
@@ -210,32 +213,34 @@ class Scope:
         typer.Option("--scheduler-name", metavar="NAME", help="As if the pods asked for this scheduler."),
     ] = None
 
-    def named(self) -> list[str]:
-        """The options that say where what is named is."""
+    def namespace_arguments(self) -> list[str]:
+        """Return the options that name the same namespaces again."""
         return (["-n", self.namespace] if self.namespace else []) + ["-A"] * self.all_namespaces
 
     def arguments(self) -> list[str]:
-        """The options that ask for the same scheduler again."""
+        """Return the options that assume the same scheduler again."""
         return ["--scheduler-name", self.scheduler_name] if self.scheduler_name else []
 
 
-GATES = ("sarif", "junit", "github")
-"""For CI: what is wrong with the answer, as findings."""
+FINDING_FORMATS = ("sarif", "junit", "github")
+"""Formats for CI, which show the problems of an answer as findings."""
 Places = Mapping[str, str]
 NO_PLACES: Places = {}
-DATA = ("json", "yaml", *TEMPLATES)
-"""Forms that programs read."""
-MATRICES = 100
-"""Kinds of pods of which a file for the browser has every node."""
+DATA_FORMATS = ("json", "yaml", *TEMPLATES)
+"""Formats that programs read."""
+MAX_HTML_MATRICES = 100
+"""Number of distinct kinds of pods that an HTML report explains node by node."""
 
 
 @dataclass(frozen=True)
 class Output:
-    """How to show the answer, and what to say besides."""
+    """Options that choose how the answer is printed."""
 
-    output: Annotated[Form, option("table", "wide", "json", "yaml", "markdown", "html", "csv", "name")] = TABLE
+    output: Annotated[
+        OutputFormat, output_option("table", "wide", "json", "yaml", "markdown", "html", "csv", "name")
+    ] = TABLE
     color: Annotated[
-        Color, typer.Option("--color", metavar=_choice(Color), help="auto: on terminals, unless NO_COLOR is set.")
+        Color, typer.Option("--color", metavar=_join_choices(Color), help="auto: on terminals, unless NO_COLOR is set.")
     ] = Color.AUTO
     verbose: Annotated[
         int,
@@ -250,62 +255,66 @@ class Output:
     def answer(
         self, document: Any, exit_code: int = 0, commands: Commands = NO_COMMANDS, places: Places = NO_PLACES
     ) -> Answer:
-        """The document, shown as was asked for; to people with what they can type next.
+        """Return the answer for a document in the format that the options choose.
 
-        ``places``: where the manifests stand that it is about, ``Pod shop/web`` -> place, for findings.
+        `commands` are suggestions for people. `places` has the place of each manifest, `Pod shop/web` -> place, for
+        findings.
         """
         wide = self.output.name == "wide"
         style = Style(
-            screen.width(wide),
-            self._colored(),
+            screen.get_width(wide),
+            self._is_colored(),
             wide,
-            self._all_nodes(),
+            self._shows_all_nodes(),
             template=self.output.template,
-            plots=self._plots(),
-            ascii_only=not screen.knows_unicode(),
+            plots=self._draws_plots(),
+            ascii_only=not screen.supports_unicode(),
             commands=commands,
         )
-        document = self._found(document, places)
-        return Answer(self._data(document, style), "brief" if self.brief else self.output.name, style, exit_code)
+        document = self._to_findings(document, places)
+        return Answer(self._shorten(document, style), "brief" if self.brief else self.output.name, style, exit_code)
 
-    def _found(self, document: Document, places: Places) -> Document:
-        """For CI what is wrong with an answer about placement."""
-        if self.output.name not in GATES or isinstance(document, WithFindings):
+    def _to_findings(self, document: Document, places: Places) -> Document:
+        """Return the problems of the document as findings if the format is for CI."""
+        if self.output.name not in FINDING_FORMATS or isinstance(document, WithFindings):
             return document
         from kschedctl.cli.gates import gate_findings  # noqa: PLC0415 - most answers are for people
 
         return gate_findings(document, document.kind.lower(), places) or document  # type: ignore[attr-defined]
 
-    def _data(self, document: Document, style: Style) -> Document:
-        """The document, or of it what --summary asks for."""
+    def _shorten(self, document: Document, style: Style) -> Document:
+        """Return the document, or its summary with `--summary`. Raises UsageError."""
         if not self.summary:
             return document
-        if self.brief or self.output.name not in DATA:
+        if self.brief or self.output.name not in DATA_FORMATS:
             raise UsageError("--summary shortens data", hint="with -o json or yaml; --brief shortens what people read")
-        from kschedctl.render.brief import summary_of  # noqa: PLC0415 - few answers are summarized
+        from kschedctl.render.brief import build_summary  # noqa: PLC0415 - few answers are summarized
 
-        return summary_of(document, style)
+        return build_summary(document, style)
 
     @property
-    def in_full(self) -> int:
-        """How many kinds of pods are explained to the single node: where somebody can look at that."""
-        return MATRICES if self.output.name == "html" else 0
+    def max_matrices(self) -> int:
+        """The number of distinct kinds of pods to explain node by node: only HTML has room for that."""
+        return MAX_HTML_MATRICES if self.output.name == "html" else 0
 
-    def _colored(self) -> bool:
+    def _is_colored(self) -> bool:
+        """Return whether the output has colors."""
         if self.color is Color.AUTO:
             return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         return self.color is Color.ALWAYS
 
-    def _all_nodes(self) -> bool:
+    def _shows_all_nodes(self) -> bool:
+        """Return whether every node is listed by itself."""
         return False
 
-    def _plots(self) -> bool:
+    def _draws_plots(self) -> bool:
+        """Return whether plots are drawn below the tables."""
         return False
 
 
 @dataclass(frozen=True)
 class View(Output):
-    """How an answer about single nodes is shown."""
+    """Output options of an answer about single nodes."""
 
     each_node: Annotated[
         bool, typer.Option("--each-node", help="Show every node by itself, not only groups and the best.")
@@ -316,32 +325,32 @@ class View(Output):
         bool, typer.Option("--compact", help="With -o json or yaml: nodes that share an answer stand together.")
     ] = False
 
-    def _data(self, document: Document, style: Style) -> Document:
+    def _shorten(self, document: Document, style: Style) -> Document:
         if not self.compact:
-            return super()._data(document, style)
-        if self.brief or self.summary or self.output.name not in DATA:
+            return super()._shorten(document, style)
+        if self.brief or self.summary or self.output.name not in DATA_FORMATS:
             raise UsageError("--compact is a form of the full data", hint="with -o json or yaml, without --summary")
         from kschedctl.render.renderers import to_compact  # noqa: PLC0415 - few answers need it
 
         return to_compact(document)
 
-    def _all_nodes(self) -> bool:
+    def _shows_all_nodes(self) -> bool:
         return self.each_node or self.nodes
 
 
 @dataclass(frozen=True)
 class Untabled(Output):
-    """How an answer that is no table of things is shown."""
+    """Output options of an answer without a main table."""
 
-    output: Annotated[Form, option("table", "wide", "json", "yaml", "markdown", "html")] = TABLE
+    output: Annotated[OutputFormat, output_option("table", "wide", "json", "yaml", "markdown", "html")] = TABLE
 
 
 def with_options(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Make a function that takes option groups one that typer understands: each field of a group is an option."""
+    """Turn a function that takes option groups into one with an option per field, for typer."""
     parameters = inspect.signature(function, eval_str=True).parameters
     groups: dict[str, Any] = {name: p.annotation for name, p in parameters.items() if is_dataclass(p.annotation)}
     flat = [p.replace(kind=p.KEYWORD_ONLY) for name, p in parameters.items() if name not in groups]
-    flat += [option for group in groups.values() for option in _options_of(group)]
+    flat += [option for group in groups.values() for option in _list_options(group)]
 
     @wraps(function)
     def run(**values: Any) -> Result:
@@ -350,27 +359,28 @@ def with_options(function: Callable[..., Result]) -> Callable[..., Result]:
         made = {name: group(**{f.name: values.pop(f.name) for f in fields(group)}) for name, group in groups.items()}
         result = function(**values, **made)
         source = next((group for group in made.values() if isinstance(group, Source)), None)
-        return cast("Result", _signed(result, source)) if isinstance(result, Answer) else result
+        return cast("Result", _with_cluster_facts(result, source)) if isinstance(result, Answer) else result
 
     run.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in flat}
     return run
 
 
-def _signed(answer: Answer, source: Source | None) -> Answer:
-    """With the cluster and the version of the scheduler, for reports that are passed on."""
+def _with_cluster_facts(answer: Answer, source: Source | None) -> Answer:
+    """Return the answer with the names of the cluster and the scheduler's version."""
     version = str(getattr(answer.document, "kube_version", ""))
     facts = (("cluster", source.title if source is not None else ""), ("kube-scheduler", version))
     return replace(answer, style=replace(answer.style, about=tuple(fact for fact in facts if fact[1])))
 
 
-def _options_of(group: type) -> list[inspect.Parameter]:
+def _list_options(group: type) -> list[inspect.Parameter]:
+    """Return the options of a group as parameters."""
     hints = get_type_hints(group, include_extras=True)
     made = []
     for f in fields(group):
         default = f.default if f.default_factory is MISSING else f.default_factory()
         for option_info in get_args(hints[f.name])[1:]:
-            option_info.rich_help_panel = option_info.rich_help_panel or PANELS.get(_definer(group, f.name))
+            option_info.rich_help_panel = option_info.rich_help_panel or PANELS.get(_find_defining_class(group, f.name))
         made.append(
             inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[f.name])
         )
@@ -389,22 +399,22 @@ PANELS = {
     "RunOptions": "Replay",
     "Supposed": "As if",
 }
-"""The class of options -> their heading in a help."""
+"""Class of options -> their heading in the help."""
 
 
-def _definer(group: type, name: str) -> str:
-    """The name of the class that first has the field: those that derive from it have other choices at most."""
+def _find_defining_class(group: type, name: str) -> str:
+    """Return the name of the class that first declares the field; subclasses only change its choices."""
     return next(base.__name__ for base in reversed(group.__mro__) if name in vars(base).get("__annotations__", {}))
 
 
-def feature_gates(given: list[str]) -> dict[str, bool]:
-    """``A=true,B=false``, as kube-scheduler takes it, also as ``kube:A=true``. Raises UsageError.
+def parse_feature_gates(texts: list[str]) -> dict[str, bool]:
+    """Parse `A=true,B=false` as kube-scheduler takes it, also as `kube:A=true`. Raises UsageError.
 
-    >>> feature_gates(["A=true,kube:B=0", "C=True"])
+    >>> parse_feature_gates(["A=true,kube:B=0", "C=True"])
     {'A': True, 'B': False, 'C': True}
     """
     gates = {}
-    for item in (item for text in given for item in text.split(",") if item.strip()):
+    for item in (item for text in texts for item in text.split(",") if item.strip()):
         name, separator, value = (part.strip() for part in item.partition("="))
         name = name.removeprefix("kube:").strip()
         if value not in BOOLEANS:

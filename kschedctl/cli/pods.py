@@ -1,4 +1,4 @@
-"""Pods of a cluster, with kubectl's habits: of a name, or all that are pending with ``-n``, ``-A`` and ``-l``."""
+"""Lookup of pods by name, and of pending pods by `-n`, `-A` and `-l`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from kschedctl.replay.edits import add_pods
 MOST_ALIKE = 10
 
 
-def find(cluster: Cluster, name: str, namespace: str | None) -> Pod:
-    """The pod of this name, in any namespace where none is named. Raises UsageError when it is not just one."""
+def find_pod(cluster: Cluster, name: str, namespace: str | None) -> Pod:
+    """Return the pod with this name, in any namespace if none is named. Raises UsageError."""
     if namespace is None:
         pods = [pod for pod in cluster.pods if pod.metadata.name == name]
     else:
@@ -27,16 +27,16 @@ def find(cluster: Cluster, name: str, namespace: str | None) -> Pod:
     if pods:
         which = ", ".join(pod.key for pod in pods)
         raise UsageError(f'"{name}" names {len(pods)} pods: {which}', hint="say which with namespace/name")
-    near = near_names(cluster.pods, namespace, name)
+    near = find_similar_pods(cluster.pods, namespace, name)
     hint = f"did you mean {' or '.join(near)}?" if near else ""
     raise UsageError(f'pod "{name if namespace is None else f"{namespace}/{name}"}" not found', hint=hint)
 
 
-def near_names(pods: Iterable[Pod], namespace: str | None, name: str) -> list[str]:
-    """Up to three pods that may have been meant: of that name elsewhere, else of a name like it, or that starts with it
-    or with one like it, as those of a workload do.
+def find_similar_pods(pods: Iterable[Pod], namespace: str | None, name: str) -> list[str]:
+    """Return up to three pods that the user may have meant.
 
-    Pending ones come first, which are what is most often asked about, and of these the ones in the namespace.
+    Candidates have the same name in another namespace, a similar name, or a name that starts with a similar name, as
+    the pods of a workload have. Pending pods come first, then pods of the namespace.
     """
     by_name: dict[str, list[Pod]] = {}
     for pod in pods:
@@ -50,18 +50,18 @@ def near_names(pods: Iterable[Pod], namespace: str | None, name: str) -> list[st
     return [pod.key for pod in matching[:3]]
 
 
-def pending(cluster: Cluster, scope: Scope) -> list[Pod]:
-    """The pods that wait for a node, of the scope; not those that are being deleted."""
-    return find_pending_pods(cluster, namespace_of(scope), scope.selector)
+def find_pending(cluster: Cluster, scope: Scope) -> list[Pod]:
+    """Return the pending pods of the scope, without those that are being deleted."""
+    return find_pending_pods(cluster, namespace_of_scope(scope), scope.selector)
 
 
-def namespace_of(scope: Scope) -> str | None:
-    """The one that is looked at; None for all."""
+def namespace_of_scope(scope: Scope) -> str | None:
+    """Return the namespace to look at, or None for all."""
     return None if scope.all_namespaces else scope.namespace or DEFAULT_NAMESPACE
 
 
 def check_namespace(cluster: Cluster, scope: Scope) -> None:
-    """Raises UsageError for a namespace that the cluster does not have, where all of them were read."""
+    """Raise UsageError if the cluster does not have the namespace and all namespaces were read."""
     name = scope.namespace or DEFAULT_NAMESPACE
     known = [namespace.metadata.name for namespace in cluster.namespaces]
     if scope.all_namespaces or not known or "Namespace" in cluster.gaps or name in (*known, DEFAULT_NAMESPACE):
@@ -73,13 +73,13 @@ def check_namespace(cluster: Cluster, scope: Scope) -> None:
     raise UsageError(f'namespace "{name}" not found', hint=f"did you mean {' or '.join(near)}?" if near else "")
 
 
-def describe(scope: Scope) -> str:
-    """``in namespace shop with labels app=web``."""
-    return describe_scope(namespace_of(scope), scope.selector)
+def describe_pods_of_scope(scope: Scope) -> str:
+    """Return a phrase such as `in namespace shop with labels app=web`."""
+    return describe_scope(namespace_of_scope(scope), scope.selector)
 
 
 def asking_for(cluster: Cluster, scheduler_name: str | None) -> Cluster:
-    """The cluster with all unbound pods asking for this scheduler."""
+    """Return the cluster as if all unbound pods used this scheduler."""
     if scheduler_name is None:
         return cluster
     asking = (replace(pod, spec=replace(pod.spec, scheduler_name=scheduler_name)) for pod in cluster.unbound_pods())

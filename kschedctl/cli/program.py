@@ -1,4 +1,4 @@
-"""How the user called the program, so that what it suggests can be typed as it stands."""
+"""The name by which the user called the program, so that suggested commands can be pasted."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import sys
 from collections.abc import Iterable
 
 
-def program() -> str:
-    """``kschedctl``, or ``kubectl ksched`` when kubectl ran it as its plugin."""
+def get_program_name() -> str:
+    """Return `kschedctl`, or `kubectl ksched` if kubectl runs it as a plugin."""
     return "kubectl ksched" if os.path.basename(sys.argv[0]).startswith("kubectl-ksched") else "kschedctl"
 
 
-def command_line(*arguments: str | Iterable[str]) -> str:
-    """The program with arguments, quoted for a shell."""
+def build_command_line(*arguments: str | Iterable[str]) -> str:
+    """Build a command line of the program, quoted for a shell."""
     flat = [part for a in arguments for part in ([a] if isinstance(a, str) else a)]
-    return f"{program()} {shlex.join(flat)}"
+    return f"{get_program_name()} {shlex.join(flat)}"

@@ -1,4 +1,4 @@
-"""Progress bars on stderr, for what takes more than a second; only on a terminal."""
+"""Progress bars on stderr for work of more than a second, on terminals only."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ PATIENCE_SECONDS = 1.0
 STEP_SECONDS = 0.1
 
 
-class Bars:
-    """Shows one bar for each thing that begins, once it took a second."""
+class ProgressBars:
+    """Progress bars, one per piece of work that takes more than a second."""
 
     def __init__(self) -> None:
         self._bars: Progress | None = None
         self._shown = sys.stderr.isatty() and logging.getLogger("kschedctl").isEnabledFor(logging.WARNING)
 
     def begin(self, what: str, total: int) -> Callable[[int], None]:
-        """Begin a bar of ``total`` parts, 0 if not known. Call the result with each number of parts done."""
+        """Begin a bar of `total` parts, 0 if unknown. Call the result with each number of parts done."""
         started = latest = monotonic()
         finished, task = 0, None
 
@@ -44,7 +44,7 @@ class Bars:
         return done
 
     def close(self) -> None:
-        """Take the bars off the screen."""
+        """Remove the bars from the screen."""
         if self._bars is not None:
             self._bars.stop()
 
@@ -66,9 +66,9 @@ class Bars:
 
 
 @contextmanager
-def bars() -> Iterator[Bars]:
-    """Bars that are gone in the end."""
-    shown = Bars()
+def show_progress() -> Iterator[ProgressBars]:
+    """Show progress bars within the block."""
+    shown = ProgressBars()
     try:
         yield shown
     finally:

@@ -1,4 +1,4 @@
-"""What a command line names: ``web``, ``pod/web``, ``pod web``, ``shop/web``, ``deploy/web``, as kubectl has it."""
+"""References to objects on a command line, as kubectl writes them: `web`, `pod/web`, `shop/web`, `deploy/web`."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ SHORT_NAMES = {
     "Node": "no",
     "Service": "svc",
 }
-"""The kinds that may be asked about -> kubectl's short name; ``deployments.apps`` is a name, too."""
+"""Kind that can be asked about -> kubectl's short name. `deployments.apps` is understood as well."""
 _KINDS = {
     name: kind
     for kind, short in SHORT_NAMES.items()
     for name in (kind.lower(), pluralize_kind(kind).lower(), short)
     if name
 }
-ELSEWHERE_KINDS: Mapping[str, tuple[str, ...]] = {
+HELD_BACK_KINDS: Mapping[str, tuple[str, ...]] = {
     "Workload": ("kueue_workloads",),
     "PodGroup": ("pod_groups", "coscheduling_pod_groups", "volcano_pod_groups"),
     **{
@@ -37,45 +37,47 @@ ELSEWHERE_KINDS: Mapping[str, tuple[str, ...]] = {
         if kind.struct is OperatorResource and kind.kind not in SHORT_NAMES
     },
 }
-"""The kinds of what waits before kube-scheduler sees a pod of it -> the fields of a Cluster that hold their objects."""
-_ELSEWHERE = {name: kind for kind in ELSEWHERE_KINDS for name in (kind.lower(), pluralize_kind(kind).lower())}
+"""Kind of object that holds pods back from kube-scheduler -> its fields of Cluster."""
+_ELSEWHERE = {name: kind for kind in HELD_BACK_KINDS for name in (kind.lower(), pluralize_kind(kind).lower())}
 
 
 class Reference(NamedTuple):
-    """``namespace`` is empty where the word names none."""
+    """An object named on the command line."""
 
     kind: str
     namespace: str
+    """The namespace in the word, or ""."""
     name: str
 
 
-def kind_of(word: str) -> str:
-    """The kind that kubectl's name of it means, empty when it is none.
+def parse_kind(word: str) -> str:
+    """Return the kind for one of kubectl's names of it, or "" if the word is no such name.
 
-    >>> kind_of("sts"), kind_of("deployments.apps"), kind_of("web")
+    >>> parse_kind("sts"), parse_kind("deployments.apps"), parse_kind("web")
     ('StatefulSet', 'Deployment', '')
     """
     name = word.lower().partition(".")[0]
     return _KINDS.get(name) or _ELSEWHERE.get(name, "")
 
 
-def references(words: Sequence[str]) -> Iterator[Reference]:
-    """What the words name; the first may be the kind of all others. Raises UsageError for a word that names nothing."""
-    kind = kind_of(words[0]) if len(words) > 1 else ""
+def parse_references(words: Sequence[str]) -> Iterator[Reference]:
+    """Parse the words; the first may be the kind of all others. Raises UsageError."""
+    kind = parse_kind(words[0]) if len(words) > 1 else ""
     for word in words[1:] if kind else words:
-        yield Reference(kind, "", word) if kind and "/" not in word else _reference(word)
+        yield Reference(kind, "", word) if kind and "/" not in word else _parse_reference(word)
 
 
-def are_pods(words: Sequence[str]) -> bool:
-    """Whether no word names anything but a pod. Raises UsageError for one that names nothing."""
-    return all(reference.kind == "Pod" for reference in references(words))
+def name_only_pods(words: Sequence[str]) -> bool:
+    """Return whether all words name pods. Raises UsageError."""
+    return all(reference.kind == "Pod" for reference in parse_references(words))
 
 
-def _reference(word: str) -> Reference:
+def _parse_reference(word: str) -> Reference:
+    """Parse one word. Raises UsageError."""
     first, slash, name = word.partition("/")
     if not word.strip("/") or "/" in name or (slash and not (first and name)):
         raise UsageError(f'"{word}" is no pod', hint="name, pod/name, deploy/name or namespace/name")
     if not slash:
         return Reference("Pod", "", word)
-    kind = kind_of(first)
+    kind = parse_kind(first)
     return Reference(kind, "", name) if kind else Reference("Pod", first, name)

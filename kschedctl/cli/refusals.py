@@ -1,4 +1,4 @@
-"""Manifests that the API server would not create are refused, each fault with the line where it stands."""
+"""Validation of manifests as the API server does it, with errors that name the line."""
 
 from __future__ import annotations
 
@@ -7,30 +7,32 @@ from collections.abc import Iterable
 from kschedctl.api.validation import around_pods
 from kschedctl.api.validation.manifests import KINDS
 from kschedctl.cluster import Cluster
-from kschedctl.replay.denials import invalid_around, raise_all, refusals
+from kschedctl.replay.denials import find_denials, find_errors_without_pods, raise_errors
 from kschedctl.sources.collector import Manifest
 from kschedctl.sources.documents.lines import at_field
 from kschedctl.sources.typed import typed
 
 
 def refuse_invalid(manifests: Iterable[Manifest], cluster: Cluster, namespace: str | None = None) -> None:
-    """Raises InputError for the pods, and what makes pods, that the API server would refuse in the cluster.
+    """Raise InputError if the API server would reject any of these pods and workloads.
 
-    Of all manifests all faults are told. ``namespace``: where a manifest goes that names none. What has a UID was
-    created already and is not for here.
+    The error has all problems of all manifests. `namespace` is for manifests that name none. Objects with a UID exist
+    already and must not be passed.
     """
     errors = []
     for document, place in manifests:
         decoded = typed(document, KINDS[str(document["kind"])], place)
-        for refusal in refusals(document, decoded, cluster, namespace or "", admission=False):
+        for refusal in find_denials(document, decoded, cluster, namespace or "", admission=False):
             errors.append(at_field(place, refusal.path).error(refusal.message, hint=refusal.hint))
-    raise_all(errors)
+    raise_errors(errors)
 
 
 def refuse_invalid_around(manifests: Iterable[Manifest]) -> None:
-    """Refuse invalid budgets, classes, claims and autoscalers, of files that describe a cluster too."""
+    """Raise InputError for invalid PDBs, classes, claims and autoscalers."""
     errors = []
     for document, place in manifests:
         decoded = typed(document, around_pods.KINDS[str(document["kind"])], place)
-        errors += [at_field(place, denial.path).error(denial.message) for denial in invalid_around(document, decoded)]
-    raise_all(errors)
+        errors += [
+            at_field(place, denial.path).error(denial.message) for denial in find_errors_without_pods(document, decoded)
+        ]
+    raise_errors(errors)

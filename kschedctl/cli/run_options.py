@@ -1,4 +1,4 @@
-"""The options of the commands that run the scheduler forward."""
+"""Options of the commands that run the scheduler forward."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from kschedctl.scheduler.engine.sampling import SampledFrom, SearchOptions
 INTERRUPTED = 130
 
 
-def exit_code(good: bool, interrupted: bool, undecided: bool = False) -> int:
-    """The exit code of an answer; when it was cut short, or leans on what was not read, nobody knows."""
+def choose_exit_code(good: bool, interrupted: bool, undecided: bool = False) -> int:
+    """Return the exit code of an answer; interrupted and undecided answers have their own."""
     if interrupted:
         return INTERRUPTED
     if undecided:
@@ -25,14 +25,14 @@ def exit_code(good: bool, interrupted: bool, undecided: bool = False) -> int:
 
 
 class RunChoices(SearchOptions):
-    """Choices of runs for commands that run several times."""
+    """Options of a run, for commands that run several times."""
 
     runs: int
 
 
 @dataclass(frozen=True)
 class Sampled:
-    """Which nodes are looked at."""
+    """Options that choose how many nodes are looked at."""
 
     sampling: Annotated[
         bool, typer.Option("--sampling", help="Look at as many nodes as kube-scheduler does, not at all of them.")
@@ -44,7 +44,7 @@ class Sampled:
 
     @property
     def sampled_from(self) -> SampledFrom | None:
-        """None: all nodes are looked at. Raises UsageError."""
+        """Where node sampling starts, or None to look at all nodes. Raises UsageError."""
         if self.start_index is None:
             return SampledFrom() if self.sampling else None
         if not self.sampling:
@@ -56,7 +56,7 @@ class Sampled:
 
 @dataclass(frozen=True)
 class WorkOptions:
-    """Who works on scenarios that do not depend on each other."""
+    """Options that choose where independent scenarios run."""
 
     jobs: Annotated[
         int, typer.Option("--jobs", metavar="NUMBER", help="Processes for independent scenarios; 0: one for each core.")
@@ -67,7 +67,7 @@ class WorkOptions:
 
     @property
     def workers(self) -> Workers:
-        """Raises UsageError."""
+        """The processes or Dask cluster to use. Raises UsageError."""
         if self.jobs < 0:
             raise UsageError(f"--jobs {self.jobs}: a number of processes, or 0")
         return Workers(self.jobs, self.dask)
@@ -75,7 +75,7 @@ class WorkOptions:
 
 @dataclass(frozen=True)
 class RunOptions(WorkOptions, Sampled):
-    """How to run it, how often, and who does."""
+    """Options of a run: seeds, sampling and workers."""
 
     seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Decides between nodes that are equal.")] = 0
     runs: Annotated[
@@ -83,7 +83,7 @@ class RunOptions(WorkOptions, Sampled):
     ] = 1
 
     def options(self) -> RunChoices:
-        """Options for the studies. Raises UsageError."""
+        """Return the options as keyword arguments for the library. Raises UsageError."""
         if self.runs < 1:
             raise UsageError(f"--runs {self.runs}: at least one")
         return {"seed": self.seed, "runs": self.runs, "sampling": self.sampled_from, "call_extender": None}

@@ -1,4 +1,4 @@
-"""How wide the output may be, and which characters whoever reads it knows."""
+"""Width of the output and the characters it may contain."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from kschedctl.render.page import UNFOLDED
 PIPED_WIDTH, LEAST_WIDTH = 120, 40
 
 
-def width(wide: bool) -> int:
-    """Columns of the terminal; in a pipe $COLUMNS, else PIPED_WIDTH, or no limit where every row is for a tool."""
+def get_width(wide: bool) -> int:
+    """Return the columns of the terminal; in a pipe $COLUMNS, else PIPED_WIDTH, or no limit if `wide`."""
     if sys.stdout.isatty():
         return max(shutil.get_terminal_size().columns, LEAST_WIDTH)
     columns = os.environ.get("COLUMNS", "")
@@ -21,6 +21,6 @@ def width(wide: bool) -> int:
     return UNFOLDED if wide else PIPED_WIDTH
 
 
-def knows_unicode() -> bool:
-    """Whether whoever reads the output knows more than ASCII."""
+def supports_unicode() -> bool:
+    """Return whether the output can show more than ASCII."""
     return (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "") == "utf8"

@@ -1,4 +1,4 @@
-"""From the options to a Cluster, and to the pod of a file that holds nothing but what is asked about."""
+"""Loading of the cluster that the options name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.api.objects import Pod
 from kschedctl.api.observed.api_server import AS_BY_DEFAULT
 from kschedctl.api.observed.failed_creation import FAILED_CREATE, FAILURE_SOURCES
-from kschedctl.cli.options import Scope, Source, feature_gates
+from kschedctl.cli.options import Scope, Source, parse_feature_gates
 from kschedctl.cluster import ELSEWHERE, LIMITS, OBSERVED, OF_CREATION, Cluster, Gap
 from kschedctl.errors import UsageError
 from kschedctl.sources.cluster import moment_of
@@ -27,86 +27,95 @@ log = logging.getLogger(__name__)
 
 
 class LiveKinds(NamedTuple):
-    """Kinds to read of a live cluster that no plugin looks at; of events only those for a reason, if one is named."""
+    """Kinds to read from a live cluster in addition to those that plugins read."""
 
     kinds: tuple[str, ...] = ()
     event_reason: str = ""
+    """Read only events with this reason; "" for all."""
 
-    def and_also(self, more: LiveKinds) -> LiveKinds:
-        """These kinds, and others."""
+    def union(self, more: LiveKinds) -> LiveKinds:
+        """Return these kinds and more."""
         return self._replace(kinds=tuple(dict.fromkeys((*self.kinds, *more.kinds))))
 
 
 NOTHING_MORE = LiveKinds()
-WHAT_LIMITS = LiveKinds(LIMITS)
-"""What the API server may refuse to create pods for."""
-WHAT_EVICTIONS_END = LiveKinds(("Job",))
-"""What may fail for good when one of its pods is evicted."""
-WHAT_FAILED = LiveKinds((*FAILURE_SOURCES, *LIMITS, "HorizontalPodAutoscaler"), FAILED_CREATE)
-"""What tells of pods that could not be created, and may keep others from it."""
-WHAT_WAITS_ELSEWHERE = LiveKinds((*ELSEWHERE, "Job", "PodGroup", "CoschedulingPodGroup", "VolcanoPodGroup"))
-"""What tells of pods that wait before kube-scheduler sees them."""
-EVERYTHING = LiveKinds(tuple(dict.fromkeys((*OBSERVED, *OF_CREATION, *FAILURE_SOURCES, *WHAT_WAITS_ELSEWHERE.kinds))))
+"""No additional kinds."""
+CREATION_LIMIT_KINDS = LiveKinds(LIMITS)
+"""Kinds that limit the creation of pods."""
+EVICTION_KINDS = LiveKinds(("Job",))
+"""Kinds that may fail for good when one of their pods is evicted."""
+CREATION_FAILURE_KINDS = LiveKinds((*FAILURE_SOURCES, *LIMITS, "HorizontalPodAutoscaler"), FAILED_CREATE)
+"""Kinds that show or explain failed pod creations."""
+HELD_BACK_KINDS = LiveKinds((*ELSEWHERE, "Job", "PodGroup", "CoschedulingPodGroup", "VolcanoPodGroup"))
+"""Kinds that show pods that wait before kube-scheduler sees them."""
+ALL_KINDS = LiveKinds(tuple(dict.fromkeys((*OBSERVED, *OF_CREATION, *FAILURE_SOURCES, *HELD_BACK_KINDS.kinds))))
+"""All kinds that any answer may need."""
 
 
-class Asked(NamedTuple):
-    """A cluster, and the options that name it."""
+class LoadedSource(NamedTuple):
+    """A cluster and the options that name it."""
 
     source: Source
     cluster: Cluster
 
 
-def load(
+def load_cluster(
     source: Source, namespace: str | None = None, *, pods_alone: bool = False, live: LiveKinds = NOTHING_MORE
 ) -> Cluster:
-    """The cluster that the options name; ``namespace``: where pods are asked about. Raises KschedctlError.
+    """Load the cluster that the options name. Raises KschedctlError.
 
-    Of a live cluster: ``pods_alone``: only about pods that it has, for which less may be read; ``live``: what more.
+    `namespace` is where pods are asked about. From a live cluster, `pods_alone` reads only what answers about existing
+    pods need, and `live` adds kinds.
     """
     if source.demo and source.snapshot:
         raise UsageError("--demo and --snapshot cannot be combined", hint="leave one of them out")
     if len(source.snapshot) > 1:
         raise UsageError("this command looks at one cluster", where="--snapshot", hint="name one snapshot")
     with without_garbage_collection():
-        cluster = _read(source, namespace, pods_alone, live)
+        cluster = _read_cluster(source, namespace, pods_alone, live)
         gc.freeze()  # what was read stays to the end: no use in looking through it for garbage
-    tell(cluster)
+    log_cluster(cluster)
     return cluster
 
 
-def _read(source: Source, namespace: str | None, pods_alone: bool, live: LiveKinds) -> Cluster:
+def _read_cluster(source: Source, namespace: str | None, pods_alone: bool, live: LiveKinds) -> Cluster:
+    """Read the cluster from the API server, a snapshot or files."""
     if source.live:
-        return as_told(_live(source, namespace, pods_alone, live), source)
+        return with_admission_plugins(_read_live_cluster(source, namespace, pods_alone, live), source)
     if source.snapshot:
-        return as_told(_from_snapshot(source, source.snapshot[0]), source)
-    return from_files(source)[0]
+        return with_admission_plugins(_read_snapshot(source, source.snapshot[0]), source)
+    return read_files(source)[0]
 
 
-def as_told(cluster: Cluster, source: Source) -> Cluster:
-    """The cluster with the admission plugins that the options say are on. Raises UsageError."""
+def with_admission_plugins(cluster: Cluster, source: Source) -> Cluster:
+    """Return the cluster with the admission plugins that the options enable. Raises UsageError."""
     names = (name.strip() for text in source.admission_plugins for name in text.split(","))
     return cluster.with_admission_plugins(filter(None, names), "--admission-plugins")
 
 
-def _live(source: Source, namespace: str | None, pods_alone: bool, live: LiveKinds) -> Cluster:
+def _read_live_cluster(source: Source, namespace: str | None, pods_alone: bool, live: LiveKinds) -> Cluster:
+    """Read the live cluster that the options name."""
     from kschedctl.sources.live.reading import read_live  # noqa: PLC0415 - only live clusters need the client
 
-    reading = read_live(connection(source), wishes(source, namespace, pods_alone, live))
+    reading = read_live(connect_to_cluster(source), build_wishes(source, namespace, pods_alone, live))
     return reading.cluster()
 
 
-def sources(source: Source) -> dict[str, Source]:
-    """By the name of the snapshot, of which there may be several."""
+def split_by_snapshot(source: Source) -> dict[str, Source]:
+    """Return the options once per snapshot, by its name, or once with "" if there is none."""
     return {name: replace(source, snapshot=[name]) for name in source.snapshot} or {"": source}
 
 
-def clusters(source: Source, live: LiveKinds = NOTHING_MORE) -> dict[str, Asked]:
-    """What the options name, each snapshot by its name. Raises KschedctlError."""
-    return {name: Asked(named, load(named, live=WHAT_LIMITS.and_also(live))) for name, named in sources(source).items()}
+def load_clusters(source: Source, live: LiveKinds = NOTHING_MORE) -> dict[str, LoadedSource]:
+    """Load each cluster that the options name, by the name of its snapshot. Raises KschedctlError."""
+    return {
+        name: LoadedSource(named, load_cluster(named, live=CREATION_LIMIT_KINDS.union(live)))
+        for name, named in split_by_snapshot(source).items()
+    }
 
 
-def connection(source: Source) -> Connection:
-    """The way to the live cluster that the options name. Raises ClusterError, UsageError."""
+def connect_to_cluster(source: Source) -> Connection:
+    """Connect to the live cluster that the options name. Raises ClusterError, UsageError."""
     from kschedctl.sources.live.connection import Access, connect  # noqa: PLC0415
 
     access = Access(
@@ -121,13 +130,15 @@ def connection(source: Source) -> Connection:
     return connect(access)
 
 
-def wishes(source: Source, namespace: str | None, pods_alone: bool = False, live: LiveKinds = NOTHING_MORE) -> Wishes:
-    """What the options say of a live cluster's scheduler."""
+def build_wishes(
+    source: Source, namespace: str | None, pods_alone: bool = False, live: LiveKinds = NOTHING_MORE
+) -> Wishes:
+    """Return what the options say about reading a live cluster and its scheduler."""
     from kschedctl.sources.live.reading import Wishes  # noqa: PLC0415
 
     return Wishes(
         configuration=load_configuration_file(source.config) if source.config else None,
-        feature_gates=feature_gates(source.feature_gates),
+        feature_gates=parse_feature_gates(source.feature_gates),
         kube_version=source.kube_version,
         namespace=namespace,
         pods_alone=pods_alone,
@@ -137,14 +148,14 @@ def wishes(source: Source, namespace: str | None, pods_alone: bool = False, live
     )
 
 
-def _from_snapshot(source: Source, path: str) -> Cluster:
-    """What a snapshot holds, and what the files add to it."""
+def _read_snapshot(source: Source, path: str) -> Cluster:
+    """Read a snapshot and add the objects of the files."""
     from kschedctl.sources.archive.file import read_archive  # noqa: PLC0415
 
     cluster, left_out = read_archive(path), dict[str, Gap]()
     if source.filename:
         reading = read(source.filename, recursive=source.recursive, builds=source.builds)
-        tell_read(reading)
+        log_reading(reading)
         left_out = dict(reading.left_out)
         gaps = {kind: gap for kind, gap in cluster.gaps.items() if kind in reading.gaps} | left_out
         cluster = replace(
@@ -158,40 +169,40 @@ def _from_snapshot(source: Source, path: str) -> Cluster:
         cluster,
         configuration=load_configuration_file(source.config) if source.config else cluster.configuration,
         gaps=left_out if source.assume_complete else cluster.gaps,
-        feature_gates={**cluster.feature_gates, **feature_gates(source.feature_gates)},
+        feature_gates={**cluster.feature_gates, **parse_feature_gates(source.feature_gates)},
         kube_version=source.kube_version or cluster.kube_version,
         warnings=() if source.kube_version else cluster.warnings,
     )
 
 
-def from_files(source: Source) -> tuple[Cluster, ReadResult]:
-    """The cluster that files describe, and all that they hold. Raises KschedctlError."""
+def read_files(source: Source) -> tuple[Cluster, ReadResult]:
+    """Read the cluster that files describe, and all they contain. Raises KschedctlError."""
     embedded = [str(file) for file in demo.files()] if source.demo else []
     reading = read([*embedded, *source.filename], recursive=source.recursive, builds=source.builds)
-    tell_read(reading)
+    log_reading(reading)
     cluster = Cluster.of(
         reading.objects,
         configuration=load_configuration_file(source.config) if source.config else reading.configuration,
-        feature_gates=feature_gates(source.feature_gates),
+        feature_gates=parse_feature_gates(source.feature_gates),
         kube_version=source.kube_version or KUBE_VERSION,
         origins=reading.origins,
         gaps=reading.left_out if source.assume_complete or source.demo else reading.gaps,
         autoscaler=reading.autoscaler,
         api_server=reading.api_server or AS_BY_DEFAULT,
     )
-    return as_told(cluster, source), reading
+    return with_admission_plugins(cluster, source), reading
 
 
-def in_context(scope: Scope, source: Source, cluster: Cluster) -> Scope:
-    """The scope in the namespace of the live cluster's context, unless it names one."""
+def with_context_namespace(scope: Scope, source: Source, cluster: Cluster) -> Scope:
+    """Return the scope with the namespace of the live cluster's context, unless it names one."""
     provenance = None if source.demo or source.snapshot else cluster.provenance
     if scope.namespace or scope.all_namespaces or provenance is None:
         return scope
     return replace(scope, namespace=provenance.namespace)
 
 
-def tell(cluster: Cluster) -> None:
-    """Say what should be known of a cluster before its answers are read."""
+def log_cluster(cluster: Cluster) -> None:
+    """Log the warnings about a cluster, its server, configuration and versions."""
     for warning in cluster.warnings:
         log.warning("warning: %s", warning)
     if cluster.api_server.describe:
@@ -208,8 +219,8 @@ def tell(cluster: Cluster) -> None:
         log.warning("note: while the cluster was read these changed and are taken in as they are now: %s", counts)
 
 
-def tell_read(reading: ReadResult) -> None:
-    """Say what should be known of what was read from files."""
+def log_reading(reading: ReadResult) -> None:
+    """Log the warnings about files, what was read and what was skipped."""
     for warning in reading.warnings:
         log.warning("warning: %s", warning)
     log.info("read %s", ", ".join(f"{len(objects):,} {kind}" for kind, objects in reading.objects.items()) or "nothing")
@@ -220,12 +231,9 @@ def tell_read(reading: ReadResult) -> None:
         log.info("skipped %s files that are neither JSON nor YAML", f"{reading.skipped_files:,}")
 
 
-def lone_pod(cluster: Cluster) -> Pod | None:
-    """The pod to explain when none is named: the only Pod of a file without nodes, not bound.
-
-    None when no file or more than one is like that: then the files describe a cluster.
-    """
-    files = {key: _file(origin) for key, origin in cluster.origins.items()}
+def find_lone_pod(cluster: Cluster) -> Pod | None:
+    """Return the only unbound pod in a file without nodes, or None if there is none or several."""
+    files = {key: _file_of_origin(origin) for key, origin in cluster.origins.items()}
     with_nodes = {file for (kind, _, _), file in files.items() if kind == "Node"}
     pods: dict[str, list[Pod]] = {}
     for pod in cluster.pods:
@@ -236,13 +244,13 @@ def lone_pod(cluster: Cluster) -> Pod | None:
     return alone[0] if len(alone) == 1 else None
 
 
-def _file(origin: str) -> str:
-    """``pod.yaml`` of ``pod.yaml, document 3``."""
+def _file_of_origin(origin: str) -> str:
+    """Return the file of an origin such as `pod.yaml, document 3`."""
     return origin.rpartition(", document ")[0] or origin
 
 
-def time_of(cluster: Cluster, source: Source) -> str:
-    """The time at which pods are as old as they are: when the cluster was read; of files it is now."""
+def get_cluster_time(cluster: Cluster, source: Source) -> str:
+    """Return the RFC 3339 time at which the cluster was read; for files it is now."""
     if source.demo:
         return demo.DEMO_TIME
     return moment_of(cluster)

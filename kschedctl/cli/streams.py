@@ -1,4 +1,4 @@
-"""The standard streams, of which any may be closed, full, or read by nobody any more."""
+"""Standard streams that may be closed, full, or without a reader."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from kschedctl.errors import KschedctlError
 from kschedctl.text.printable import printable
 
 STDOUT = "standard output"
-LONGEST = 2000
-"""Characters of a line on stderr; names in it can have millions."""
+MAX_LINE_LENGTH = 2000
+"""Longest line on stderr, because names in it can have millions of characters."""
 _TAIL = 400
 
 
 class OutputError(KschedctlError):
-    """What was to be written to stdout cannot leave the program."""
+    """Writing to stdout failed."""
 
 
-class _Output:
-    """Standard output, text or binary: what goes wrong with it is an OutputError, a reader that is gone apart."""
+class _CheckedOutput:
+    """Standard output that raises OutputError if writing fails, and BrokenPipeError if the reader is gone."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -31,8 +31,8 @@ class _Output:
         return getattr(self._stream, name)
 
     @property
-    def buffer(self) -> _Output:
-        return _Output(self._stream and self._stream.buffer)
+    def buffer(self) -> _CheckedOutput:
+        return _CheckedOutput(self._stream and self._stream.buffer)
 
     def isatty(self) -> bool:
         return bool(self._stream and self._stream.isatty())
@@ -40,7 +40,7 @@ class _Output:
     def write(self, data: object) -> object:
         if self._stream is None:
             raise OutputError("closed", where=STDOUT)
-        return self._guarded(self._stream.write, data)
+        return self._call(self._stream.write, data)
 
     def writelines(self, parts: Iterable[object]) -> None:
         for part in parts:
@@ -48,9 +48,10 @@ class _Output:
 
     def flush(self) -> None:
         if self._stream is not None:
-            self._guarded(self._stream.flush)
+            self._call(self._stream.flush)
 
-    def _guarded(self, function: Callable[..., object], *arguments: object) -> object:
+    def _call(self, function: Callable[..., object], *arguments: object) -> object:
+        """Call a function of the stream and turn an OSError into an OutputError."""
         try:
             return function(*arguments)
         except BrokenPipeError:
@@ -60,8 +61,8 @@ class _Output:
 
 
 @contextmanager
-def ready() -> Iterator[None]:
-    """The streams take whatever is written to them, and what cannot be written ends the program in order."""
+def prepared_streams() -> Iterator[None]:
+    """Make the standard streams accept all characters and fail in order within the block."""
     out: Any = sys.stdout
     err: Any = sys.stderr
     if err is None:
@@ -69,17 +70,17 @@ def ready() -> Iterator[None]:
     for stream in (out, err):
         with suppress(AttributeError):
             stream.reconfigure(errors="backslashreplace")
-    sys.stdout = _Output(out)
+    sys.stdout = _CheckedOutput(out)
     try:
         yield
     finally:
         sys.stdout = out
-        _let_go(out)
-        _let_go(sys.stderr)
+        _flush_or_discard(out)
+        _flush_or_discard(sys.stderr)
 
 
-def _let_go(stream: Any) -> None:
-    """Let the interpreter flush what is left into nothing when it ends, where it cannot be flushed now."""
+def _flush_or_discard(stream: Any) -> None:
+    """Flush the stream, or point it at /dev/null so that the interpreter can flush it at exit."""
     try:
         if stream is not None:
             stream.flush()
@@ -88,18 +89,18 @@ def _let_go(stream: Any) -> None:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
-def tell(line: str) -> None:
-    """A line on stderr, as far as there is a stderr: the exit code says the rest."""
+def print_to_stderr(line: str) -> None:
+    """Print a line to stderr, if there is a stderr."""
     with suppress(OSError):
-        print(in_one_line(line), file=sys.stderr)
+        print(shorten_line(line), file=sys.stderr)
 
 
-def in_one_line(text: str) -> str:
-    """The text with nothing in it that a terminal would obey, and without the middle where it is too long.
+def shorten_line(text: str) -> str:
+    """Return the text without control characters, and without its middle if it is too long.
 
-    >>> len(in_one_line("x" * 1_000_000))
+    >>> len(shorten_line("x" * 1_000_000))
     2000
     """
-    if len(text) > LONGEST:
-        text = f"{text[: LONGEST - _TAIL - 3]} … {text[-_TAIL:]}"
+    if len(text) > MAX_LINE_LENGTH:
+        text = f"{text[: MAX_LINE_LENGTH - _TAIL - 3]} … {text[-_TAIL:]}"
     return printable(text)

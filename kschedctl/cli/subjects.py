@@ -1,6 +1,6 @@
-"""Which pods ``explain`` is about: those that are named, those of the files, else all that are pending.
+"""The pods that `explain` is about: those named, those in the files, or all pending ones.
 
-A Subject is a pod of the cluster, or whose it is: a workload, of the cluster or a manifest, or a pod of a manifest.
+A Subject is a pod of the cluster, or the owner that identifies a workload or a manifest.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from kschedctl.api.ownership import Owner
 from kschedctl.cli import pods
 from kschedctl.cli.inquiry import Inquiry
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope, Source
-from kschedctl.cli.references import Reference, references
+from kschedctl.cli.references import Reference, parse_references
 from kschedctl.cli.refusals import refuse_invalid
-from kschedctl.cli.source import in_context, lone_pod
+from kschedctl.cli.source import find_lone_pod, with_context_namespace
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError, UsageError
 from kschedctl.replay.controllers.creation_failures import find_unread_kinds
@@ -27,54 +27,56 @@ from kschedctl.replay.controllers.missing_pods import explain_fewer_pods, find_f
 from kschedctl.replay.controllers.target_creation import create_targets
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_pods import find_pods, find_targets, find_template, iter_workloads
-from kschedctl.replay.waiting_elsewhere import find_holding_back
+from kschedctl.replay.waiting_elsewhere import find_blockers
 
 Subject = Pod | Owner
 
 
-def named(inquiry: Inquiry, words: Sequence[str], scope: Scope, source: Source) -> list[TargetPod]:
-    """The pods, or those that stand for the workloads, that the words name.
+def find_named_targets(inquiry: Inquiry, words: Sequence[str], scope: Scope, source: Source) -> list[TargetPod]:
+    """Return the target pods for the words of the command line. Raises KschedctlError.
 
-    ``scope`` is as the command line has it: only a namespace that was given there keeps words of other ones out.
-    Raises KschedctlError.
+    Only a namespace in `scope`, as given on the command line, restricts words that name their namespace themselves.
     """
-    home = in_context(scope, source, inquiry.cluster).namespace or DEFAULT_NAMESPACE
-    subjects = (_meant(inquiry, reference, scope, home) for reference in references(words))
-    return stand_ins(inquiry, list({_key(subject): subject for subject in subjects}.values()))
+    home = with_context_namespace(scope, source, inquiry.cluster).namespace or DEFAULT_NAMESPACE
+    subjects = (_resolve_reference(inquiry, reference, scope, home) for reference in parse_references(words))
+    return build_targets(inquiry, list({_owner_of(subject): subject for subject in subjects}.values()))
 
 
-def of_files(inquiry: Inquiry, scope: Scope) -> list[TargetPod] | None:
-    """The pods that the files ask about; None where they describe a cluster. Raises KschedctlError.
+def find_targets_in_files(inquiry: Inquiry, scope: Scope) -> list[TargetPod] | None:
+    """Return the target pods that the files ask about, or None if the files describe a cluster.
 
-    Of several pods that the cluster has already nothing is said here: they are among the pending ones. ``scope`` is as
-    the command line has it.
+    Pods that exist already are left out if there are several, because they are among the pending pods. Raises
+    KschedctlError.
     """
-    keys = list(inquiry.asked)
+    keys = list(inquiry.targets)
     there = [key for key in keys if key.kind == "Pod" and key not in inquiry.manifests]
     if len(there) > 1:
         keys = [key for key in keys if key not in there]
-    subjects: list[Subject] = [_pod(inquiry.cluster, key) if key in there else key for key in keys]
-    if not keys and not there and not inquiry.around and (lone := lone_pod(inquiry.cluster)):
+    subjects: list[Subject] = [_get_pod(inquiry.cluster, key) if key in there else key for key in keys]
+    if not keys and not there and not inquiry.has_outer_cluster and (lone := find_lone_pod(inquiry.cluster)):
         subjects = [lone]
-    for kind, namespace, name in map(_key, subjects) if scope.namespace else ():
+    for kind, namespace, name in map(_owner_of, subjects) if scope.namespace else ():
         if namespace != scope.namespace:
             raise UsageError(f'{kind} {name}: the manifest says namespace "{namespace}", not "{scope.namespace}"')
-    chosen = stand_ins(inquiry, subjects) if subjects else []
+    chosen = build_targets(inquiry, subjects) if subjects else []
     if scope.selector:
         selector = parse_selector(scope.selector)
         chosen = [asked_pod for asked_pod in chosen if selector.matches(asked_pod.pod.metadata.labels)]
     return chosen or None
 
 
-def without_pods(inquiry: Inquiry, scope: Scope) -> list[Owner]:
-    """The workloads of the scope that stand in files beside nodes, and of which the cluster has no pod."""
+def find_workloads_without_pods(inquiry: Inquiry, scope: Scope) -> list[Owner]:
+    """Return the workloads that stand in files beside nodes and have no pod in the cluster."""
     namespace = None if scope.all_namespaces else scope.namespace or DEFAULT_NAMESPACE
     mine = (key for key in inquiry.manifests if namespace in (None, key.namespace) and not scope.selector)
     return [key for key in mine if not find_pods(inquiry.cluster, key)]
 
 
-def stand_ins(inquiry: Inquiry, subjects: Sequence[Subject]) -> list[TargetPod]:
-    """The pods that are meant, those of manifests as if all of these were created. Raises KschedctlError."""
+def build_targets(inquiry: Inquiry, subjects: Sequence[Subject]) -> list[TargetPod]:
+    """Build the target pods for subjects, as if all manifests among them were created.
+
+    Raises KschedctlError.
+    """
     with locate_errors(inquiry.places):
         manifests = [key for key in subjects if isinstance(key, Owner) and key in inquiry.manifests]
         refuse_invalid([inquiry.written[key] for key in manifests], inquiry.cluster, inquiry.namespace)
@@ -90,12 +92,12 @@ def stand_ins(inquiry: Inquiry, subjects: Sequence[Subject]) -> list[TargetPod]:
             elif subject in made:
                 chosen.append(made[subject])
             else:
-                chosen += _of_stored(inquiry, subject)
-    return [_asking(asked_pod, inquiry.scheduler_name) for asked_pod in chosen]
+                chosen += _build_targets_of_workload(inquiry, subject)
+    return [_with_scheduler_name(asked_pod, inquiry.scheduler_name) for asked_pod in chosen]
 
 
-def _asking(asked_pod: TargetPod, scheduler_name: str | None) -> TargetPod:
-    """A pod that is not in the cluster, as if it asked for this scheduler."""
+def _with_scheduler_name(asked_pod: TargetPod, scheduler_name: str | None) -> TargetPod:
+    """Return a pod that is not bound as if it used this scheduler."""
     if scheduler_name is None or asked_pod.pod.spec.node_name:
         return asked_pod
     return asked_pod._replace(
@@ -103,16 +105,19 @@ def _asking(asked_pod: TargetPod, scheduler_name: str | None) -> TargetPod:
     )
 
 
-def _of_stored(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
-    """The pods of a workload of the cluster; the first tells what it could not create. Raises KschedctlError."""
-    scheduler, creations, manifest = inquiry.scheduler, inquiry.creations, inquiry.template(owner)
+def _build_targets_of_workload(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
+    """Return the pods of a workload of the cluster.
+
+    The first has the workload's pod creation failures. Raises KschedctlError.
+    """
+    scheduler, creations, manifest = inquiry.scheduler, inquiry.creation_failures, inquiry.find_stored_workload(owner)
     if creations is None:
         return find_targets(scheduler, owner, manifest)
     lacking, missing = creations.report_of(owner), find_unread_kinds(inquiry.cluster, owner.kind)
     fewer = explain_fewer_pods(inquiry.cluster, owner)
-    waiting = find_holding_back(inquiry.cluster, owner, inquiry.now)
+    waiting = find_blockers(inquiry.cluster, owner, inquiry.now)
     template = manifest or find_template(inquiry.cluster, owner)
-    again = replay_missing_pods(inquiry.cluster, owner, template, inquiry.document(owner))
+    again = replay_missing_pods(inquiry.cluster, owner, template, inquiry.find_stored_document(owner))
     if lacking is not None and not lacking.past:
         fixes = again.fixes if again is not None else find_fixes_for_report(inquiry.cluster, owner, template, lacking)
         lacking = structs.replace(lacking, fixes=fixes)
@@ -133,27 +138,29 @@ def _of_stored(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
     return [first, *others]
 
 
-def _key(subject: Subject) -> Owner:
+def _owner_of(subject: Subject) -> Owner:
+    """Return the owner that identifies a subject."""
     if not isinstance(subject, Pod):
         return subject
     return Owner("Pod", subject.metadata.namespace, subject.metadata.name)
 
 
-def _pod(cluster: Cluster, key: Owner) -> Pod:
+def _get_pod(cluster: Cluster, key: Owner) -> Pod:
+    """Return the pod of the cluster with this key."""
     pod = cluster.pod(key.namespace, key.name)
     assert pod is not None
     return pod
 
 
-def _meant(inquiry: Inquiry, reference: Reference, scope: Scope, home: str) -> Subject:
-    """What one word means. Raises UsageError when that is not just one thing."""
+def _resolve_reference(inquiry: Inquiry, reference: Reference, scope: Scope, home: str) -> Subject:
+    """Return the pod or workload for a word. Raises UsageError unless there is exactly one."""
     kind, namespace, name = reference
     if kind == "Node":
         raise UsageError(
             f'"node/{name}" is a node', hint="explain is about pods; drain says where a node's pods would go"
         )
     if kind == "Service":
-        raise _about_service(inquiry.cluster, namespace or scope.namespace or home, name)
+        raise _build_service_error(inquiry.cluster, namespace or scope.namespace or home, name)
     if namespace and scope.namespace not in (None, namespace):
         raise UsageError(f'"{namespace}/{name}" is not in namespace "{scope.namespace}"', hint="leave -n out")
     everywhere = scope.all_namespaces and not namespace
@@ -164,7 +171,7 @@ def _meant(inquiry: Inquiry, reference: Reference, scope: Scope, home: str) -> S
     if len(written) == 1:
         return written[0]
     if kind == "Pod":
-        return pods.find(inquiry.cluster, name, None if everywhere else namespace)
+        return pods.find_pod(inquiry.cluster, name, None if everywhere else namespace)
     if not everywhere:
         return Owner(kind, namespace, name)
     known = dict.fromkeys(
@@ -176,8 +183,8 @@ def _meant(inquiry: Inquiry, reference: Reference, scope: Scope, home: str) -> S
     return next(iter(known), Owner(kind, namespace, name))
 
 
-def _about_service(cluster: Cluster, namespace: str, name: str) -> UsageError:
-    """The error for a Service: its pods are chosen by labels, where it is known."""
+def _build_service_error(cluster: Cluster, namespace: str, name: str) -> UsageError:
+    """Build the error for a Service, with the labels of its pods as a hint."""
     kinds = "pods and what makes them: deploy/NAME, sts/NAME, ds/NAME, rs/NAME, job/NAME, cronjob/NAME"
     services = [s for s in cluster.services if (s.metadata.namespace, s.metadata.name) == (namespace, name)]
     labels = ",".join(f"{key}={value}" for key, value in services[0].spec.selector.items()) if services else ""

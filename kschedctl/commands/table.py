@@ -1,7 +1,7 @@
 """The list of commands: what the program, its help, its pages and its schemas know of each command.
 
-A command uses only commands that stand below it in this table. The contract "commands use each other in the order of
-the table" in pyproject.toml holds that. The folder of a command has the command's name, with underscores for hyphens.
+A command uses only commands that stand below it in this table; tests/test_command_folders.py checks that. The folder of
+a command has the command's name, with underscores for hyphens.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ TABLE = (
         2,
         exit_codes=f"Exit codes: 0 answered, {FAILURES}, 5 undecided.",
         pages={"ClusterMetrics": "commands.watch.page:cluster_metrics_page"},
+        formats={"openmetrics": "commands.watch.openmetrics:to_openmetrics"},
     ),
     CommandEntry(
         "drain",
@@ -44,7 +45,7 @@ TABLE = (
         HelpHeading.WHAT_IF,
         3,
         schemas={"drain": "commands.drain.report:Drain"},
-        pages={"Drain": "commands.drain.page:drain_page"},
+        pages={"Drain": "commands.drain.page:build_page"},
     ),
     CommandEntry(
         "consolidate",
@@ -52,7 +53,7 @@ TABLE = (
         HelpHeading.AUTOSCALERS,
         4,
         schemas={"consolidation": "commands.consolidate.report:NodeConsolidation"},
-        pages={"Consolidation": "commands.consolidate.page:consolidation_page"},
+        pages={"Consolidation": "commands.consolidate.page:build_page"},
     ),
     CommandEntry(
         "topology",
@@ -107,7 +108,7 @@ TABLE = (
         6,
         exit_codes=f"Exit codes: 0 quiet in the end, 1 loops, or would do harm, {FAILURES}, 5 undecided.",
         schemas={"rebalancing": "commands.rebalance.report:Rebalancing"},
-        pages={"Rebalancing": "commands.rebalance.page:rebalancing_page"},
+        pages={"Rebalancing": "commands.rebalance.page:build_page"},
     ),
     CommandEntry(
         "remedies",
@@ -122,6 +123,7 @@ TABLE = (
             "Remedies": "commands.remedies.page:remedies_page",
             "RemediesOfMany": "commands.remedies.page:many_page",
         },
+        formats={"patch": "commands.remedies.patch:to_patch"},
     ),
     CommandEntry(
         "failures",
@@ -129,7 +131,7 @@ TABLE = (
         HelpHeading.WHAT_IF,
         4,
         schemas={"failures": "commands.failures.report:Failures"},
-        pages={"Failures": "commands.failures.page:failures_page"},
+        pages={"Failures": "commands.failures.page:build_page"},
     ),
     CommandEntry(
         "size",
@@ -155,7 +157,7 @@ TABLE = (
         HelpHeading.WHAT_IF,
         5,
         schemas={"make-room": "commands.make_room.report:MakeRoom"},
-        pages={"MakeRoom": "commands.make_room.page:make_room_page"},
+        pages={"MakeRoom": "commands.make_room.page:build_page"},
     ),
     CommandEntry(
         "whatif",
@@ -163,8 +165,8 @@ TABLE = (
         HelpHeading.WHAT_IF,
         8,
         schemas={"whatif": "commands.whatif.report:WhatIf"},
-        pages={"WhatIf": "commands.whatif.page:whatif_page"},
-        html_widgets={"WhatIf": "commands.whatif.html_widgets:whatif_widgets"},
+        pages={"WhatIf": "commands.whatif.page:build_page"},
+        html_widgets={"WhatIf": "commands.whatif.html_widgets:build_widgets"},
     ),
     CommandEntry(
         "config",
@@ -173,7 +175,7 @@ TABLE = (
         3,
         exit_codes=FINDINGS,
         schemas={"effective-configuration": "reports.configuration:EffectiveConfiguration"},
-        pages={"EffectiveConfiguration": "commands.config.page:configuration_page"},
+        pages={"EffectiveConfiguration": "commands.config.page:build_configuration_page"},
     ),
     CommandEntry(
         "provision",
@@ -200,10 +202,10 @@ TABLE = (
             "wakes-between": "commands.wakes.report:WakesBetween",
         },
         pages={
-            "WakeUps": "commands.wakes.page:wake_ups_page",
-            "WakeUpsOfMany": "commands.wakes.page:wake_ups_of_many_page",
-            "WakesOfMany": "commands.wakes.page:wakes_page",
-            "WakesBetween": "commands.wakes.page:between_page",
+            "WakeUps": "commands.wakes.page:build_wake_ups_page",
+            "WakeUpsOfMany": "commands.wakes.page:build_many_wake_ups_page",
+            "WakesOfMany": "commands.wakes.page:build_wakes_page",
+            "WakesBetween": "commands.wakes.page:build_between_page",
         },
     ),
     CommandEntry(
@@ -212,7 +214,7 @@ TABLE = (
         HelpHeading.WHAT_IF,
         2,
         schemas={"capacity": "commands.capacity.report:Capacity"},
-        pages={"Capacity": "commands.capacity.page:capacity_page"},
+        pages={"Capacity": "commands.capacity.page:build_page"},
     ),
     CommandEntry("demo", "A short tour of the embedded demo cluster.", HelpHeading.OTHER, 2),
     CommandEntry(
@@ -226,7 +228,7 @@ TABLE = (
         },
         pages={
             "Simulation": "commands.simulate.page:simulation_page",
-            "FollowedRollout": "commands.simulate.followed_rollout_page:followed_rollout_page",
+            "FollowedRollout": "commands.simulate.followed_rollout_page:build_page",
         },
         html_widgets={"Simulation": "commands.simulate.html_widgets:simulation_widgets"},
     ),
@@ -237,7 +239,7 @@ TABLE = (
         3,
         exit_codes=DONE,
         schemas={"version": "commands.version.report:Version"},
-        pages={"Version": "commands.version.page:version_page"},
+        pages={"Version": "commands.version.page:build_version_page"},
     ),
     CommandEntry(
         "help",
@@ -253,7 +255,7 @@ TABLE = (
         4,
         exit_codes=DONE_WITHOUT_CLUSTER,
         schemas={"version-changes": "commands.versions.report:VersionChanges"},
-        pages={"VersionChanges": "commands.versions.page:version_changes_page"},
+        pages={"VersionChanges": "commands.versions.page:build_version_changes_page"},
     ),
     CommandEntry(
         "scale",
@@ -271,15 +273,16 @@ TABLE = (
         exit_codes=FINDINGS,
         schemas={
             "findings": "reports.findings:Findings",
-            "lint-fixes": "commands.lint.fixes_report:LintFixes",
+            "lint-fixes": "commands.lint.report:LintFixes",
             "lint-rules": "reports.findings:RuleList",
             "lint-rule": "reports.findings:RuleReport",
         },
         pages={
-            "Findings": "commands.lint.page:findings_page",
-            "LintRules": "commands.lint.page:rule_list_page",
-            "LintRule": "commands.lint.page:rule_page",
+            "Findings": "commands.lint.page:build_findings_page",
+            "LintRules": "commands.lint.page:build_rule_list_page",
+            "LintRule": "commands.lint.page:build_rule_page",
         },
+        formats={"diff": "commands.lint.diff:render_diff"},
     ),
     CommandEntry(
         "pools",
@@ -300,8 +303,8 @@ TABLE = (
             "snapshot-diff": "commands.snapshot.report:SnapshotDiff",
         },
         pages={
-            "SnapshotReport": "commands.snapshot.page:snapshot_page",
-            "SnapshotDiff": "commands.snapshot.page:diff_page",
+            "SnapshotReport": "commands.snapshot.page:build_snapshot_page",
+            "SnapshotDiff": "commands.snapshot.page:build_diff_page",
         },
     ),
     CommandEntry(
@@ -311,20 +314,24 @@ TABLE = (
         1,
         schemas={
             "explanation": "commands.explain.report:Explanation",
-            "explanations": "commands.explain.reports:Explanations",
+            "explanations": "commands.explain.report:Explanations",
             "compact-explanation": "commands.explain.compact:CompactExplanation",
             "compact-explanations": "commands.explain.compact:CompactExplanations",
             "pending-pods": "commands.explain.pending_report:PendingPods",
         },
         pages={
-            "Explanation": "commands.explain.page:explanation_page",
-            "Explanations": "commands.explain.page:explanations_page",
-            "PendingPods": "commands.explain.pending_page:pending_page",
+            "Explanation": "commands.explain.page:build_explanation_page",
+            "Explanations": "commands.explain.page:build_explanations_page",
+            "PendingPods": "commands.explain.pending_page:build_pending_page",
         },
         html_widgets={
-            "Explanation": "commands.explain.html_widgets:explanation_widgets",
-            "Explanations": "commands.explain.html_widgets:explanations_widgets",
-            "PendingPods": "commands.explain.html_widgets:pending_widgets",
+            "Explanation": "commands.explain.html_widgets:build_explanation_widgets",
+            "Explanations": "commands.explain.html_widgets:build_explanations_widgets",
+            "PendingPods": "commands.explain.html_widgets:build_pending_widgets",
+        },
+        compact_forms={
+            "Explanation": "commands.explain.compact:to_compact",
+            "Explanations": "commands.explain.compact:to_compact",
         },
     ),
     CommandEntry(

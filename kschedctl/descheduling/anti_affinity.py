@@ -1,4 +1,4 @@
-"""Pods that share a domain with others which their own required anti-affinity keeps away.
+"""The descheduler plugin RemovePodsViolatingInterPodAntiAffinity.
 
 Upstream: pkg/framework/plugins/removepodsviolatinginterpodantiaffinity, and CheckPodsWithAntiAffinityExist in
 pkg/utils/predicates.go.
@@ -14,85 +14,92 @@ import numpy as np
 from kschedctl.api.arrays import Bools, Counts, Ints, Rows
 from kschedctl.api.labels import SelectorError, selector_from_api
 from kschedctl.descheduling.arguments import RemovePodsViolatingInterPodAntiAffinityArgs
-from kschedctl.descheduling.node_fit import anti_affinity_terms, selected
+from kschedctl.descheduling.node_fit import get_anti_affinity_terms, match_infos
 from kschedctl.descheduling.plugin import DeschedulerPlugin
 
 
 class RepellingTerm:
-    """How many of the pods of a term share a domain with each node. ``itself``: the term is about its own pod, too."""
+    """A required anti-affinity term, with the number of matching pods in each node's domain."""
 
     def __init__(self, about: Bools, domains: Rows, number: int) -> None:
-        self.about, self.itself = about, bool(about[number])
+        self.matching, self.matches_itself = about, bool(about[number])
         self._domains = domains
         self._counts: Counts = np.zeros(int(domains.max(initial=-1)) + 1, np.int64)
 
-    def count(self, infos: Rows, rows: Rows | Ints, step: int = 1) -> None:
-        """Pods of these infos on these rows come, or go."""
-        np.add.at(self._counts, self._domains[rows[self.about[infos]]], step)
+    def count(self, info_numbers: Rows, rows: Rows | Ints, step: int = 1) -> None:
+        """Add ``step`` for each pod with these infos on these rows."""
+        np.add.at(self._counts, self._domains[rows[self.matching[info_numbers]]], step)
 
-    def others(self, row: int) -> int:
-        return int(self._counts[self._domains[row]]) - self.itself
+    def count_others(self, row: int) -> int:
+        """Return how many other pods the term matches in the domain of a node."""
+        return int(self._counts[self._domains[row]]) - self.matches_itself
 
 
 class RemovePodsViolatingInterPodAntiAffinity(DeschedulerPlugin[RemovePodsViolatingInterPodAntiAffinityArgs]):
-    """One pod after the other goes until none is left that another repels."""
+    """Evicts one pod after the other until no pod is repelled by another one."""
 
     name = "RemovePodsViolatingInterPodAntiAffinity"
 
     def run(self) -> None:
-        self.evict_node_by_node(self._repelled())
+        """Evict the repelled pods."""
+        self.evict_node_by_node(self._iter_repelled())
 
-    def _repelled(self) -> Iterator[int]:
-        """The pods that others repel as they are asked for: who has gone since repels nobody."""
-        for position in self._candidates().tolist():
-            row, number = int(self.view.node[position]), int(self.seen.info[position])
-            if any(term.others(row) > 0 for term in self._terms(number)):
+    def _iter_repelled(self) -> Iterator[int]:
+        """Yield the pods that others repel. Pods that were evicted meanwhile repel no more."""
+        for position in self._find_candidates().tolist():
+            row, info_number = int(self.view.node[position]), int(self.seen.info[position])
+            if any(term.count_others(row) > 0 for term in self._get_terms(info_number)):
                 yield position
                 if self.seen.evicted[position]:
-                    self._goes(position)
+                    self._remove_from_counts(position)
 
-    def _candidates(self) -> Rows:
-        """By node, on each as evictions go."""
-        having = self.seen.where(lambda pod: bool(anti_affinity_terms(pod)))
-        positions = self.seen.by_priority(self.evictable(having & self._selected))
+    def _find_candidates(self) -> Rows:
+        """Return the evictable pods with anti-affinity, by node and on each node by priority."""
+        has_terms = self.seen.select_infos(lambda pod: bool(get_anti_affinity_terms(pod)))
+        positions = self.seen.sort_by_priority(self.find_evictable(has_terms & self._selected))
         return positions[np.argsort(self.view.node[positions], kind="stable")]
 
     @cached_property
     def _selected(self) -> Bools:
-        """(T,): the infos of pods that the plugin looks at, who alone repel and are repelled."""
-        return self.seen.chosen(self.arguments.namespaces, self.arguments.label_selector)
+        """Return a mask (T,) of the infos that the plugin looks at; only these repel and are repelled."""
+        return self.seen.match_infos(self.arguments.namespaces, self.arguments.label_selector)
 
     @cached_property
-    def _counted(self) -> Rows:
-        """The positions of these pods on nodes that count."""
-        there = self.seen.on_ready & self._selected[self.seen.info] & ~self.seen.evicted
-        return np.flatnonzero(there)
+    def _counted_positions(self) -> Rows:
+        """Return the positions of these pods on nodes that plugins look at."""
+        is_counted = self.seen.on_ready_nodes & self._selected[self.seen.info] & ~self.seen.evicted
+        return np.flatnonzero(is_counted)
 
     @cached_property
-    def _known(self) -> dict[int, list[RepellingTerm]]:
+    def _terms_by_info(self) -> dict[int, list[RepellingTerm]]:
+        """Return the cached terms by info number."""
         return {}
 
-    def _terms(self, number: int) -> list[RepellingTerm]:
-        if number not in self._known:
-            self._known[number] = list(self._terms_of(number))
-        return self._known[number]
+    def _get_terms(self, info_number: int) -> list[RepellingTerm]:
+        """Return the terms of an info's pods, which are built once."""
+        if info_number not in self._terms_by_info:
+            self._terms_by_info[info_number] = list(self._build_terms(info_number))
+        return self._terms_by_info[info_number]
 
-    def _terms_of(self, number: int) -> Iterator[RepellingTerm]:
-        """Up to the first that cannot be read."""
-        pod, nodes = self.seen.infos[number].pod, self.view.nodes
-        there = self._counted[~self.seen.evicted[self._counted]]
-        for affinity_term in anti_affinity_terms(pod):
+    def _build_terms(self, info_number: int) -> Iterator[RepellingTerm]:
+        """Yield the terms of an info's pods up to the first invalid one."""
+        pod, nodes = self.seen.infos[info_number].pod, self.view.nodes
+        remaining = self._counted_positions[~self.seen.evicted[self._counted_positions]]
+        for affinity_term in get_anti_affinity_terms(pod):
             try:
-                about = selected(self.seen, affinity_term, pod, selector_from_api(affinity_term.label_selector))
+                matching = match_infos(self.seen, affinity_term, pod, selector_from_api(affinity_term.label_selector))
             except SelectorError:
                 return
             codes = nodes.label(affinity_term.topology_key).codes.astype(np.int64)
-            alone = codes.max(initial=-1) + 1 + np.arange(len(codes))  # a node without the label is a domain of its own
-            term = RepellingTerm(about, np.where(codes < 0, alone, codes), number)
-            term.count(self.seen.info[there], self.view.node[there])
+            own_domains = (
+                codes.max(initial=-1) + 1 + np.arange(len(codes))
+            )  # a node without the label is a domain of its own
+            term = RepellingTerm(matching, np.where(codes < 0, own_domains, codes), info_number)
+            term.count(self.seen.info[remaining], self.view.node[remaining])
             yield term
 
-    def _goes(self, position: int) -> None:
+    def _remove_from_counts(self, position: int) -> None:
+        """Remove an evicted pod from the counts of all terms."""
         info, row = self.seen.info[[position]], self.view.node[[position]]
-        for term in (term for terms in self._known.values() for term in terms):
+        for term in (term for terms in self._terms_by_info.values() for term in terms):
             term.count(info, row, -1)

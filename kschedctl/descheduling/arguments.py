@@ -1,4 +1,4 @@
-"""The arguments of the descheduler's plugins: what each may say, its defaults, and what upstream refuses.
+"""The arguments of the descheduler's plugins: their fields, defaults and validation.
 
 Upstream: types.go, defaults.go and validation.go beside each plugin in pkg/framework/plugins.
 """
@@ -27,81 +27,96 @@ PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 ONLY_THRESHOLDING = "OnlyThresholdingResources"
 PHASES = ("Running", "Pending", "Succeeded", "Failed", "Unknown")
 REASONS = ("NodeAffinity", "NodeLost", "Shutdown", "UnexpectedAdmissionError")
-WHOLE_CONDITIONS = ("DisruptionTarget", "PodResizePending", "PodResizeInProgress")
-"""The conditions of pods of which all is kept but times."""
+KEPT_CONDITIONS = ("DisruptionTarget", "PodResizePending", "PodResizeInProgress")
+"""Pod conditions of which everything but times is read."""
 
 
-class Fault(NamedTuple):
-    """What is wrong with a field of arguments."""
+class ArgumentError(NamedTuple):
+    """An error in a field of arguments."""
 
     field: str
-    what: str
+    message: str
 
 
 class ChosenNamespaces(Struct, frozen=True):
+    """Namespaces to include or to exclude."""
+
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
 
 
 class PluginArguments(Struct, frozen=True):
-    """Base of the arguments of a plugin. A document may name their own kind, which nobody reads."""
+    """The base of the arguments of all plugins. ``apiVersion`` and ``kind`` are accepted and ignored."""
 
     api_version: str = ""
     kind: str = ""
 
-    def faults(self) -> Iterator[Fault]:
-        """Why upstream refuses them."""
+    def validate(self) -> Iterator[ArgumentError]:
+        """Yield the errors for which upstream rejects the arguments."""
         yield from ()
 
-    def defaulted(self) -> Self:
-        """With what upstream sets where nothing is said."""
+    def with_defaults(self) -> Self:
+        """Return the arguments with upstream's defaults."""
         return self
 
-    def not_replayed(self) -> Iterator[str]:
-        """What of them is not replayed."""
+    def find_unreplayed(self) -> Iterator[str]:
+        """Yield what of the arguments is not replayed."""
         yield from ()
 
     @property
     def reads_containers(self) -> bool:
-        """Whether they ask what the containers of a pod have been through."""
+        """Return whether the arguments depend on container states."""
         return False
 
 
 class SelectingArguments(PluginArguments, frozen=True):
-    """Arguments that say which pods a plugin looks at."""
+    """Arguments that select pods by namespace and labels."""
 
     namespaces: ChosenNamespaces | None = None
     label_selector: LabelSelector | None = None
 
-    def faults(self) -> Iterator[Fault]:
-        yield from one_of_both("namespaces", self.namespaces)
-        yield from faults_of_selector("labelSelector", self.label_selector)
+    def validate(self) -> Iterator[ArgumentError]:
+        """Yield the errors for which upstream rejects the arguments."""
+        yield from validate_include_exclude("namespaces", self.namespaces)
+        yield from validate_selector("labelSelector", self.label_selector)
 
 
 class PriorityThreshold(Struct, frozen=True):
+    """The priority from which pods are protected, as a value or by a PriorityClass."""
+
     value: Int32 | None = None
     name: str = ""
 
 
 class ProtectedStorageClass(Struct, frozen=True):
+    """A storage class whose claims protect pods."""
+
     name: str = ""
 
 
 class PodsWithPVCConfig(Struct, frozen=True):
+    """The configuration of the protection PodsWithPVC."""
+
     protected_storage_classes: tuple[ProtectedStorageClass, ...] = ()
 
 
 class PodProtectionsConfig(Struct, frozen=True):
+    """The configuration of pod protections."""
+
     pods_with_pvc: PodsWithPVCConfig | None = msgspec.field(default=None, name="PodsWithPVC")
 
 
 class PodProtections(Struct, frozen=True):
+    """The pod protections that a policy enables and disables."""
+
     extra_enabled: tuple[str, ...] = ()
     default_disabled: tuple[str, ...] = ()
     config: PodProtectionsConfig | None = None
 
 
 class DefaultEvictorArgs(PluginArguments, frozen=True):
+    """The arguments of the plugin DefaultEvictor."""
+
     node_selector: str = ""
     label_selector: LabelSelector | None = None
     namespace_label_selector: LabelSelector | None = None
@@ -120,11 +135,13 @@ class DefaultEvictorArgs(PluginArguments, frozen=True):
 
     @property
     def protections(self) -> frozenset[str]:
-        """Which pods are kept: by ``podProtections``, or by the older fields where that says nothing."""
-        said = self.pod_protections
-        if said.extra_enabled or said.default_disabled:
-            return frozenset((*set(DEFAULT_PROTECTIONS).difference(said.default_disabled), *said.extra_enabled))
-        kept = {
+        """Return the pod protections in force, from ``podProtections`` or else from the older fields."""
+        configured = self.pod_protections
+        if configured.extra_enabled or configured.default_disabled:
+            return frozenset(
+                (*set(DEFAULT_PROTECTIONS).difference(configured.default_disabled), *configured.extra_enabled)
+            )
+        older = {
             "PodsWithLocalStorage": not self.evict_local_storage_pods,
             "DaemonSetPods": not self.evict_daemon_set_pods,
             "SystemCriticalPods": not self.evict_system_critical_pods,
@@ -132,175 +149,212 @@ class DefaultEvictorArgs(PluginArguments, frozen=True):
             "PodsWithPVC": self.ignore_pvc_pods,
             "PodsWithoutPDB": self.ignore_pods_without_pdb,
         }
-        return frozenset(name for name, protected in kept.items() if protected)
+        return frozenset(name for name, protected in older.items() if protected)
 
     @property
-    def storage_classes(self) -> frozenset[str]:
-        """The storage classes whose claims protect a pod; empty for all."""
+    def protected_storage_classes(self) -> frozenset[str]:
+        """Return the storage classes whose claims protect a pod; empty for all classes."""
         config = self.pod_protections.config
         pvc = config.pods_with_pvc if config else None
         return frozenset(entry.name for entry in pvc.protected_storage_classes) if pvc else frozenset()
 
     @property
-    def seconds(self) -> float | None:
-        """The least age of a pod. Raises InputError."""
+    def min_age_seconds(self) -> float | None:
+        """Return the minimum age of a pod, or None. Raises InputError."""
         return None if self.min_pod_age is None else parse_duration(self.min_pod_age)
 
-    def faults(self) -> Iterator[Fault]:
-        threshold, said = self.priority_threshold, self.pod_protections
+    def validate(self) -> Iterator[ArgumentError]:
+        """Yield the errors for which upstream rejects the arguments."""
+        threshold, protections = self.priority_threshold, self.pod_protections
         if threshold is not None and threshold.value is not None and threshold.name:
-            yield Fault("priorityThreshold", "only one of value and name can be set")
+            yield ArgumentError("priorityThreshold", "only one of value and name can be set")
         if threshold is not None and (threshold.value or 0) > 2 * 10**9:
-            yield Fault("priorityThreshold.value", "must be at most 2000000000")
+            yield ArgumentError("priorityThreshold.value", "must be at most 2000000000")
         if self.no_eviction_policy not in ("", "Preferred", "Mandatory"):
-            yield Fault("noEvictionPolicy", f'"{self.no_eviction_policy}" is none of Preferred, Mandatory')
-        yield from faults_of_selector("labelSelector", self.label_selector)
-        yield from faults_of_selector("namespaceLabelSelector", self.namespace_label_selector)
-        older = (
+            yield ArgumentError("noEvictionPolicy", f'"{self.no_eviction_policy}" is none of Preferred, Mandatory')
+        yield from validate_selector("labelSelector", self.label_selector)
+        yield from validate_selector("namespaceLabelSelector", self.namespace_label_selector)
+        older_fields = (
             *(self.evict_local_storage_pods, self.evict_daemon_set_pods, self.evict_system_critical_pods),
             *(self.ignore_pvc_pods, self.evict_failed_bare_pods, self.ignore_pods_without_pdb),
         )
-        if any(older) and (said.extra_enabled or said.default_disabled):
-            yield Fault("podProtections", "cannot be combined with the older fields, such as evictLocalStoragePods")
-        yield from one_of("podProtections.extraEnabled", said.extra_enabled, EXTRA_PROTECTIONS)
-        yield from one_of("podProtections.defaultDisabled", said.default_disabled, DEFAULT_PROTECTIONS)
-        if "PodsWithPVC" in said.extra_enabled and "" in self.storage_classes:
-            yield Fault("podProtections.config.PodsWithPVC.protectedStorageClasses", "a name is missing")
+        if any(older_fields) and (protections.extra_enabled or protections.default_disabled):
+            yield ArgumentError(
+                "podProtections", "cannot be combined with the older fields, such as evictLocalStoragePods"
+            )
+        yield from validate_choices("podProtections.extraEnabled", protections.extra_enabled, EXTRA_PROTECTIONS)
+        yield from validate_choices("podProtections.defaultDisabled", protections.default_disabled, DEFAULT_PROTECTIONS)
+        if "PodsWithPVC" in protections.extra_enabled and "" in self.protected_storage_classes:
+            yield ArgumentError("podProtections.config.PodsWithPVC.protectedStorageClasses", "a name is missing")
         try:
-            self.seconds  # noqa: B018 - read for its error
+            self.min_age_seconds  # noqa: B018 - read for its error
         except InputError as error:
-            yield Fault("minPodAge", error.what)
+            yield ArgumentError("minPodAge", error.what)
 
 
 class RemovePodsViolatingNodeAffinityArgs(SelectingArguments, frozen=True):
+    """The arguments of the plugin RemovePodsViolatingNodeAffinity."""
+
     node_affinity_type: tuple[str, ...] = ()
 
-    def faults(self) -> Iterator[Fault]:
+    def validate(self) -> Iterator[ArgumentError]:
+        """Yield the errors for which upstream rejects the arguments."""
         if not self.node_affinity_type:
-            yield Fault("nodeAffinityType", "must be set")
-        yield from super().faults()
+            yield ArgumentError("nodeAffinityType", "must be set")
+        yield from super().validate()
 
 
 class RemovePodsViolatingNodeTaintsArgs(SelectingArguments, frozen=True):
+    """The arguments of the plugin RemovePodsViolatingNodeTaints."""
+
     include_prefer_no_schedule: bool = False
     excluded_taints: tuple[str, ...] = ()
     included_taints: tuple[str, ...] | None = None
 
-    def faults(self) -> Iterator[Fault]:
+    def validate(self) -> Iterator[ArgumentError]:
+        """Yield the errors for which upstream rejects the arguments."""
         if self.excluded_taints and self.included_taints:
-            yield Fault("includedTaints", "cannot be combined with excludedTaints")
-        yield from super().faults()
+            yield ArgumentError("includedTaints", "cannot be combined with excludedTaints")
+        yield from super().validate()
 
 
 class RemovePodsViolatingInterPodAntiAffinityArgs(SelectingArguments, frozen=True):
-    pass
+    """The arguments of the plugin RemovePodsViolatingInterPodAntiAffinity."""
 
 
 class RemovePodsViolatingTopologySpreadConstraintArgs(SelectingArguments, frozen=True):
+    """The arguments of the plugin RemovePodsViolatingTopologySpreadConstraint."""
+
     constraints: tuple[str, ...] = ()
     topology_balance_node_fit: bool = True
 
-    def faults(self) -> Iterator[Fault]:
-        yield from one_of("constraints", self.constraints, ("DoNotSchedule", "ScheduleAnyway"), once=False)
-        yield from super().faults()
+    def validate(self) -> Iterator[ArgumentError]:
+        """Yield the errors for which upstream rejects the arguments."""
+        yield from validate_choices("constraints", self.constraints, ("DoNotSchedule", "ScheduleAnyway"), unique=False)
+        yield from super().validate()
 
 
 class RemoveDuplicatesArgs(PluginArguments, frozen=True):
+    """The arguments of the plugin RemoveDuplicates."""
+
     namespaces: ChosenNamespaces | None = None
     exclude_owner_kinds: tuple[str, ...] = ()
 
-    def faults(self) -> Iterator[Fault]:
-        yield from one_of_both("namespaces", self.namespaces)
+    def validate(self) -> Iterator[ArgumentError]:
+        """Yield the errors for which upstream rejects the arguments."""
+        yield from validate_include_exclude("namespaces", self.namespaces)
 
 
 class EvictionLimitPerNode(Struct, frozen=True):
+    """The maximum number of evictions per node."""
+
     node: Unsigned | None = None
 
 
 class PrometheusQuery(Struct, frozen=True):
+    """A query for real usage."""
+
     query: str = ""
 
 
 class MetricsUtilization(Struct, frozen=True):
+    """Where the plugin gets real usage from."""
+
     metrics_server: bool = False
     source: str = ""
     prometheus: PrometheusQuery | None = None
 
-    def faults(self) -> Iterator[Fault]:
+    def validate(self) -> Iterator[ArgumentError]:
+        """Yield the errors for which upstream rejects the configuration."""
         if self.source == "KubernetesMetrics" and (self.metrics_server or self.prometheus is not None):
-            yield Fault("metricsUtilization.source", "KubernetesMetrics excludes metricsServer and prometheus")
+            yield ArgumentError("metricsUtilization.source", "KubernetesMetrics excludes metricsServer and prometheus")
         if self.source == "Prometheus" and not (self.prometheus and self.prometheus.query):
-            yield Fault("metricsUtilization.prometheus.query", "must be set")
+            yield ArgumentError("metricsUtilization.prometheus.query", "must be set")
 
 
 class UtilizationArguments(PluginArguments, frozen=True):
-    """What both plugins have that look at how full nodes are: percent by resource."""
+    """The arguments that both utilization plugins share; thresholds are percentages by resource."""
 
     thresholds: dict[str, float] = msgspec.field(default_factory=dict)
     number_of_nodes: int = 0
     evictable_namespaces: ChosenNamespaces | None = None
 
-    def faults(self) -> Iterator[Fault]:
+    def validate(self) -> Iterator[ArgumentError]:
+        """Yield the errors for which upstream rejects the arguments."""
         if self.evictable_namespaces is not None and self.evictable_namespaces.include:
-            yield Fault("evictableNamespaces.include", "only exclude can be set")
-        yield from of_percentages("thresholds", self.thresholds)
+            yield ArgumentError("evictableNamespaces.include", "only exclude can be set")
+        yield from validate_percentages("thresholds", self.thresholds)
 
     @property
     def resources(self) -> tuple[str, ...]:
-        """Those of which the use is looked at."""
+        """Return the resources of which usage is compared."""
         return tuple(dict.fromkeys((*self.thresholds, CPU, MEMORY, PODS)))
 
 
 class LowNodeUtilizationArgs(UtilizationArguments, frozen=True):
+    """The arguments of the plugin LowNodeUtilization."""
+
     use_deviation_thresholds: bool = False
     target_thresholds: dict[str, float] = msgspec.field(default_factory=dict)
     metrics_utilization: MetricsUtilization | None = None
     eviction_limits: EvictionLimitPerNode | None = None
 
-    def faults(self) -> Iterator[Fault]:
-        yield from super().faults()
-        yield from of_percentages("targetThresholds", self.target_thresholds)
+    def validate(self) -> Iterator[ArgumentError]:
+        """Yield the errors for which upstream rejects the arguments."""
+        yield from super().validate()
+        yield from validate_percentages("targetThresholds", self.target_thresholds)
         if self.thresholds.keys() != self.target_thresholds.keys():
-            yield Fault("targetThresholds", "must be of the same resources as thresholds")
+            yield ArgumentError("targetThresholds", "must be of the same resources as thresholds")
         elif not self.use_deviation_thresholds:
             for name, percent in self.thresholds.items():
                 if percent > self.target_thresholds[name]:
-                    yield Fault(f"thresholds[{name}]", "is greater than in targetThresholds")
-        yield from self.metrics_utilization.faults() if self.metrics_utilization else ()
+                    yield ArgumentError(f"thresholds[{name}]", "is greater than in targetThresholds")
+        yield from self.metrics_utilization.validate() if self.metrics_utilization else ()
 
-    def not_replayed(self) -> Iterator[str]:
+    def find_unreplayed(self) -> Iterator[str]:
+        """Yield that real usage is not known, if its use is configured."""
         if self.metrics_utilization is not None:
             yield "metricsUtilization: what pods use is not known, only what they request"
 
 
 class HighNodeUtilizationArgs(UtilizationArguments, frozen=True):
+    """The arguments of the plugin HighNodeUtilization."""
+
     eviction_modes: tuple[str, ...] = ()
 
-    def faults(self) -> Iterator[Fault]:
-        yield from super().faults()
-        yield from one_of("evictionModes", self.eviction_modes, (ONLY_THRESHOLDING,), once=False)
+    def validate(self) -> Iterator[ArgumentError]:
+        """Yield the errors for which upstream rejects the arguments."""
+        yield from super().validate()
+        yield from validate_choices("evictionModes", self.eviction_modes, (ONLY_THRESHOLDING,), unique=False)
 
 
 class OwnerKinds(Struct, frozen=True):
+    """Kinds of owners to include or to exclude."""
+
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
 
 
 class PodConditionFilter(Struct, frozen=True):
+    """A filter for pod conditions."""
+
     type: str = ""
     status: str = ""
     reason: str = ""
     min_time_since_last_transition_seconds: Unsigned | None = None
 
     @property
-    def is_known(self) -> bool:
-        """Whether it asks for what is kept of pods: of Ready only whether it holds, of others no times."""
+    def is_replayable(self) -> bool:
+        """Return whether the filter only needs what is read of pods.
+
+        That is the status of Ready, and other conditions without times.
+        """
         if self.min_time_since_last_transition_seconds is not None:
             return False
-        return (self.type == "Ready" and not self.reason) or self.type in WHOLE_CONDITIONS
+        return (self.type == "Ready" and not self.reason) or self.type in KEPT_CONDITIONS
 
-    def selects(self, condition: Condition) -> bool:
-        """Whether a condition is as the filter says, times aside."""
+    def matches(self, condition: Condition) -> bool:
+        """Return whether a condition matches the filter, apart from times."""
         return (
             self.type in ("", condition.type)
             and self.status in ("", condition.status)
@@ -309,6 +363,8 @@ class PodConditionFilter(Struct, frozen=True):
 
 
 class PodLifeTimeArgs(SelectingArguments, frozen=True):
+    """The arguments of the plugin PodLifeTime."""
+
     owner_kinds: OwnerKinds | None = None
     max_pod_life_time_seconds: Unsigned | None = None
     states: tuple[str, ...] = ()
@@ -317,79 +373,96 @@ class PodLifeTimeArgs(SelectingArguments, frozen=True):
     including_init_containers: bool = False
     including_ephemeral_containers: bool = False
 
-    def faults(self) -> Iterator[Fault]:
-        yield from super().faults()
-        yield from one_of_both("ownerKinds", self.owner_kinds)
-        yield from one_of("states", self.states, (*PHASES, *REASONS, *CONTAINER_STATES), once=False)
+    def validate(self) -> Iterator[ArgumentError]:
+        """Yield the errors for which upstream rejects the arguments."""
+        yield from super().validate()
+        yield from validate_include_exclude("ownerKinds", self.owner_kinds)
+        yield from validate_choices("states", self.states, (*PHASES, *REASONS, *CONTAINER_STATES), unique=False)
         for number, condition in enumerate(self.conditions):
             if condition == PodConditionFilter():
-                yield Fault(f"conditions[{number}]", "says nothing")
+                yield ArgumentError(f"conditions[{number}]", "says nothing")
         if self.max_pod_life_time_seconds is None and not (self.states or self.conditions or self.exit_codes):
-            yield Fault("", "one of maxPodLifeTimeSeconds, states, conditions and exitCodes must be set")
+            yield ArgumentError("", "one of maxPodLifeTimeSeconds, states, conditions and exitCodes must be set")
 
     @property
     def reads_containers(self) -> bool:
+        """Return whether the arguments depend on container states."""
         return bool(self.exit_codes) or any(state in CONTAINER_STATES for state in self.states)
 
-    def not_replayed(self) -> Iterator[str]:
-        if not all(condition.is_known for condition in self.conditions):
-            yield f"conditions but for the status of Ready, and {', '.join(WHOLE_CONDITIONS)} without times"
+    def find_unreplayed(self) -> Iterator[str]:
+        """Yield that some condition filters cannot be replayed, if there are such."""
+        if not all(condition.is_replayable for condition in self.conditions):
+            yield f"conditions but for the status of Ready, and {', '.join(KEPT_CONDITIONS)} without times"
 
 
 class RemovePodsHavingTooManyRestartsArgs(SelectingArguments, frozen=True):
+    """The arguments of the plugin RemovePodsHavingTooManyRestarts."""
+
     pod_restart_threshold: Int32 = 0
     including_init_containers: bool = False
     states: tuple[str, ...] = ()
 
-    def faults(self) -> Iterator[Fault]:
-        yield from super().faults()
+    def validate(self) -> Iterator[ArgumentError]:
+        """Yield the errors for which upstream rejects the arguments."""
+        yield from super().validate()
         if self.pod_restart_threshold < 1:
-            yield Fault("podRestartThreshold", "must be 1 or more")
-        yield from one_of("states", self.states, ("Running", "CrashLoopBackOff"), once=False)
+            yield ArgumentError("podRestartThreshold", "must be 1 or more")
+        yield from validate_choices("states", self.states, ("Running", "CrashLoopBackOff"), unique=False)
 
     @property
     def reads_containers(self) -> bool:
+        """Return True, as restarts are counted by container."""
         return True
 
 
 class RemoveFailedPodsArgs(SelectingArguments, frozen=True):
+    """The arguments of the plugin RemoveFailedPods."""
+
     exclude_owner_kinds: tuple[str, ...] = ()
     min_pod_lifetime_seconds: Unsigned | None = None
     reasons: tuple[str, ...] = ()
     exit_codes: tuple[Int32, ...] = ()
     including_init_containers: bool = False
 
-    def defaulted(self) -> Self:
+    def with_defaults(self) -> Self:
+        """Return the arguments with upstream's default minimum age of an hour."""
         return self if self.min_pod_lifetime_seconds is not None else replace(self, min_pod_lifetime_seconds=3600)
 
     @property
     def reads_containers(self) -> bool:
+        """Return whether the arguments depend on container states."""
         return bool(self.reasons or self.exit_codes)
 
 
-def one_of_both(field: str, said: ChosenNamespaces | OwnerKinds | None) -> Iterator[Fault]:
-    if said is not None and said.include and said.exclude:
-        yield Fault(field, "only one of include and exclude can be set")
+def validate_include_exclude(field: str, selection: ChosenNamespaces | OwnerKinds | None) -> Iterator[ArgumentError]:
+    """Yield an error if both include and exclude are set."""
+    if selection is not None and selection.include and selection.exclude:
+        yield ArgumentError(field, "only one of include and exclude can be set")
 
 
-def one_of(field: str, values: Collection[str], known: Collection[str], once: bool = True) -> Iterator[Fault]:
+def validate_choices(
+    field: str, values: Collection[str], choices: Collection[str], unique: bool = True
+) -> Iterator[ArgumentError]:
+    """Yield the values that are not among the known ones or, with ``unique``, occur twice."""
     for value in values:
-        if value not in known:
-            yield Fault(field, f'"{value}" is none of {", ".join(known)}')
-    if once and len(set(values)) < len(values):
-        yield Fault(field, "names something twice")
+        if value not in choices:
+            yield ArgumentError(field, f'"{value}" is none of {", ".join(choices)}')
+    if unique and len(set(values)) < len(values):
+        yield ArgumentError(field, "names something twice")
 
 
-def faults_of_selector(field: str, selector: LabelSelector | None) -> Iterator[Fault]:
+def validate_selector(field: str, selector: LabelSelector | None) -> Iterator[ArgumentError]:
+    """Yield the error in a label selector, if it is invalid."""
     try:
         selector_from_api(selector)
     except SelectorError as error:
-        yield Fault(field, error.what)
+        yield ArgumentError(field, error.what)
 
 
-def of_percentages(field: str, thresholds: Mapping[str, float]) -> Iterator[Fault]:
+def validate_percentages(field: str, thresholds: Mapping[str, float]) -> Iterator[ArgumentError]:
+    """Yield the errors in thresholds, which must be percentages."""
     if not thresholds:
-        yield Fault(field, "no threshold is set")
+        yield ArgumentError(field, "no threshold is set")
     for name, percent in thresholds.items():
         if not 0 <= percent <= 100:
-            yield Fault(f"{field}[{name}]", "must be from 0 to 100")
+            yield ArgumentError(f"{field}[{name}]", "must be from 0 to 100")

@@ -1,4 +1,4 @@
-"""One round of the descheduler: every plugin of the policy in its order.
+"""One round of the descheduler: all plugins of the policy in their order.
 
 Upstream: runProfiles in pkg/descheduler/descheduler.go.
 """
@@ -22,7 +22,7 @@ from kschedctl.descheduling.topology_spread import RemovePodsViolatingTopologySp
 from kschedctl.descheduling.utilization import HighNodeUtilization, LowNodeUtilization
 from kschedctl.descheduling.wrong_nodes import RemovePodsViolatingNodeAffinity, RemovePodsViolatingNodeTaints
 
-REPLAYED: Mapping[str, type[AnyDeschedulerPlugin]] = {
+PLUGIN_TYPES: Mapping[str, type[AnyDeschedulerPlugin]] = {
     plugin.name: plugin
     for plugin in (
         HighNodeUtilization,
@@ -37,44 +37,44 @@ REPLAYED: Mapping[str, type[AnyDeschedulerPlugin]] = {
         RemovePodsViolatingTopologySpreadConstraint,
     )
 }
-LEAST_NODES = 2
-"""With fewer there is no round."""
+MIN_NODES = 2
+"""With fewer nodes there is no round."""
 
 
 def run_round(
-    policy: DeschedulerPolicy, evictions: EvictionCounter, of_ended: EvictionCounter | None = None
+    policy: DeschedulerPolicy, evictions: EvictionCounter, ended_evictions: EvictionCounter | None = None
 ) -> list[DefaultEvictor]:
-    """Evict what the plugins want evicted; what may be evicted at all, by profile. Raises InputError.
+    """Run all plugins of the policy and return the evictor of each profile. Raises InputError.
 
-    ``of_ended``: those of pods that have ended.
+    ``ended_evictions`` counts the evictions of pods that have ended.
     """
     seen = evictions.seen
-    rounds = [one_round(profile.evictor, evictions, of_ended) for profile in policy.profiles]
-    for number, run in policy.runs() if int(seen.ready.sum()) >= LEAST_NODES else ():
-        if run.name in REPLAYED and not list(run.arguments.not_replayed()):
-            REPLAYED[run.name](run.arguments, rounds[number]).run()
-    return [made.evictor for made in rounds]
+    rounds = [build_round(profile.evictor, evictions, ended_evictions) for profile in policy.profiles]
+    for profile_index, run in policy.iter_runs() if int(seen.ready.sum()) >= MIN_NODES else ():
+        if run.name in PLUGIN_TYPES and not list(run.arguments.find_unreplayed()):
+            PLUGIN_TYPES[run.name](run.arguments, rounds[profile_index]).run()
+    return [profile_round.evictor for profile_round in rounds]
 
 
-def one_round(
-    evictor: DefaultEvictorArgs, evictions: EvictionCounter, of_ended: EvictionCounter | None = None
+def build_round(
+    evictor: DefaultEvictorArgs, evictions: EvictionCounter, ended_evictions: EvictionCounter | None = None
 ) -> DeschedulingRound:
-    """A round as one profile sees it. Raises InputError."""
+    """Build the round of one profile. Raises InputError."""
     seen = evictions.seen
     fit, ended = NodeFit(seen), None
-    if of_ended is not None:
-        seen.others, of_ended.seen.others = of_ended.seen, seen
-        fit_of_ended = NodeFit(of_ended.seen, seen)
-        kept = DefaultEvictor(evictor, of_ended.seen, fit_of_ended)
-        ended = DeschedulingRound(of_ended.seen, fit_of_ended, kept, of_ended)
+    if ended_evictions is not None:
+        seen.other_pods, ended_evictions.seen.other_pods = ended_evictions.seen, seen
+        ended_fit = NodeFit(ended_evictions.seen, seen)
+        ended_evictor = DefaultEvictor(evictor, ended_evictions.seen, ended_fit)
+        ended = DeschedulingRound(ended_evictions.seen, ended_fit, ended_evictor, ended_evictions)
     return DeschedulingRound(seen, fit, DefaultEvictor(evictor, seen, fit), evictions, ended)
 
 
-def not_replayed(policy: DeschedulerPolicy, *, containers: bool = True) -> Iterator[str]:
-    """What of a policy no round replays. ``containers``: whether it is known what they have been through."""
-    for _, run in policy.runs():
-        if run.name not in REPLAYED:
+def find_unreplayed(policy: DeschedulerPolicy, *, containers: bool = True) -> Iterator[str]:
+    """Yield what of a policy is not replayed. ``containers``: whether container states are known."""
+    for _, run in policy.iter_runs():
+        if run.name not in PLUGIN_TYPES:
             yield f"the descheduler's plugin {run.name}"
         if not containers and run.arguments.reads_containers:
             yield f"the descheduler's plugin {run.name}, restarts and states of containers, which the snapshot lacks"
-        yield from (f"the descheduler's plugin {run.name}, {what}" for what in run.arguments.not_replayed())
+        yield from (f"the descheduler's plugin {run.name}, {part}" for part in run.arguments.find_unreplayed())

@@ -1,4 +1,4 @@
-"""More pods of an owner on a node than an even share of the nodes that may run them.
+"""The descheduler plugin RemoveDuplicates.
 
 Upstream: pkg/framework/plugins/removeduplicates.
 """
@@ -18,12 +18,12 @@ from kschedctl.descheduling.arguments import RemoveDuplicatesArgs
 from kschedctl.descheduling.evictions import EvictionResult
 from kschedctl.descheduling.plugin import DeschedulerPlugin
 
-FEWEST_NODES = 2
-"""With fewer to go to nothing is evicted."""
+MIN_TARGET_NODES = 2
+"""With fewer target nodes nothing is evicted."""
 
 
-class OwnerOfDuplicates(NamedTuple):
-    """An owner, by what its pods run."""
+class DuplicateOwner(NamedTuple):
+    """An owner of pods, distinguished by the images that they run."""
 
     namespace: str
     kind: str
@@ -31,64 +31,65 @@ class OwnerOfDuplicates(NamedTuple):
     images: tuple[str, ...]
 
 
-Duplicates = dict[OwnerOfDuplicates, dict[int, list[int]]]
-"""Owner -> row -> the positions of all its pods there but the first."""
+Duplicates = dict[DuplicateOwner, dict[int, list[int]]]
+"""Owner -> row -> the positions of all its pods there except the first."""
 
 
 class RemoveDuplicates(DeschedulerPlugin[RemoveDuplicatesArgs]):
-    """Of each owner no more pods stay on a node than spread evenly."""
+    """Evicts pods of owners that have more pods on a node than an even share."""
 
     name = "RemoveDuplicates"
 
     def run(self) -> None:
-        positions = self.evictable(self.seen.chosen(self.arguments.namespaces, None))
-        occurrences: Counter[OwnerOfDuplicates] = Counter()
-        duplicates, first = Duplicates(), set[tuple[int, Sequence[OwnerOfDuplicates]]]()
+        """Evict the duplicates."""
+        positions = self.find_evictable(self.seen.match_infos(self.arguments.namespaces, None))
+        occurrences: Counter[DuplicateOwner] = Counter()
+        duplicates, seen_owners = Duplicates(), set[tuple[int, Sequence[DuplicateOwner]]]()
         info, node = self.seen.info[positions].tolist(), self.view.node[positions].tolist()
-        for position, number, row in zip(positions.tolist(), info, node, strict=True):
-            owners = self._owners[number]
+        for position, info_number, row in zip(positions.tolist(), info, node, strict=True):
+            owners = self._owners_by_info[info_number]
             occurrences.update(owners)
-            if owners and (row, owners) in first:
+            if owners and (row, owners) in seen_owners:
                 for owner in owners:
                     duplicates.setdefault(owner, {}).setdefault(row, []).append(position)
-            first.add((row, owners))
-        self._evict(duplicates, occurrences)
+            seen_owners.add((row, owners))
+        self._evict_duplicates(duplicates, occurrences)
 
-    def _evict(self, duplicates: Duplicates, occurrences: Mapping[OwnerOfDuplicates, int]) -> None:
+    def _evict_duplicates(self, duplicates: Duplicates, occurrences: Mapping[DuplicateOwner, int]) -> None:
+        """Evict the pods of each owner beyond an even share of its target nodes."""
         for owner, by_row in duplicates.items():
-            nodes = int(np.count_nonzero(self._targets([p for pods in by_row.values() for p in pods])))
-            if nodes < FEWEST_NODES:
+            target_count = int(np.count_nonzero(self._find_targets([p for pods in by_row.values() for p in pods])))
+            if target_count < MIN_TARGET_NODES:
                 continue
-            share = -(-occurrences[owner] // nodes)
+            share = -(-occurrences[owner] // target_count)
             for pods in by_row.values():
-                if self._evict_some(pods[share - 1 :]) is EvictionResult.TOTAL_LIMIT:
+                if self._evict_until_limit(pods[share - 1 :]) is EvictionResult.TOTAL_LIMIT:
                     return
 
-    def _evict_some(self, positions: Sequence[int]) -> EvictionResult | None:
-        """Those of a node, up to a limit; which that was."""
+    def _evict_until_limit(self, positions: Sequence[int]) -> EvictionResult | None:
+        """Evict pods of a node until a limit is reached, and return that limit."""
         for position in positions:
             if (result := self.evict(position)) in (EvictionResult.NODE_LIMIT, EvictionResult.TOTAL_LIMIT):
                 return result
         return None
 
-    def _targets(self, positions: Sequence[int]) -> Bools:
-        """(N,): the nodes that may run such pods, of which there is a choice."""
+    def _find_targets(self, positions: Sequence[int]) -> Bools:
+        """Return a mask (N,) of the nodes that may run these pods, for pods with a choice of nodes."""
         targets = np.zeros(len(self.view.nodes), np.bool_)
-        for number in np.unique(self.seen.info[positions]).tolist():
-            permitted = self.here.fit.permitted(number) & self.seen.ready
-            if np.count_nonzero(permitted) >= FEWEST_NODES:
+        for info_number in np.unique(self.seen.info[positions]).tolist():
+            permitted = self.current_round.fit.find_permitted_nodes(info_number) & self.seen.ready
+            if np.count_nonzero(permitted) >= MIN_TARGET_NODES:
                 targets |= permitted
         return targets
 
     @cached_property
-    def _owners(self) -> list[tuple[OwnerOfDuplicates, ...]]:
-        """(T,): the owners of each info's pods; none where one of them is of an excluded kind."""
-        return [self._of(info.pod) for info in self.seen.infos]
+    def _owners_by_info(self) -> list[tuple[DuplicateOwner, ...]]:
+        """Return the owners of each info's pods; none if one of them is of an excluded kind."""
+        return [self._find_owners(info.pod) for info in self.seen.infos]
 
-    def _of(self, pod: Pod) -> tuple[OwnerOfDuplicates, ...]:
+    def _find_owners(self, pod: Pod) -> tuple[DuplicateOwner, ...]:
+        """Return the owners of a pod; none if one of them is of an excluded kind."""
         owners, images = pod.metadata.owner_references, tuple(sorted(c.image for c in pod.spec.containers))
         if any(owner.kind in self.arguments.exclude_owner_kinds for owner in owners):
             return ()
-        return tuple(
-            sorted(OwnerOfDuplicates(pod.metadata.namespace, owner.kind, owner.name, images) for owner in owners)
-        )
+        return tuple(sorted(DuplicateOwner(pod.metadata.namespace, owner.kind, owner.name, images) for owner in owners))

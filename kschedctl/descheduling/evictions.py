@@ -1,4 +1,4 @@
-"""What becomes of an eviction that a plugin asks for: the limits of the policy first, then whoever carries it out.
+"""Evictions that plugins request, within the limits of the policy.
 
 Upstream: PodEvictor in pkg/descheduler/evictions/evictions.go.
 """
@@ -12,7 +12,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from kschedctl.api.arrays import Position
-from kschedctl.descheduling.policy import EvictionLimitsOfPolicy
+from kschedctl.descheduling.policy import PolicyEvictionLimits
 from kschedctl.descheduling.seen_pods import SeenPods
 
 NODE_LIMIT, NAMESPACE_LIMIT, TOTAL_LIMIT = (
@@ -23,53 +23,61 @@ NODE_LIMIT, NAMESPACE_LIMIT, TOTAL_LIMIT = (
 
 
 class EvictionResult(Enum):
+    """The result of an eviction request."""
+
     EVICTED = auto()
     NODE_LIMIT = auto()
     TOTAL_LIMIT = auto()
     REFUSED = auto()
 
 
-class RefusedEviction(NamedTuple):
-    """An eviction that a plugin asked for in vain; ``why``: a limit of the policy, or what the API server says."""
+class DeniedEviction(NamedTuple):
+    """An eviction request that was denied."""
 
     plugin: str
     position: Position
-    why: str
+    reason: str
+    """A limit of the policy, or the API server's message."""
 
 
 @dataclass
 class EvictionCounter:
-    """Evictions of one round. ``carry_out``: evicts a pod for a plugin, or says why it cannot be."""
+    """The evictions of one round."""
 
     seen: SeenPods
-    limits: EvictionLimitsOfPolicy
+    limits: PolicyEvictionLimits
     carry_out: Callable[[Position, str], str]
-    refused: list[RefusedEviction] = field(default_factory=list)
+    """Evicts a pod for a plugin, or returns why it cannot be evicted."""
+    denied: list[DeniedEviction] = field(default_factory=list)
     _nodes: Counter[int] = field(default_factory=Counter)
     _namespaces: Counter[str] = field(default_factory=Counter)
 
-    def of_others(self, seen: SeenPods, carry_out: Callable[[Position, str], str]) -> EvictionCounter:
-        """For other pods of the same round, which count for the same limits."""
+    def for_other_pods(self, seen: SeenPods, carry_out: Callable[[Position, str], str]) -> EvictionCounter:
+        """Return a counter for other pods of the same round, which share its limits."""
         return EvictionCounter(seen, self.limits, carry_out, _nodes=self._nodes, _namespaces=self._namespaces)
 
     def evict(self, position: Position, plugin: str) -> EvictionResult:
-        """One pod, if the limits and the API server let it go; one that has gone counts again, as upstream."""
+        """Evict a pod if the limits and the API server allow it.
+
+        Like upstream, a pod that is evicted already is counted again.
+        """
         row = int(self.seen.view.node[position])
         namespace = self.seen.infos[self.seen.info[position]].namespace
         per_node, per_namespace, total = self.limits
         if total is not None and self._namespaces.total() >= total:
-            return self._refuse(plugin, position, TOTAL_LIMIT, EvictionResult.TOTAL_LIMIT)
+            return self._deny(plugin, position, TOTAL_LIMIT, EvictionResult.TOTAL_LIMIT)
         if per_node is not None and self._nodes[row] >= per_node:
-            return self._refuse(plugin, position, NODE_LIMIT, EvictionResult.NODE_LIMIT)
+            return self._deny(plugin, position, NODE_LIMIT, EvictionResult.NODE_LIMIT)
         if per_namespace is not None and self._namespaces[namespace] >= per_namespace:
-            return self._refuse(plugin, position, NAMESPACE_LIMIT, EvictionResult.REFUSED)
-        if not self.seen.evicted[position] and (why := self.carry_out(position, plugin)):
-            return self._refuse(plugin, position, why, EvictionResult.REFUSED)
+            return self._deny(plugin, position, NAMESPACE_LIMIT, EvictionResult.REFUSED)
+        if not self.seen.evicted[position] and (message := self.carry_out(position, plugin)):
+            return self._deny(plugin, position, message, EvictionResult.REFUSED)
         self._nodes[row] += 1
         self._namespaces[namespace] += 1
         self.seen.evicted[position] = True
         return EvictionResult.EVICTED
 
-    def _refuse(self, plugin: str, position: Position, why: str, result: EvictionResult) -> EvictionResult:
-        self.refused.append(RefusedEviction(plugin, position, why))
+    def _deny(self, plugin: str, position: Position, reason: str, result: EvictionResult) -> EvictionResult:
+        """Record a denied eviction and return its result."""
+        self.denied.append(DeniedEviction(plugin, position, reason))
         return result

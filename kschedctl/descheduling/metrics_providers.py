@@ -1,4 +1,4 @@
-"""Where a policy has the descheduler ask what pods really use, and what upstream refuses of that.
+"""Metrics providers in a DeschedulerPolicy, and their validation.
 
 Upstream: validateDeschedulerConfiguration in pkg/descheduler/policyconfig.go.
 """
@@ -9,61 +9,74 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from kschedctl.api.objects import Struct
-from kschedctl.descheduling.arguments import Fault
+from kschedctl.descheduling.arguments import ArgumentError
 
 KUBERNETES_METRICS, PROMETHEUS = "KubernetesMetrics", "Prometheus"
 
 
 class MetricsCollector(Struct, frozen=True):
+    """The deprecated collector of usage from the metrics server."""
+
     enabled: bool = False
 
 
 class SecretOfToken(Struct, frozen=True):
+    """The Secret that holds a token."""
+
     namespace: str = ""
     name: str = ""
 
 
 class AuthToken(Struct, frozen=True):
+    """The token for a Prometheus server."""
+
     secret_reference: SecretOfToken | None = None
 
 
 class PrometheusServer(Struct, frozen=True):
+    """A Prometheus server."""
+
     url: str = ""
     auth_token: AuthToken | None = None
 
-    def faults(self, at: str) -> Iterator[Fault]:
+    def validate(self, path: str) -> Iterator[ArgumentError]:
+        """Yield the errors for which upstream rejects the configuration."""
         if not self.url:
-            yield Fault(f"{at}.url", "must be set")
+            yield ArgumentError(f"{path}.url", "must be set")
         elif not _is_url(self.url):
-            yield Fault(f"{at}.url", f'"{self.url}" is not a URL')
+            yield ArgumentError(f"{path}.url", f'"{self.url}" is not a URL')
         if self.auth_token is not None:
             secret = self.auth_token.secret_reference
             if secret is None or not (secret.namespace and secret.name):
-                yield Fault(f"{at}.authToken.secretReference", "must have a namespace and a name")
+                yield ArgumentError(f"{path}.authToken.secretReference", "must have a namespace and a name")
 
 
 class MetricsProvider(Struct, frozen=True):
+    """A source of real usage."""
+
     source: str = ""
     prometheus: PrometheusServer | None = None
 
 
-def faults_of_metrics(collector: MetricsCollector | None, providers: tuple[MetricsProvider, ...]) -> Iterator[Fault]:
-    """Of providers of one source the first counts."""
-    known: dict[str, tuple[int, MetricsProvider]] = {}
-    for number, provider in enumerate(providers):
-        if provider.source in known:
-            yield Fault(f"metricsProviders[{number}].source", f'"{provider.source}" is configured twice')
-        known.setdefault(provider.source, (number, provider))
-    if collector is not None and collector.enabled and KUBERNETES_METRICS in known:
-        yield Fault("metricsProviders", "cannot be combined with metricsCollector")
-    if PROMETHEUS in known:
-        number, provider = known[PROMETHEUS]
-        at = f"metricsProviders[{number}].prometheus"
-        yield from provider.prometheus.faults(at) if provider.prometheus else (Fault(at, "must be set"),)
+def validate_metrics(
+    collector: MetricsCollector | None, providers: tuple[MetricsProvider, ...]
+) -> Iterator[ArgumentError]:
+    """Yield the errors in metrics collector and providers. Of providers with one source the first counts."""
+    provider_by_source: dict[str, tuple[int, MetricsProvider]] = {}
+    for index, provider in enumerate(providers):
+        if provider.source in provider_by_source:
+            yield ArgumentError(f"metricsProviders[{index}].source", f'"{provider.source}" is configured twice')
+        provider_by_source.setdefault(provider.source, (index, provider))
+    if collector is not None and collector.enabled and KUBERNETES_METRICS in provider_by_source:
+        yield ArgumentError("metricsProviders", "cannot be combined with metricsCollector")
+    if PROMETHEUS in provider_by_source:
+        index, provider = provider_by_source[PROMETHEUS]
+        path = f"metricsProviders[{index}].prometheus"
+        yield from provider.prometheus.validate(path) if provider.prometheus else (ArgumentError(path, "must be set"),)
 
 
 def _is_url(text: str) -> bool:
-    """Whether it can be taken apart.
+    """Return whether the URL can be parsed.
 
     >>> _is_url("https://prometheus:9090"), _is_url("http://example.com:-80")
     (True, False)

@@ -1,7 +1,8 @@
-"""Whether a pod would fit on other nodes, as far as the descheduler looks: less than kube-scheduler does.
+"""The descheduler's check whether a pod fits on other nodes, which covers less than kube-scheduler.
 
-Cordons, the pod's node selector and required node affinity, taints, its own anti-affinity to pods of the very node, and
-what is requested. Each rule is judged once for pods alike. Upstream: NodeFit in pkg/descheduler/node/node.go.
+It covers cordons, the pod's node selector and required node affinity, taints, the pod's own anti-affinity to pods of
+the node itself, and requests. Each rule is evaluated once for alike pods. Upstream: NodeFit in
+pkg/descheduler/node/node.go.
 """
 
 from __future__ import annotations
@@ -17,120 +18,128 @@ from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import Pod, PodAffinityTerm
 from kschedctl.api.resource_names import PODS
 from kschedctl.descheduling.seen_pods import SeenPods
-from kschedctl.snapshot.node_masks import allowed, tolerated
+from kschedctl.snapshot.node_masks import find_tolerated, match_required_affinity
 
 
 class NodeFit:
-    """Answers about the pods of a round, of which none moves meanwhile. ``there``: those that hold something."""
+    """Answers whether pods of a round fit on nodes; no pod moves meanwhile."""
 
-    def __init__(self, seen: SeenPods, there: SeenPods | None = None) -> None:
+    def __init__(self, seen: SeenPods, placed: SeenPods | None = None) -> None:
         self._seen, self._view = seen, seen.view
-        self._there = there or seen
-        self._elsewhere: dict[int, Bools] = {}
-        self._allowed: dict[int, Bools] = {}
+        self._placed = placed or seen
+        self._fitting_by_info: dict[int, Bools] = {}
+        self._affinity_nodes_by_info: dict[int, Bools] = {}
 
-    def any_other(self, positions: Rows, among: Bools) -> Bools:
-        """Whether each of the pods fits on one of the nodes ``among`` (N,) that it is not on."""
+    def fits_elsewhere(self, positions: Rows, among: Bools) -> Bools:
+        """Return whether each of the pods fits on one of the nodes ``among`` (N,) other than its own."""
         answers = np.zeros(len(positions), np.bool_)
         numbers, node = self._seen.info[positions], self._view.node[positions]
-        for number in np.unique(numbers).tolist():
-            alike = numbers == number
-            fits = self._fits(number) & among
-            own = fits[node[alike]] & (node[alike] >= 0)
-            answers[alike] = np.count_nonzero(fits) - own > 0
+        for info_number in np.unique(numbers).tolist():
+            of_info = numbers == info_number
+            fits = self._find_fitting_nodes(info_number) & among
+            fits_own = fits[node[of_info]] & (node[of_info] >= 0)
+            answers[of_info] = np.count_nonzero(fits) - fits_own > 0
         return answers
 
-    def anywhere(self, positions: Rows, among: Bools) -> Bools:
-        """Whether each of the pods fits on one of the nodes, that on which it is counted too."""
-        answers = self.any_other(positions, among)
+    def fits_anywhere(self, positions: Rows, among: Bools) -> Bools:
+        """Return whether each of the pods fits on one of the nodes ``among`` (N,), including its own."""
+        answers = self.fits_elsewhere(positions, among)
         node = self._view.node[positions]
-        for place in np.flatnonzero(~answers & among[node] & (node >= 0)).tolist():
-            answers[place] = self._stays(Position(int(positions[place])))
+        for index in np.flatnonzero(~answers & among[node] & (node >= 0)).tolist():
+            answers[index] = self._fits_own_node(Position(int(positions[index])))
         return answers
 
-    def allowed(self, number: int) -> Bools:
-        """(N,): the nodes that the node selector and the required node affinity of an info allow."""
-        if number not in self._allowed:
-            required = compile_required_node_affinity(self._seen.infos[number].spec)
-            self._allowed[number] = allowed(self._view.nodes, required)
-        return self._allowed[number]
+    def find_affinity_nodes(self, info_number: int) -> Bools:
+        """Return a mask (N,) of the nodes that node selector and required node affinity of an info allow."""
+        if info_number not in self._affinity_nodes_by_info:
+            required = compile_required_node_affinity(self._seen.infos[info_number].spec)
+            self._affinity_nodes_by_info[info_number] = match_required_affinity(self._view.nodes, required)
+        return self._affinity_nodes_by_info[info_number]
 
-    def permitted(self, number: int) -> Bools:
-        """(N,): of these the ones of which it tolerates the taints that repel pods."""
-        tolerations = self._seen.infos[number].spec.tolerations
-        return self.allowed(number) & tolerated(self._view.nodes, tolerations, comparison_operators=True)
+    def find_permitted_nodes(self, info_number: int) -> Bools:
+        """Return a mask (N,) of the nodes that an info's node affinity allows and whose taints it tolerates."""
+        tolerations = self._seen.infos[info_number].spec.tolerations
+        return self.find_affinity_nodes(info_number) & find_tolerated(
+            self._view.nodes, tolerations, comparison_operators=True
+        )
 
-    def _fits(self, number: int) -> Bools:
-        """(N,): the nodes where a pod of an info would fit if it came from elsewhere."""
-        if number not in self._elsewhere:
-            fits = self.permitted(number) & ~self._view.nodes.unschedulable & self._has_room(number)
-            for at, counts in self._repelled(number):
-                fits &= ~(at & (counts > 0))
-            self._elsewhere[number] = fits
-        return self._elsewhere[number]
+    def _find_fitting_nodes(self, info_number: int) -> Bools:
+        """Return a mask (N,) of the nodes where a pod of an info that comes from elsewhere fits."""
+        if info_number not in self._fitting_by_info:
+            fits = (
+                self.find_permitted_nodes(info_number) & ~self._view.nodes.unschedulable & self._has_room(info_number)
+            )
+            for has_label, counts in self._count_repelling(info_number):
+                fits &= ~(has_label & (counts > 0))
+            self._fitting_by_info[info_number] = fits
+        return self._fitting_by_info[info_number]
 
-    def _stays(self, position: Position) -> bool:
-        """Whether a pod fits on the node that it is on, where its requests are not asked about."""
-        number, row = int(self._seen.info[position]), int(self._view.node[position])
-        if self._view.nodes.unschedulable[row] or not self.permitted(number)[row]:
+    def _fits_own_node(self, position: Position) -> bool:
+        """Return whether a pod fits on its own node, where requests are not checked."""
+        info_number, row = int(self._seen.info[position]), int(self._view.node[position])
+        if self._view.nodes.unschedulable[row] or not self.find_permitted_nodes(info_number)[row]:
             return False
-        pod = self._seen.infos[number].pod
-        own = [_is_about(term, pod, selector) for term, selector in _terms(pod)]
-        repelled = self._repelled(number)
-        return not any(at[row] and counts[row] - itself > 0 for (at, counts), itself in zip(repelled, own, strict=True))
+        pod = self._seen.infos[info_number].pod
+        matches_itself = [_matches_pod(term, pod, selector) for term, selector in _parse_terms(pod)]
+        repelled = self._count_repelling(info_number)
+        return not any(
+            has_label[row] and counts[row] - is_self > 0
+            for (has_label, counts), is_self in zip(repelled, matches_itself, strict=True)
+        )
 
-    def _has_room(self, number: int) -> Bools:
-        """(N,): the nodes that have enough left of all that it requests."""
-        columns, asked = self._there.view.resources, self._seen.infos[number].requests
-        if any(name not in columns for name in asked):
+    def _has_room(self, info_number: int) -> Bools:
+        """Return a mask (N,) of the nodes with enough free resources for an info's requests."""
+        columns, requests = self._placed.view.resources, self._seen.infos[info_number].requests
+        if any(name not in columns for name in requests):
             return np.zeros(len(self._view.nodes), np.bool_)
-        room = (np.array([*asked.values()]) <= self._left[:, [columns[name] for name in asked]]).all(axis=1)
-        return room & (self._left[:, columns[PODS]] > 0)
+        room = (np.array([*requests.values()]) <= self._free[:, [columns[name] for name in requests]]).all(axis=1)
+        return room & (self._free[:, columns[PODS]] > 0)
 
     @cached_property
-    def _left(self) -> Counts:
-        return self._there.view.allocatable - self._there.view.requested
+    def _free(self) -> Counts:
+        """Return the free resources of each node."""
+        return self._placed.view.allocatable - self._placed.view.requested
 
-    def _repelled(self, number: int) -> list[tuple[Bools, Counts]]:
-        """For each term of its required anti-affinity the nodes with the topology's label, and how many pods of each
-        it is about, all (N,).
-        """
-        pod, nodes = self._seen.infos[number].pod, self._view.nodes
+    def _count_repelling(self, info_number: int) -> list[tuple[Bools, Counts]]:
+        """Return, for each anti-affinity term, nodes with its label (N,) and pods that it matches on each (N,)."""
+        pod, nodes = self._seen.infos[info_number].pod, self._view.nodes
         return [
             (
                 nodes.label(term.topology_key).present,
-                self._there.view.count_by_node(selected(self._there, term, pod, selector)),
+                self._placed.view.count_by_node(match_infos(self._placed, term, pod, selector)),
             )
-            for term, selector in _terms(pod)
+            for term, selector in _parse_terms(pod)
         ]
 
 
-def _terms(pod: Pod) -> list[tuple[PodAffinityTerm, Selector]]:
-    """The required anti-affinity of a pod up to the first term that cannot be read."""
-    known = []
-    for term in anti_affinity_terms(pod):
+def _parse_terms(pod: Pod) -> list[tuple[PodAffinityTerm, Selector]]:
+    """Return the required anti-affinity terms of a pod up to the first invalid one."""
+    terms = []
+    for term in get_anti_affinity_terms(pod):
         try:
-            known.append((term, selector_from_api(term.label_selector)))
+            terms.append((term, selector_from_api(term.label_selector)))
         except SelectorError:
             break
-    return known
+    return terms
 
 
-def anti_affinity_terms(pod: Pod) -> Iterable[PodAffinityTerm]:
+def get_anti_affinity_terms(pod: Pod) -> Iterable[PodAffinityTerm]:
+    """Return the required anti-affinity terms of a pod."""
     affinity = pod.spec.affinity
-    against = affinity.pod_anti_affinity if affinity else None
-    return against.required_during_scheduling_ignored_during_execution if against else ()
+    anti_affinity = affinity.pod_anti_affinity if affinity else None
+    return anti_affinity.required_during_scheduling_ignored_during_execution if anti_affinity else ()
 
 
-def namespaces_of(term: PodAffinityTerm, pod: Pod) -> frozenset[str]:
-    """Those that a term names, else the pod's own: the descheduler reads no namespace selector."""
+def find_term_namespaces(term: PodAffinityTerm, pod: Pod) -> frozenset[str]:
+    """Return the namespaces that a term names, else the pod's own. The descheduler ignores namespace selectors."""
     return frozenset(term.namespaces or (pod.metadata.namespace,))
 
 
-def selected(seen: SeenPods, term: PodAffinityTerm, pod: Pod, selector: Selector) -> Bools:
-    """(T,): the infos of the pods that a term of a pod is about."""
-    return seen.view.pods.matching(selector, namespaces_of(term, pod))
+def match_infos(seen: SeenPods, term: PodAffinityTerm, pod: Pod, selector: Selector) -> Bools:
+    """Return a mask (T,) of the infos whose pods a term of a pod matches."""
+    return seen.view.pods.matching(selector, find_term_namespaces(term, pod))
 
 
-def _is_about(term: PodAffinityTerm, pod: Pod, selector: Selector) -> bool:
-    return pod.metadata.namespace in namespaces_of(term, pod) and selector.matches(pod.metadata.labels)
+def _matches_pod(term: PodAffinityTerm, pod: Pod, selector: Selector) -> bool:
+    """Return whether a term matches its own pod."""
+    return pod.metadata.namespace in find_term_namespaces(term, pod) and selector.matches(pod.metadata.labels)

@@ -1,4 +1,4 @@
-"""What a plugin of the descheduler is: a class with its arguments that evicts pods in a round."""
+"""The base class of the descheduler's plugins."""
 
 from __future__ import annotations
 
@@ -19,66 +19,68 @@ A = TypeVar("A", bound=PluginArguments)
 
 
 class DeschedulingRound(NamedTuple):
-    """The cluster in a round, and the means of one profile to change it; ``ended``: of pods that have ended."""
+    """The cluster in one round, and what one profile uses to evict pods."""
 
     seen: SeenPods
     fit: NodeFit
     evictor: DefaultEvictor
     evictions: EvictionCounter
     ended: DeschedulingRound | None = None
+    """The same for pods that have ended."""
 
 
 class DeschedulerPlugin(ABC, Generic[A]):
-    """``name``: as policies have it."""
+    """A plugin with its arguments, which evicts pods in a round. ``name`` is its name in policies."""
 
     name: str
 
-    def __init__(self, arguments: A, here: DeschedulingRound) -> None:
-        self.arguments, self.here = arguments, here
-        self.seen, self.view = here.seen, here.seen.view
+    def __init__(self, arguments: A, current_round: DeschedulingRound) -> None:
+        self.arguments, self.current_round = arguments, current_round
+        self.seen, self.view = current_round.seen, current_round.seen.view
 
     @abstractmethod
     def run(self) -> None:
         """Evict what the plugin wants evicted."""
 
     def evict(self, position: int) -> EvictionResult:
-        return self.here.evictions.evict(Position(position), self.name)
+        """Request the eviction of a pod."""
+        return self.current_round.evictions.evict(Position(position), self.name)
 
-    def evictable(self, selected: Bools, *, finally_too: bool = True) -> Rows:
-        """The positions of pods of the infos selected (T,) on nodes that count, which may be evicted; by node.
+    def find_evictable(self, selected: Bools, *, pre_eviction: bool = True) -> Rows:
+        """Return the positions of evictable pods of the ``selected`` infos (T,) on nodes that plugins look at, by node.
 
-        ``finally_too``: what is asked right before an eviction is asked at once.
+        With ``pre_eviction``, PreEvictionFilter is applied at once, which is otherwise done right before an eviction.
         """
-        chosen = self.here.evictor.evictable & self.seen.on_ready & selected[self.seen.info]
-        positions = self.seen.by_node(chosen)
-        return positions[self.here.evictor.passes(positions)] if finally_too else positions
+        is_chosen = self.current_round.evictor.evictable & self.seen.on_ready_nodes & selected[self.seen.info]
+        positions = self.seen.sort_by_node(is_chosen)
+        return positions[self.current_round.evictor.passes_pre_eviction(positions)] if pre_eviction else positions
 
-    def all_sides(self) -> list[Self]:
-        """The plugin for pods that run, and for those that have ended."""
-        return [self, type(self)(self.arguments, self.here.ended)] if self.here.ended else [self]
+    def with_ended_pods(self) -> list[Self]:
+        """Return this plugin, and the same plugin for pods that have ended, if there are any."""
+        return [self, type(self)(self.arguments, self.current_round.ended)] if self.current_round.ended else [self]
 
     def evict_node_by_node(self, positions: Iterable[int]) -> None:
-        """Pods sorted by node: those of a node up to its limit, and no more once the limit of all is reached."""
-        self.evict_of_all_sides((self, position) for position in positions)
+        """Evict pods sorted by node: on each node up to its limit, and none after the total limit is reached."""
+        self.evict_with_plugins((self, position) for position in positions)
 
-    def evict_of_all_sides(self, candidates: Iterable[tuple[Self, int]]) -> None:
-        """The same of pods of any side."""
-        full = -1
-        for side, position in candidates:
-            row = int(side.view.node[position])
-            if row == full:
+    def evict_with_plugins(self, candidates: Iterable[tuple[Self, int]]) -> None:
+        """Evict pods sorted by node like `evict_node_by_node`, each with the plugin that it comes with."""
+        full_row = -1
+        for plugin, position in candidates:
+            row = int(plugin.view.node[position])
+            if row == full_row:
                 continue
-            result = side.evict(position)
+            result = plugin.evict(position)
             if result is EvictionResult.TOTAL_LIMIT:
                 return
             if result is EvictionResult.NODE_LIMIT:
-                full = row
+                full_row = row
 
-    def pairs(self, positions: Rows) -> tuple[Rows, Rows, Rows]:
-        """The distinct (info, row) of pods, and for each pod which of them it is of."""
-        numbers, rows = self.seen.info[positions], self.view.node[positions].astype(np.int64)
-        codes, which = np.unique(numbers * len(self.view.nodes) + rows, return_inverse=True)
-        return codes // len(self.view.nodes), codes % len(self.view.nodes), which
+    def distinct_pairs(self, positions: Rows) -> tuple[Rows, Rows, Rows]:
+        """Return the distinct pairs of info and row of the pods, and for each pod the index of its pair."""
+        info_numbers, rows = self.seen.info[positions], self.view.node[positions].astype(np.int64)
+        codes, pair_index = np.unique(info_numbers * len(self.view.nodes) + rows, return_inverse=True)
+        return codes // len(self.view.nodes), codes % len(self.view.nodes), pair_index
 
 
 AnyDeschedulerPlugin = DeschedulerPlugin[Any]

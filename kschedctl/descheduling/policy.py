@@ -1,4 +1,4 @@
-"""DeschedulerPolicy, v1alpha2: read, checked and defaulted as the descheduler does it.
+"""DeschedulerPolicy v1alpha2: decoded, validated and defaulted as the descheduler does it.
 
 Upstream: pkg/descheduler/policyconfig.go, pkg/api/v1alpha2/types.go, pkg/framework/profile/profile.go.
 """
@@ -19,25 +19,25 @@ from kschedctl.api.objects import Struct
 from kschedctl.cluster import without_nulls
 from kschedctl.descheduling import arguments
 from kschedctl.descheduling.arguments import DefaultEvictorArgs, PluginArguments, Unsigned
-from kschedctl.descheduling.metrics_providers import MetricsCollector, MetricsProvider, faults_of_metrics
+from kschedctl.descheduling.metrics_providers import MetricsCollector, MetricsProvider, validate_metrics
 from kschedctl.errors import InputError
 
 GROUP, VERSION, KIND = "descheduler", "v1alpha2", "DeschedulerPolicy"
 EVICTOR = "DefaultEvictor"
-DESCHEDULE, BALANCE, FILTER, BEFORE_EVICTION = "deschedule", "balance", "filter", "preevictionfilter"
-POINTS = (DESCHEDULE, BALANCE, FILTER, BEFORE_EVICTION)
+DESCHEDULE, BALANCE, FILTER, PRE_EVICTION_FILTER = "deschedule", "balance", "filter", "preevictionfilter"
+POINTS = (DESCHEDULE, BALANCE, FILTER, PRE_EVICTION_FILTER)
 T = TypeVar("T")
 
 
 class KnownPlugin(NamedTuple):
-    """The type of its arguments, and the extension points that it has."""
+    """The type of a plugin's arguments, and its extension points."""
 
     arguments: type[PluginArguments]
     points: tuple[str, ...]
 
 
 PLUGINS: Mapping[str, KnownPlugin] = {
-    EVICTOR: KnownPlugin(DefaultEvictorArgs, (FILTER, BEFORE_EVICTION)),
+    EVICTOR: KnownPlugin(DefaultEvictorArgs, (FILTER, PRE_EVICTION_FILTER)),
     "RemovePodsViolatingNodeAffinity": KnownPlugin(arguments.RemovePodsViolatingNodeAffinityArgs, (DESCHEDULE,)),
     "RemovePodsViolatingNodeTaints": KnownPlugin(arguments.RemovePodsViolatingNodeTaintsArgs, (DESCHEDULE,)),
     "RemovePodsViolatingInterPodAntiAffinity": KnownPlugin(
@@ -56,16 +56,22 @@ PLUGINS: Mapping[str, KnownPlugin] = {
 
 
 class _PluginConfig(Struct, frozen=True):
+    """The arguments of one plugin in a policy document."""
+
     name: str = ""
     args: dict[str, object] = msgspec.field(default_factory=dict)
 
 
 class _PluginSet(Struct, frozen=True):
+    """The enabled and disabled plugins of an extension point."""
+
     enabled: tuple[str, ...] = ()
     disabled: tuple[str, ...] = ()
 
 
 class _Plugins(Struct, frozen=True):
+    """The plugins of a profile by extension point."""
+
     presort: _PluginSet = _PluginSet()
     sort: _PluginSet = _PluginSet()
     deschedule: _PluginSet = _PluginSet()
@@ -75,12 +81,16 @@ class _Plugins(Struct, frozen=True):
 
 
 class _Profile(Struct, frozen=True):
+    """A profile in a policy document."""
+
     name: str = ""
     plugin_config: tuple[_PluginConfig, ...] = ()
     plugins: _Plugins = _Plugins()
 
 
 class _Document(Struct, frozen=True):
+    """A DeschedulerPolicy document."""
+
     api_version: str = ""
     kind: str = ""
     profiles: tuple[_Profile, ...] = ()
@@ -102,16 +112,19 @@ class PluginRun(NamedTuple):
 
 
 class DeschedulerProfile(NamedTuple):
-    """``deschedule`` and ``balance``: the plugins in their order; ``evictor``: who may be evicted at all."""
+    """A profile of a policy."""
 
     name: str
     evictor: DefaultEvictorArgs
+    """The arguments of DefaultEvictor, which decide which pods may be evicted at all."""
     deschedule: tuple[PluginRun, ...] = ()
+    """The plugins of this extension point in their order."""
     balance: tuple[PluginRun, ...] = ()
+    """The plugins of this extension point in their order."""
 
 
-class EvictionLimitsOfPolicy(NamedTuple):
-    """How many pods a round evicts at most; None for any number."""
+class PolicyEvictionLimits(NamedTuple):
+    """The maximum numbers of pods that a round evicts; None for no limit."""
 
     per_node: int | None = None
     per_namespace: int | None = None
@@ -119,47 +132,47 @@ class EvictionLimitsOfPolicy(NamedTuple):
 
 
 class DeschedulerPolicy(NamedTuple):
-    """``nodes`` selects those that plugins look at; ``ignored``: fields that the descheduler does not know.
-
-    ``grace``: how many seconds pods have to terminate, None for what they say themselves.
-    """
+    """A decoded DeschedulerPolicy."""
 
     profiles: tuple[DeschedulerProfile, ...]
     nodes: Selector = EVERYTHING
-    limits: EvictionLimitsOfPolicy = EvictionLimitsOfPolicy()
+    """Selects the nodes that plugins look at."""
+    limits: PolicyEvictionLimits = PolicyEvictionLimits()
     ignored: tuple[str, ...] = ()
-    grace: int | None = None
+    """Errors about fields that the descheduler does not know."""
+    grace_seconds: int | None = None
+    """How many seconds pods have to terminate; None for their own grace period."""
 
-    def runs(self) -> Iterator[tuple[int, PluginRun]]:
-        """What a round runs, in its order, and of which profile: what all deschedule, and then what they balance."""
-        yield from ((number, run) for number, profile in enumerate(self.profiles) for run in profile.deschedule)
-        yield from ((number, run) for number, profile in enumerate(self.profiles) for run in profile.balance)
+    def iter_runs(self) -> Iterator[tuple[int, PluginRun]]:
+        """Yield the plugins of a round with the index of their profile: first deschedule, then balance."""
+        yield from ((index, run) for index, profile in enumerate(self.profiles) for run in profile.deschedule)
+        yield from ((index, run) for index, profile in enumerate(self.profiles) for run in profile.balance)
 
 
 def read_policy(document: JsonObject, where: str = "policy") -> DeschedulerPolicy:
-    """The policy of a document; ``where`` it was found. Raises InputError."""
+    """Decode and validate a policy; ``where`` is its place in errors. Raises InputError."""
     _check_version(document, where)
-    without = without_nulls(document)
-    read = _decoded(without, _Document, where)
-    unknown = (path for path, _ in iter_unknown_fields(without, _Document, NEWEST_MINOR))
-    limits = EvictionLimitsOfPolicy(
-        read.max_no_of_pods_to_evict_per_node,
-        read.max_no_of_pods_to_evict_per_namespace,
-        read.max_no_of_pods_to_evict_total,
+    cleaned = without_nulls(document)
+    decoded = _decode(cleaned, _Document, where)
+    unknown_paths = (path for path, _ in iter_unknown_fields(cleaned, _Document, NEWEST_MINOR))
+    limits = PolicyEvictionLimits(
+        decoded.max_no_of_pods_to_evict_per_node,
+        decoded.max_no_of_pods_to_evict_per_namespace,
+        decoded.max_no_of_pods_to_evict_total,
     )
-    for fault in faults_of_metrics(read.metrics_collector, read.metrics_providers):
-        raise InputError(fault.what, where=_at(where, fault.field))
+    for fault in validate_metrics(decoded.metrics_collector, decoded.metrics_providers):
+        raise InputError(fault.message, where=_join_path(where, fault.field))
     return DeschedulerPolicy(
-        tuple(_profile(profile, f"{where}, profiles[{i}]") for i, profile in enumerate(read.profiles)),
-        _node_selector(read.node_selector or "", where),
+        tuple(_read_profile(profile, f"{where}, profiles[{i}]") for i, profile in enumerate(decoded.profiles)),
+        _parse_node_selector(decoded.node_selector or "", where),
         limits,
-        tuple(f'unknown field "{path}"' for path in unknown),
-        read.grace_period_seconds,
+        tuple(f'unknown field "{path}"' for path in unknown_paths),
+        decoded.grace_period_seconds,
     )
 
 
 def _check_version(document: JsonObject, where: str) -> None:
-    """Raises InputError for what is no DeschedulerPolicy of this version."""
+    """Raise InputError if the document is no DeschedulerPolicy of this version."""
     version, kind = document.get("apiVersion"), document.get("kind")
     if kind != KIND or not isinstance(version, str) or version.partition("/")[0] != GROUP:
         shown = f"{version or 'no apiVersion'}, {kind or 'no kind'}"
@@ -171,79 +184,81 @@ def _check_version(document: JsonObject, where: str) -> None:
         raise InputError(f"apiVersion {version} is not read, only {GROUP}/{VERSION}", where=where, hint=hint)
 
 
-def _decoded(document: object, into: type[T], where: str) -> T:
-    """Raises InputError for a wrong type."""
+def _decode(document: object, target_type: type[T], where: str) -> T:
+    """Decode a document. Raises InputError for a wrong type."""
     try:
-        return convert_builtins(document, into)
+        return convert_builtins(document, target_type)
     except msgspec.ValidationError as error:
-        what, _, path = str(error).replace("`", "").replace(" | null", "").partition(" - at $")
-        raise InputError(what[:1].lower() + what[1:], where=_at(where, path.lstrip("."))) from None
+        message, _, path = str(error).replace("`", "").replace(" | null", "").partition(" - at $")
+        raise InputError(message[:1].lower() + message[1:], where=_join_path(where, path.lstrip("."))) from None
 
 
-def _at(where: str, path: str) -> str:
-    """A field of what stands at ``where``, which is a file or a field itself."""
+def _join_path(where: str, path: str) -> str:
+    """Return the place of a field: ``where`` is a file or a place in one."""
     if not path:
         return where
     return f"{where}.{path}" if ", " in where else f"{where}, {path}"
 
 
-def _node_selector(text: str, where: str) -> Selector:
-    """Raises InputError."""
+def _parse_node_selector(text: str, where: str) -> Selector:
+    """Parse a node selector, which is empty for all nodes. Raises InputError."""
     try:
         return parse_selector(text) if text else EVERYTHING
     except SelectorError as error:
-        raise InputError(error.what, where=_at(where, "nodeSelector")) from None
+        raise InputError(error.what, where=_join_path(where, "nodeSelector")) from None
 
 
-def _profile(profile: _Profile, where: str) -> DeschedulerProfile:
-    """Raises InputError."""
+def _read_profile(profile: _Profile, where: str) -> DeschedulerProfile:
+    """Validate a profile. Raises InputError."""
     configured: dict[str, PluginArguments] = {}
-    for number, config in enumerate(profile.plugin_config):
-        at = f"{where}.pluginConfig[{number}]"
-        made = _arguments(config, at)
-        configured.setdefault(config.name, made)  # of two of a name the first counts
+    for index, config in enumerate(profile.plugin_config):
+        config_place = f"{where}.pluginConfig[{index}]"
+        plugin_arguments = _read_arguments(config, config_place)
+        configured.setdefault(config.name, plugin_arguments)  # the first entry of a plugin counts
     evictor = configured.setdefault(EVICTOR, DefaultEvictorArgs())
     assert isinstance(evictor, DefaultEvictorArgs)
-    _node_selector(evictor.node_selector, f"{where}.pluginConfig")
-    sets = {point: _enabled(profile.plugins, point, configured, where) for point in POINTS}
-    return DeschedulerProfile(profile.name, evictor, sets[DESCHEDULE], sets[BALANCE])
+    _parse_node_selector(evictor.node_selector, f"{where}.pluginConfig")
+    runs_by_point = {point: _read_enabled(profile.plugins, point, configured, where) for point in POINTS}
+    return DeschedulerProfile(profile.name, evictor, runs_by_point[DESCHEDULE], runs_by_point[BALANCE])
 
 
-def _arguments(config: _PluginConfig, where: str) -> PluginArguments:
-    """Raises InputError for a plugin that there is not, a field that it has not, or what upstream refuses."""
-    known = PLUGINS.get(config.name)
-    if known is None:
-        raise InputError(f'unknown plugin "{config.name}"', where=f"{where}.name", hint=_known(config.name, PLUGINS))
-    at = f"{where}.args"
-    read = _decoded(config.args, known.arguments, at)
-    for path, _ in iter_unknown_fields(config.args, known.arguments, NEWEST_MINOR):
-        names = [field.encode_name for field in msgspec.structs.fields(known.arguments)]
-        hint = "" if "." in path or "[" in path else _known(path, names)
-        raise InputError(f'unknown field "{path}" of {config.name}', where=at, hint=hint)
-    for fault in read.faults():
-        raise InputError(fault.what, where=_at(at, fault.field))
-    return read.defaulted()
+def _read_arguments(config: _PluginConfig, where: str) -> PluginArguments:
+    """Decode the arguments of a plugin. Raises InputError for unknown plugins and fields, and for upstream's errors."""
+    plugin = PLUGINS.get(config.name)
+    if plugin is None:
+        raise InputError(
+            f'unknown plugin "{config.name}"', where=f"{where}.name", hint=_suggest_name(config.name, PLUGINS)
+        )
+    place = f"{where}.args"
+    decoded = _decode(config.args, plugin.arguments, place)
+    for path, _ in iter_unknown_fields(config.args, plugin.arguments, NEWEST_MINOR):
+        names = [field.encode_name for field in msgspec.structs.fields(plugin.arguments)]
+        hint = "" if "." in path or "[" in path else _suggest_name(path, names)
+        raise InputError(f'unknown field "{path}" of {config.name}', where=place, hint=hint)
+    for fault in decoded.validate():
+        raise InputError(fault.message, where=_join_path(place, fault.field))
+    return decoded.with_defaults()
 
 
-def _enabled(
+def _read_enabled(
     plugins: _Plugins, point: str, configured: Mapping[str, PluginArguments], where: str
 ) -> tuple[PluginRun, ...]:
-    """The plugins of an extension point. Raises InputError for those that do not have it, or no configuration."""
+    """Return the enabled plugins of an extension point. Raises InputError if one lacks the point or a configuration."""
     enabled: Sequence[str] = getattr(plugins, point).enabled
-    for number, name in enumerate(enabled):
-        at = f"{where}.plugins.{point}.enabled[{number}]"
-        known = PLUGINS.get(name)
-        if known is None:
-            raise InputError(f'unknown plugin "{name}"', where=at, hint=_known(name, PLUGINS))
-        if point not in known.points:
-            raise InputError(f"{name} has no extension point {point}", where=at, hint=f"it has {known.points[0]}")
+    for index, name in enumerate(enabled):
+        place = f"{where}.plugins.{point}.enabled[{index}]"
+        plugin = PLUGINS.get(name)
+        if plugin is None:
+            raise InputError(f'unknown plugin "{name}"', where=place, hint=_suggest_name(name, PLUGINS))
+        if point not in plugin.points:
+            raise InputError(f"{name} has no extension point {point}", where=place, hint=f"it has {plugin.points[0]}")
         if name not in configured:
-            raise InputError(f"{name} has no pluginConfig", where=at, hint="the descheduler does not start without")
+            raise InputError(f"{name} has no pluginConfig", where=place, hint="the descheduler does not start without")
     return tuple(PluginRun(name, configured[name]) for name in enabled)
 
 
-def _known(name: str, names: Iterable[str]) -> str:
-    """The name that was meant, or all."""
-    known = list(names)
-    near = get_close_matches(name, known, 1)
-    return f"did you mean {near[0]}?" if near else f"known: {', '.join(known)}"
+def _suggest_name(name: str, names: Iterable[str]) -> str:
+    """Return a hint with a similar name, or with all names."""
+    candidates = list(names)
+    similar = get_close_matches(name, candidates, 1)
+    return f"did you mean {similar[0]}?" if similar else f"known: {', '.join(candidates)}"

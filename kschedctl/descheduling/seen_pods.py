@@ -1,7 +1,7 @@
-"""A cluster as the descheduler sees it in one round: nodes that are ready, and pods on them.
+"""The cluster as the descheduler sees it in one round: ready nodes and the pods on them.
 
-Pods are positions of a fork that does not change during the round. An evicted pod stays on its node until the round is
-over, as one that terminates. Where upstream's order is that of a Go map, pods come by node, namespace and name.
+Pods are positions of a fork that does not change during the round. An evicted pod stays on its node until the end of
+the round, like a pod that terminates. Where upstream iterates over a Go map, pods come by node, namespace and name.
 """
 
 from __future__ import annotations
@@ -23,121 +23,136 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 LONG_AGO = -(2**62)
+"""The creation time of pods without one, in microseconds."""
 QUALITIES = (QualityOfService.BEST_EFFORT, QualityOfService.BURSTABLE, QualityOfService.GUARANTEED)
 
 
 class SeenPods:
-    """``view``: the cluster; ``now``: the time, in microseconds since 1970; ``came`` (P,): pods that rounds before this
-    one have moved, which are as young as can be; ``evicted`` (P,): those that this round has evicted; ``others``: the
-    rest of the cluster's pods, as those that have ended.
-    """
+    """The pods and nodes of a cluster in one round."""
 
-    def __init__(self, view: Fork, now: int, came: Bools | None = None, nodes: Selector = EVERYTHING) -> None:
-        self.view, self.now = view, now
-        self.came = np.zeros(len(view.pods), np.bool_) if came is None else came
+    def __init__(self, view: Fork, now: int, moved: Bools | None = None, nodes: Selector = EVERYTHING) -> None:
+        self.view = view
+        self.now = now
+        """The time in microseconds since 1970."""
+        self.moved = np.zeros(len(view.pods), np.bool_) if moved is None else moved
+        """(P,): pods that earlier rounds moved, which count as new."""
         self.evicted = np.zeros(len(view.pods), np.bool_)
-        self.others: SeenPods | None = None
-        self.ready = self.ready_nodes(nodes)
+        """(P,): pods that this round has evicted."""
+        self.other_pods: SeenPods | None = None
+        """The rest of the cluster's pods, such as those that have ended."""
+        self.ready = self.find_ready_nodes(nodes)
 
-    def ready_nodes(self, selector: Selector = EVERYTHING) -> Bools:
-        """(N,): the nodes of these labels that are ready, or do not say that they are not."""
+    def find_ready_nodes(self, selector: Selector = EVERYTHING) -> Bools:
+        """Return a mask (N,) of the selected nodes that are ready or have no Ready condition."""
         nodes = self.view.nodes
-        chosen = nodes.evaluate(lambda labels, _: selector.matches(labels), selector.keys).astype(np.bool_)
-        return chosen & self._are_ready
+        is_selected = nodes.evaluate(lambda labels, _: selector.matches(labels), selector.keys).astype(np.bool_)
+        return is_selected & self._is_ready
 
     @cached_property
-    def _are_ready(self) -> Bools:
+    def _is_ready(self) -> Bools:
+        """Return a mask (N,) of the nodes that are ready."""
         conditions = (node.status.conditions for node in self.view.nodes.objects)
         ready = [all(c.status == "True" for c in several if c.type == "Ready") for several in conditions]
         return np.array(ready, np.bool_)
 
     @cached_property
-    def on_ready(self) -> Bools:
-        """(P,): the pods on nodes that plugins look at."""
+    def on_ready_nodes(self) -> Bools:
+        """Return a mask (P,) of the pods on nodes that plugins look at."""
         node = self.view.node
         return (node >= 0) & self.ready[node] if len(self.ready) else node >= 0
 
     @property
     def info(self) -> Rows:
-        """(P,): the number of each pod's info."""
+        """Return the number of each pod's info, (P,)."""
         return self.view.pods.info.astype(np.int64)
 
     @property
     def infos(self) -> Sequence[PodInfo]:
+        """Return the infos."""
         return self.view.pods.infos
 
-    def where(self, predicate: Callable[[Pod], bool]) -> Bools:
-        """(T,): the infos of pods for which it holds."""
+    def select_infos(self, predicate: Callable[[Pod], bool]) -> Bools:
+        """Return a mask (T,) of the infos whose pods satisfy the predicate."""
         return self.view.pods.where(lambda info: predicate(info.pod))
 
-    def by_containers(self, measure: Callable[[NotableContainers], int]) -> Rows:
-        """(P,): a measure of what the containers of each pod tell; those of pods that came by an eviction are new."""
+    def measure_containers(self, measure: Callable[[NotableContainers], int]) -> Rows:
+        """Return a measure of each pod's container states, (P,). Pods that were moved have new containers."""
         column = self.view.pods.objects.table.columns.containers
         values = np.array([measure(NotableContainers.from_text(text)) for text in column.values], np.int64)
-        return np.where(self.came, measure(NotableContainers()), values[column.codes][self.view.pods.objects.rows])
+        return np.where(self.moved, measure(NotableContainers()), values[column.codes][self.view.pods.objects.rows])
 
-    def chosen(self, namespaces: ChosenNamespaces | None, labels: LabelSelector | None) -> Bools:
-        """(T,): the infos of pods in these namespaces with such labels."""
-        said = namespaces or ChosenNamespaces()
-        scope = frozenset(said.include) if said.include else None
+    def match_infos(self, namespaces: ChosenNamespaces | None, labels: LabelSelector | None) -> Bools:
+        """Return a mask (T,) of the infos of pods in these namespaces that match the label selector."""
+        selection = namespaces or ChosenNamespaces()
+        scope = frozenset(selection.include) if selection.include else None
         selector = EVERYTHING if labels is None else selector_from_api(labels)
         selected = self.view.pods.matching(selector, scope)
-        if not said.exclude:
+        if not selection.exclude:
             return selected
-        return selected & self.where(lambda pod: pod.metadata.namespace not in said.exclude)
+        return selected & self.select_infos(lambda pod: pod.metadata.namespace not in selection.exclude)
 
-    def by_node(self, chosen: Bools) -> Rows:
-        """The positions of the pods chosen (P,), by node and then in the order of the cluster."""
+    def sort_by_node(self, chosen: Bools) -> Rows:
+        """Return the positions of the chosen pods (P,) by node, and on each node in the cluster's order."""
         positions = np.flatnonzero(chosen)
         return positions[np.argsort(self.view.node[positions], kind="stable")]
 
-    def by_priority(self, positions: Rows) -> Rows:
-        """Those of low priority first; of one priority by class of quality of service, who asks to stay at the end."""
-        numbers = self.info[positions]
-        keys = (self._unwilling[numbers], self._quality[numbers], self.view.pods.priority[numbers])
+    def sort_by_priority(self, positions: Rows) -> Rows:
+        """Sort positions by priority, lowest first, then by QoS class. Pods that prefer no eviction come last."""
+        info_numbers = self.info[positions]
+        keys = (
+            self._prefers_no_eviction[info_numbers],
+            self._qos_class[info_numbers],
+            self.view.pods.priority[info_numbers],
+        )
         return positions[np.lexsort(keys)]
 
     @cached_property
-    def _quality(self) -> Rows:
+    def _qos_class(self) -> Rows:
+        """Return the rank of each info's QoS class, (T,)."""
         return np.array([QUALITIES.index(quality_of_service(info.pod)) for info in self.infos], np.int64)
 
     @cached_property
-    def _unwilling(self) -> Bools:
-        return self.where(lambda pod: pod.metadata.annotations.prefers_no_eviction is not None)
+    def _prefers_no_eviction(self) -> Bools:
+        """Return a mask (T,) of the infos whose pods prefer no eviction."""
+        return self.select_infos(lambda pod: pod.metadata.annotations.prefers_no_eviction is not None)
 
     @cached_property
     def created(self) -> Rows:
-        """(P,): when each pod was created, in microseconds since 1970; as upstream long ago where none is told.
-
-        Raises InputError.
-        """
+        """Return the creation time of each pod in microseconds since 1970, (P,). Raises InputError."""
         created = self.view.pods.created
-        return np.where(self.came, self.now, np.where(created == NO_TIME, LONG_AGO, created))
+        return np.where(self.moved, self.now, np.where(created == NO_TIME, LONG_AGO, created))
 
     @cached_property
-    def siblings(self) -> Rows:
-        """(T,): how many pods the one owner of an info's pods has; as many as can be for those of no or many owners."""
-        counts = self._counts + (self.others._counts if self.others else Counter())
-        owners = [_owner(info.pod) for info in self.infos]
+    def sibling_counts(self) -> Rows:
+        """Return how many pods the owner of each info's pods has, (T,).
+
+        Pods without exactly one owner get the maximum.
+        """
+        counts = self._pods_per_owner + (self.other_pods._pods_per_owner if self.other_pods else Counter())
+        owners = [_owner_key(info.pod) for info in self.infos]
         return np.array([np.iinfo(np.int64).max if owner is None else counts[owner] for owner in owners], np.int64)
 
     @cached_property
-    def _counts(self) -> Counter[Hashable]:
-        """How many pods each owner has, but for those that are being deleted and have no node."""
-        there = (self.view.node >= 0) | ~self.view.pods.terminating[self.info]
-        numbers, counts = np.bincount(self.info[there], minlength=len(self.infos)).tolist(), Counter[Hashable]()
-        for info, number in zip(self.infos, numbers, strict=True):
-            counts[_owner(info.pod)] += number
-        return counts
+    def _pods_per_owner(self) -> Counter[Hashable]:
+        """Return how many pods each owner has, without pods that are being deleted and have no node."""
+        exists = (self.view.node >= 0) | ~self.view.pods.terminating[self.info]
+        counts_by_info, pods_per_owner = (
+            np.bincount(self.info[exists], minlength=len(self.infos)).tolist(),
+            Counter[Hashable](),
+        )
+        for info, count in zip(self.infos, counts_by_info, strict=True):
+            pods_per_owner[_owner_key(info.pod)] += count
+        return pods_per_owner
 
 
-def _owner(pod: Pod) -> Hashable:
-    """What tells the one owner of a pod from others; None for none, or several."""
+def _owner_key(pod: Pod) -> Hashable:
+    """Return a key for the owner of a pod, or None for pods without exactly one owner."""
     owners = pod.metadata.owner_references
     if len(owners) != 1:
         return None
     return owners[0].uid or (pod.metadata.namespace, owners[0].kind, owners[0].name)
 
 
-def listed(positions: Iterable[int]) -> list[Position]:
+def to_positions(positions: Iterable[int]) -> list[Position]:
+    """Return the numbers as positions."""
     return [Position(position) for position in positions]

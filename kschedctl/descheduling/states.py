@@ -1,4 +1,4 @@
-"""Pods in one of the states that a policy names: a phase, a reason, or what one of their containers tells."""
+"""The pod states that a policy can name: phases, reasons and container states."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from kschedctl.descheduling.seen_pods import SeenPods
 RUNNING = "Running"
 
 
-def in_states(
+def find_pods_in_states(
     seen: SeenPods,
     states: Collection[str],
-    told: Callable[[NotableContainers], bool],
+    has_state: Callable[[NotableContainers], bool],
     *,
     reasons: bool = False,
 ) -> Bools:
-    """(P,): the pods whose phase is one of the states, or their reason, or whose containers tell so.
+    """Return a mask (P,) of the pods whose phase, reason or container state is among the states.
 
-    Pods that rounds before this one have moved run.
+    ``has_state`` decides for containers. Pods that were moved in earlier rounds are running.
     """
-    named = seen.where(lambda pod: pod.status.phase in states or (reasons and pod.status.reason in states))
-    of_pod = np.where(seen.came, RUNNING in states, named[seen.info])
-    return of_pod | seen.by_containers(told).astype(np.bool_)
+    has_pod_state = seen.select_infos(
+        lambda pod: pod.status.phase in states or (reasons and pod.status.reason in states)
+    )
+    of_pod = np.where(seen.moved, RUNNING in states, has_pod_state[seen.info])
+    return of_pod | seen.measure_containers(has_state).astype(np.bool_)

@@ -1,4 +1,4 @@
-"""Pods of nodes that are fuller, or emptier, than they should be, by what pods request.
+"""The descheduler plugins LowNodeUtilization and HighNodeUtilization, by what pods request.
 
 Upstream: pkg/framework/plugins/nodeutilization.
 """
@@ -32,115 +32,127 @@ FULL = 100.0
 
 
 class NodeSplit(NamedTuple):
-    """(N,) each: nodes below the thresholds; those of the others that count on the other side."""
+    """The nodes in two groups."""
 
     low: Bools
+    """(N,): nodes below the thresholds."""
     others: Bools
+    """(N,): nodes of the opposite group."""
 
 
 class _Utilization(DeschedulerPlugin[U]):
-    """What both plugins do: sort nodes in two, and evict from the one kind what the other has room for."""
+    """The common part: split the nodes in two groups, and evict from one what the other has room for."""
 
     def run(self) -> None:
-        split, highest = self._split()
+        """Evict pods from the source nodes as long as the destination nodes have room."""
+        split, highest = self._split_nodes()
         low = int(split.low.sum())
         if low <= self.arguments.number_of_nodes or low == int(self.seen.ready.sum()) or not split.others.any():
             return
-        capped = self._capped(highest)
-        sources, destinations = self._sides(split)
-        left = (capped - self.usage)[destinations].sum(axis=0)
-        for row in self._sorted(sources):
-            if self._empty(row, capped[row], left, destinations) is EvictionResult.TOTAL_LIMIT:
+        limits = self._compute_limits(highest)
+        sources, destinations = self._choose_sides(split)
+        room = (limits - self.usage)[destinations].sum(axis=0)
+        for row in self._sort_sources(sources):
+            if self._evict_from_node(row, limits[row], room, destinations) is EvictionResult.TOTAL_LIMIT:
                 return
 
     @abstractmethod
-    def _split(self) -> tuple[NodeSplit, Mapping[str, float]]:
-        """The nodes in two, and how full in percent the fuller ones may be."""
+    def _split_nodes(self) -> tuple[NodeSplit, Mapping[str, float]]:
+        """Return the two groups of nodes, and up to which percentages fuller nodes may be used."""
 
     @abstractmethod
-    def _sides(self, split: NodeSplit) -> tuple[Bools, Bools]:
-        """From where pods go, and where they may come to; (N,) each."""
+    def _choose_sides(self, split: NodeSplit) -> tuple[Bools, Bools]:
+        """Return masks (N,) of the nodes from which pods go and to which they may go."""
 
     @abstractmethod
-    def _sorted(self, sources: Bools) -> Sequence[int]:
-        """The rows of the nodes from which pods go, in order."""
+    def _sort_sources(self, sources: Bools) -> Sequence[int]:
+        """Return the rows of the source nodes in their order."""
 
     @abstractmethod
-    def _goes_on(self, usage: Counts, capped: Counts) -> bool:
-        """Whether a node of this usage gives more pods away, of what it may have at most (R,)."""
+    def _continues(self, usage: Counts, limits: Counts) -> bool:
+        """Return whether a node with this usage gives away more pods, given its limits (R,)."""
 
     @property
-    def _meant(self) -> Bools:
-        """(T,): the infos of pods that may go as far as the plugin is concerned."""
+    def _selected(self) -> Bools:
+        """Return a mask (T,) of the infos whose pods may go as far as the plugin is concerned."""
         return np.ones(len(self.seen.infos), np.bool_)
 
     # -- how full nodes are ------------------------------------------------------------------------------------------
 
     @cached_property
-    def names(self) -> tuple[str, ...]:
+    def resource_names(self) -> tuple[str, ...]:
+        """Return the resources of which usage is compared."""
         return self.arguments.resources
 
     @cached_property
     def usage(self) -> Counts:
-        """(N, R): what the pods of each node request, of the resources of ``names``."""
-        return self._columns(self.view.requested)
+        """Return what the pods of each node request, (N, R)."""
+        return self._select_columns(self.view.requested)
 
     @cached_property
     def _allocatable(self) -> Counts:
-        return self._columns(self.view.allocatable)
+        """Return what each node offers, (N, R)."""
+        return self._select_columns(self.view.allocatable)
 
-    def _columns(self, amounts: Counts) -> Counts:
-        columns, none = self.view.resources, np.zeros(len(amounts), np.int64)
-        return np.stack([amounts[:, columns[name]] if name in columns else none for name in self.names], axis=1)
+    def _select_columns(self, amounts: Counts) -> Counts:
+        """Return the columns of the compared resources; zeros for resources that no node has."""
+        columns, zeros = self.view.resources, np.zeros(len(amounts), np.int64)
+        return np.stack(
+            [amounts[:, columns[name]] if name in columns else zeros for name in self.resource_names], axis=1
+        )
 
     @cached_property
     def percentages(self) -> Percentages:
-        """(N, R): the share of what nodes offer; nothing where they offer nothing."""
+        """Return usage in percent of what nodes offer, (N, R); 0 if they offer nothing."""
         offered = np.where(self._allocatable > 0, self._allocatable, 1)
         share: Percentages = np.where(self._allocatable > 0, self.usage / offered * FULL, 0.0)
         return share
 
-    def _above(self, thresholds: Mapping[str, float]) -> Bools:
-        """(N,): the nodes that are fuller in some resource."""
+    def _exceeds(self, thresholds: Mapping[str, float]) -> Bools:
+        """Return a mask (N,) of the nodes whose usage of some resource exceeds its threshold."""
         above = np.zeros(len(self.view.nodes), np.bool_)
         for name, percent in thresholds.items():
-            above |= self.percentages[:, self.names.index(name)] > percent
+            above |= self.percentages[:, self.resource_names.index(name)] > percent
         return above
 
-    def _capped(self, thresholds: Mapping[str, float]) -> Counts:
-        """(N, R): what nodes offer up to the thresholds, all where there is none."""
-        shares = np.array([thresholds.get(name, -1.0) for name in self.names])
+    def _compute_limits(self, thresholds: Mapping[str, float]) -> Counts:
+        """Return what nodes offer up to the thresholds, (N, R), or all of it without a threshold."""
+        shares = np.array([thresholds.get(name, -1.0) for name in self.resource_names])
         capped = (shares * 0.01 * self._allocatable).astype(np.int64)
         return np.where(shares >= 0, capped, self._allocatable)
 
     # -- evictions ---------------------------------------------------------------------------------------------------
 
-    def _empty(self, row: int, capped: Counts, left: Counts, destinations: Bools) -> EvictionResult | None:
-        """Evict from a node while it should give pods away and there is room (``left``) for them."""
-        usage, number = self.usage[row], 0
-        for position in self._removable.get(row, ()):
-            if not self._goes_on(usage, capped) or (left <= 0).any() or number == self._most_of_a_node:
+    def _evict_from_node(self, row: int, limits: Counts, room: Counts, destinations: Bools) -> EvictionResult | None:
+        """Evict pods from a node while it gives them away and the destinations have ``room`` for them.
+
+        Return the limit that ended it, or None.
+        """
+        usage, evicted_count = self.usage[row], 0
+        for position in self._removable_by_row.get(row, ()):
+            if not self._continues(usage, limits) or (room <= 0).any() or evicted_count == self._max_evictions_per_node:
                 return None
-            if not self._may_go(position, destinations):
+            if not self._can_be_moved(position, destinations):
                 continue
             result = self.evict(position)
             if result in (EvictionResult.NODE_LIMIT, EvictionResult.TOTAL_LIMIT):
                 return result
             if result is EvictionResult.EVICTED:
-                number += 1
-                takes = self._requests[self.seen.info[position]]
-                usage -= takes
-                left -= takes
+                evicted_count += 1
+                requests = self._requests[self.seen.info[position]]
+                usage -= requests
+                room -= requests
         return None
 
     @property
-    def _most_of_a_node(self) -> int | None:
+    def _max_evictions_per_node(self) -> int | None:
+        """Return how many pods of a node may be evicted, or None."""
         return None
 
     @cached_property
-    def _removable(self) -> dict[int, list[int]]:
-        """Row -> the positions of pods that may be evicted, as evictions go."""
-        positions = self.seen.by_priority(self.evictable(self._meant, finally_too=False))
+    def _removable_by_row(self) -> dict[int, list[int]]:
+        """Return the evictable pods of each row, in the order of eviction."""
+        positions = self.seen.sort_by_priority(self.find_evictable(self._selected, pre_eviction=False))
         by_row: dict[int, list[int]] = {}
         for position, row in zip(positions.tolist(), self.view.node[positions].tolist(), strict=True):
             by_row.setdefault(row, []).append(position)
@@ -148,20 +160,23 @@ class _Utilization(DeschedulerPlugin[U]):
 
     @cached_property
     def _requests(self) -> Counts:
-        """(T, R): what a pod takes of the resources of ``names``."""
-        requests = self._columns(self.view.requests)
-        requests[:, self.names.index(PODS)] = 1
+        """Return what each info's pods request of the compared resources, (T, R)."""
+        requests = self._select_columns(self.view.requests)
+        requests[:, self.resource_names.index(PODS)] = 1
         return requests
 
-    def _may_go(self, position: int, destinations: Bools) -> bool:
+    def _can_be_moved(self, position: int, destinations: Bools) -> bool:
+        """Return whether a pod may be evicted and tolerates the taints of a destination."""
         pod = self.seen.infos[self.seen.info[position]].pod
         excluded = self.arguments.evictable_namespaces
         if excluded is not None and pod.metadata.namespace in excluded.exclude:
             return False
-        return self._tolerates(pod, destinations) and bool(self.here.evictor.passes(np.array([position]))[0])
+        return self._tolerates_destination(pod, destinations) and bool(
+            self.current_round.evictor.passes_pre_eviction(np.array([position]))[0]
+        )
 
-    def _tolerates(self, pod: Pod, destinations: Bools) -> bool:
-        """Whether there is a node whose taints it tolerates, of all effects, and has as many tolerations at least."""
+    def _tolerates_destination(self, pod: Pod, destinations: Bools) -> bool:
+        """Return whether the pod tolerates all taints of a destination and has at least as many tolerations."""
         taint_sets, taint_set = self.view.nodes.taint_sets
         tolerations = pod.spec.tolerations
         return any(
@@ -170,8 +185,8 @@ class _Utilization(DeschedulerPlugin[U]):
             for number in np.unique(taint_set[destinations]).tolist()
         )
 
-    def _by_usage(self, nodes: Bools, fullest_first: bool) -> list[int]:
-        """The rows of nodes."""
+    def _sort_by_usage(self, nodes: Bools, fullest_first: bool) -> list[int]:
+        """Return the rows of nodes sorted by usage."""
         rows: Rows = np.flatnonzero(nodes)
         usage = self.usage[rows].sum(axis=1)
         ordered: list[int] = rows[np.argsort(-usage if fullest_first else usage, kind="stable")].tolist()
@@ -179,75 +194,89 @@ class _Utilization(DeschedulerPlugin[U]):
 
 
 class LowNodeUtilization(_Utilization[LowNodeUtilizationArgs]):
-    """From nodes that are too full, as far as nodes that are not full have room."""
+    """Evicts pods from overutilized nodes as far as underutilized nodes have room."""
 
     name = "LowNodeUtilization"
 
-    def _split(self) -> tuple[NodeSplit, Mapping[str, float]]:
-        lowest, highest = self._thresholds()
-        low = self.seen.ready & ~self.view.nodes.unschedulable & ~self._above(lowest)
-        return NodeSplit(low, self.seen.ready & ~low & self._above(highest)), highest
+    def _split_nodes(self) -> tuple[NodeSplit, Mapping[str, float]]:
+        """Return underutilized and overutilized nodes, and the upper thresholds."""
+        lowest, highest = self._find_thresholds()
+        low = self.seen.ready & ~self.view.nodes.unschedulable & ~self._exceeds(lowest)
+        return NodeSplit(low, self.seen.ready & ~low & self._exceeds(highest)), highest
 
-    def _thresholds(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
+    def _find_thresholds(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
+        """Return the lower and upper thresholds in percent."""
         lowest, highest = self.arguments.thresholds, self.arguments.target_thresholds
         if not self.arguments.use_deviation_thresholds:
             return lowest, highest
-        average = self._average(lowest)
+        average = self._compute_average(lowest)
         return (
             {name: min(max(average[name] - percent, 0.0), FULL) for name, percent in lowest.items()},
             {name: min(max(average[name] + percent, 0.0), FULL) for name, percent in highest.items()},
         )
 
-    def _average(self, names: Iterable[str]) -> dict[str, float]:
-        """The mean share of the nodes that have such a resource."""
+    def _compute_average(self, names: Iterable[str]) -> dict[str, float]:
+        """Return the mean percentage of the nodes that have a resource, by resource."""
         nodes, averages = self.view.nodes.objects, {}
         for name in names:
-            having = np.array([name in (node.status.allocatable or {}) for node in nodes], np.bool_) & self.seen.ready
-            shares = self.percentages[having, self.names.index(name)]
+            has_resource = (
+                np.array([name in (node.status.allocatable or {}) for node in nodes], np.bool_) & self.seen.ready
+            )
+            shares = self.percentages[has_resource, self.resource_names.index(name)]
             averages[name] = float(shares.sum() / len(shares)) if len(shares) else 0.0
         return averages
 
-    def _sides(self, split: NodeSplit) -> tuple[Bools, Bools]:
+    def _choose_sides(self, split: NodeSplit) -> tuple[Bools, Bools]:
+        """Return overutilized nodes as sources and underutilized nodes as destinations."""
         return split.others, split.low
 
-    def _sorted(self, sources: Bools) -> Sequence[int]:
-        return self._by_usage(sources, fullest_first=True)
+    def _sort_sources(self, sources: Bools) -> Sequence[int]:
+        """Return the source nodes, fullest first."""
+        return self._sort_by_usage(sources, fullest_first=True)
 
-    def _goes_on(self, usage: Counts, capped: Counts) -> bool:
-        return bool((usage > capped).any())
+    def _continues(self, usage: Counts, limits: Counts) -> bool:
+        """Return whether the node is still overutilized."""
+        return bool((usage > limits).any())
 
     @property
-    def _most_of_a_node(self) -> int | None:
+    def _max_evictions_per_node(self) -> int | None:
+        """Return the configured limit."""
         limits = self.arguments.eviction_limits
         return limits.node if limits else None
 
 
 class HighNodeUtilization(_Utilization[HighNodeUtilizationArgs]):
-    """From nodes that are nearly empty, as far as others have room."""
+    """Evicts pods from underutilized nodes as far as other nodes have room."""
 
     name = "HighNodeUtilization"
 
-    def _split(self) -> tuple[NodeSplit, Mapping[str, float]]:
-        low = self.seen.ready & ~self._above(self.arguments.thresholds)
-        others = self.seen.ready & ~low & ~self.view.nodes.unschedulable
-        return NodeSplit(low, others), dict.fromkeys(self.arguments.thresholds, FULL)
+    def _split_nodes(self) -> tuple[NodeSplit, Mapping[str, float]]:
+        """Return underutilized nodes and the other schedulable nodes, which may be filled."""
+        low = self.seen.ready & ~self._exceeds(self.arguments.thresholds)
+        other_nodes = self.seen.ready & ~low & ~self.view.nodes.unschedulable
+        return NodeSplit(low, other_nodes), dict.fromkeys(self.arguments.thresholds, FULL)
 
-    def _sides(self, split: NodeSplit) -> tuple[Bools, Bools]:
+    def _choose_sides(self, split: NodeSplit) -> tuple[Bools, Bools]:
+        """Return underutilized nodes as sources and the others as destinations."""
         return split.low, split.others
 
-    def _sorted(self, sources: Bools) -> Sequence[int]:
-        return self._by_usage(sources, fullest_first=False)
+    def _sort_sources(self, sources: Bools) -> Sequence[int]:
+        """Return the source nodes, emptiest first."""
+        return self._sort_by_usage(sources, fullest_first=False)
 
-    def _goes_on(self, usage: Counts, capped: Counts) -> bool:
+    def _continues(self, usage: Counts, limits: Counts) -> bool:
+        """Return True, as nodes are emptied completely."""
         return True
 
     @property
-    def _meant(self) -> Bools:
+    def _selected(self) -> Bools:
+        """Return a mask (T,) of the infos that request a resource with a threshold, if the mode asks for that."""
         if ONLY_THRESHOLDING not in self.arguments.eviction_modes:
-            return super()._meant
-        return self.seen.where(self._requests_any)
+            return super()._selected
+        return self.seen.select_infos(self._requests_threshold_resource)
 
-    def _requests_any(self, pod: Pod) -> bool:
+    def _requests_threshold_resource(self, pod: Pod) -> bool:
+        """Return whether the pod requests a resource that has a threshold."""
         containers = (*pod.spec.containers, *pod.spec.init_containers)
         return any(
             name in container.resources.requests for container in containers for name in self.arguments.thresholds

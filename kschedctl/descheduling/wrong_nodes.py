@@ -1,4 +1,4 @@
-"""Pods that their node would not get any more: by its taints, or by their node affinity.
+"""The descheduler plugins RemovePodsViolatingNodeTaints and RemovePodsViolatingNodeAffinity.
 
 Upstream: pkg/framework/plugins/removepodsviolatingnodetaints and removepodsviolatingnodeaffinity.
 """
@@ -23,78 +23,89 @@ from kschedctl.descheduling.plugin import DeschedulerPlugin
 
 
 class RemovePodsViolatingNodeTaints(DeschedulerPlugin[RemovePodsViolatingNodeTaintsArgs]):
-    """Pods that do not tolerate a taint NoSchedule of their node; on demand PreferNoSchedule too."""
+    """Evicts pods that do not tolerate a NoSchedule or, if configured, PreferNoSchedule taint of their node."""
 
     name = "RemovePodsViolatingNodeTaints"
 
     def run(self) -> None:
-        selected = self.seen.chosen(self.arguments.namespaces, self.arguments.label_selector)
-        positions = self.evictable(selected)
-        self.evict_node_by_node(positions[self._violates(positions)].tolist())
+        """Evict the pods that do not tolerate a taint."""
+        selected = self.seen.match_infos(self.arguments.namespaces, self.arguments.label_selector)
+        positions = self.find_evictable(selected)
+        self.evict_node_by_node(positions[self._violates_taints(positions)].tolist())
 
-    def _violates(self, positions: Rows) -> Bools:
-        """Which of the pods do not tolerate what counts."""
+    def _violates_taints(self, positions: Rows) -> Bools:
+        """Return which of the pods do not tolerate a considered taint of their node."""
         effects = ("NoSchedule", *(("PreferNoSchedule",) * self.arguments.include_prefer_no_schedule))
         taint_sets, taint_set = self.view.nodes.taint_sets
-        counted = [[t for t in taints if t.effect in effects and self._counts(t)] for taints in taint_sets]
-        numbers, sets = self.seen.info[positions], taint_set[self.view.node[positions]].astype(np.int64)
-        codes, which = np.unique(numbers * len(taint_sets) + sets, return_inverse=True)
+        considered = [[t for t in taints if t.effect in effects and self._is_considered(t)] for taints in taint_sets]
+        info_numbers, sets = self.seen.info[positions], taint_set[self.view.node[positions]].astype(np.int64)
+        codes, pair_index = np.unique(info_numbers * len(taint_sets) + sets, return_inverse=True)
         violates = [
-            find_untolerated(counted[code % len(taint_sets)], self._tolerations(code // len(taint_sets)), None, True)
+            find_untolerated(
+                considered[code % len(taint_sets)], self._get_tolerations(code // len(taint_sets)), None, True
+            )
             is not None
             for code in codes.tolist()
         ]
-        return np.array(violates, np.bool_)[which]
+        return np.array(violates, np.bool_)[pair_index]
 
-    def _tolerations(self, number: int) -> tuple[Toleration, ...]:
-        return self.seen.infos[number].spec.tolerations
+    def _get_tolerations(self, info_number: int) -> tuple[Toleration, ...]:
+        """Return the tolerations of an info's pods."""
+        return self.seen.infos[info_number].spec.tolerations
 
-    def _counts(self, taint: Taint) -> bool:
-        """Whether it is included, and not excluded, by its key or ``key=value``."""
+    def _is_considered(self, taint: Taint) -> bool:
+        """Return whether a taint is included and not excluded, by its key or by ``key=value``."""
         names = {taint.key, f"{taint.key}={taint.value}"} if taint.value else {taint.key}
         included = self.arguments.included_taints
         return names.isdisjoint(self.arguments.excluded_taints) and (included is None or not names.isdisjoint(included))
 
 
 class RemovePodsViolatingNodeAffinity(DeschedulerPlugin[RemovePodsViolatingNodeAffinityArgs]):
-    """Pods on nodes that their required node affinity does not match, or that others would suit better."""
+    """Evicts pods from nodes that violate their required node affinity or that suit them less than others."""
 
     name = "RemovePodsViolatingNodeAffinity"
 
     def run(self) -> None:
+        """Evict the pods that violate the configured types of node affinity."""
         for kind in self.arguments.node_affinity_type:
             if kind == REQUIRED:
-                self._run(self.seen.where(_requires), self._refused)
+                self._evict_violating(self.seen.select_infos(_has_required_affinity), self._violates_required)
             elif kind == PREFERRED:
-                self._run(self.seen.where(_prefers), self._could_be_better)
+                self._evict_violating(self.seen.select_infos(_has_preferred_affinity), self._prefers_other_node)
 
-    def _run(self, having: Bools, violates: Callable[[Rows], Bools]) -> None:
-        """Evict the pods of infos (T,) ``having`` such an affinity that fit somewhere and violate it."""
-        selected = having & self.seen.chosen(self.arguments.namespaces, self.arguments.label_selector)
-        positions = self.evictable(selected)
+    def _evict_violating(self, has_affinity: Bools, violates: Callable[[Rows], Bools]) -> None:
+        """Evict the pods with such an affinity (T,) that violate it and fit somewhere."""
+        selected = has_affinity & self.seen.match_infos(self.arguments.namespaces, self.arguments.label_selector)
+        positions = self.find_evictable(selected)
         positions = positions[violates(positions)]
-        self.evict_node_by_node(positions[self.here.fit.anywhere(positions, self.seen.ready)].tolist())
+        self.evict_node_by_node(positions[self.current_round.fit.fits_anywhere(positions, self.seen.ready)].tolist())
 
-    def _refused(self, positions: Rows) -> Bools:
-        """Which of the pods are on a node that they may not be on."""
-        numbers, rows, which = self.pairs(positions)
-        fit = self.here.fit
-        refused = [not fit.allowed(number)[row] for number, row in zip(numbers.tolist(), rows.tolist(), strict=True)]
-        return np.array(refused, np.bool_)[which]
-
-    def _could_be_better(self, positions: Rows) -> Bools:
-        """Which of the pods prefer another node to their own."""
-        numbers, rows, which = self.pairs(positions)
-        weights = {number: self._weights(number) for number in np.unique(numbers).tolist()}
-        best = {number: int(of_nodes[self.seen.ready].max(initial=0)) for number, of_nodes in weights.items()}
-        better = [
-            best[number] > weights[number][row] for number, row in zip(numbers.tolist(), rows.tolist(), strict=True)
+    def _violates_required(self, positions: Rows) -> Bools:
+        """Return which of the pods are on a node that their required affinity excludes."""
+        info_numbers, rows, pair_index = self.distinct_pairs(positions)
+        fit = self.current_round.fit
+        violates = [
+            not fit.find_affinity_nodes(number)[row]
+            for number, row in zip(info_numbers.tolist(), rows.tolist(), strict=True)
         ]
-        return np.array(better, np.bool_)[which]
+        return np.array(violates, np.bool_)[pair_index]
 
-    def _weights(self, number: int) -> Counts:
-        """(N,): what an info's preferred terms give the nodes; nothing where one of them cannot be read."""
-        affinity = _node_affinity(self.seen.infos[number].pod)
+    def _prefers_other_node(self, positions: Rows) -> Bools:
+        """Return which of the pods prefer another node to their own."""
+        info_numbers, rows, pair_index = self.distinct_pairs(positions)
+        weights = {number: self._compute_weights(number) for number in np.unique(info_numbers).tolist()}
+        best_weights = {
+            number: int(node_weights[self.seen.ready].max(initial=0)) for number, node_weights in weights.items()
+        }
+        better = [
+            best_weights[number] > weights[number][row]
+            for number, row in zip(info_numbers.tolist(), rows.tolist(), strict=True)
+        ]
+        return np.array(better, np.bool_)[pair_index]
+
+    def _compute_weights(self, info_number: int) -> Counts:
+        """Return the weights of an info's preferred terms for each node, (N,); zeros if a term is invalid."""
+        affinity = _get_node_affinity(self.seen.infos[info_number].pod)
         try:
             terms = compile_preferred_terms(affinity.preferred_during_scheduling_ignored_during_execution)
         except NodeSelectorError:
@@ -102,14 +113,17 @@ class RemovePodsViolatingNodeAffinity(DeschedulerPlugin[RemovePodsViolatingNodeA
         return self.view.nodes.evaluate(terms.score, terms.keys, terms.names, np.int64).astype(np.int64)
 
 
-def _node_affinity(pod: Pod) -> NodeAffinity:
+def _get_node_affinity(pod: Pod) -> NodeAffinity:
+    """Return the pod's node affinity."""
     affinity = pod.spec.affinity
     return (affinity.node_affinity if affinity else None) or NodeAffinity()
 
 
-def _requires(pod: Pod) -> bool:
-    return _node_affinity(pod).required_during_scheduling_ignored_during_execution is not None
+def _has_required_affinity(pod: Pod) -> bool:
+    """Return whether the pod has a required node affinity."""
+    return _get_node_affinity(pod).required_during_scheduling_ignored_during_execution is not None
 
 
-def _prefers(pod: Pod) -> bool:
-    return bool(_node_affinity(pod).preferred_during_scheduling_ignored_during_execution)
+def _has_preferred_affinity(pod: Pod) -> bool:
+    """Return whether the pod has preferred node affinity terms."""
+    return bool(_get_node_affinity(pod).preferred_during_scheduling_ignored_during_execution)

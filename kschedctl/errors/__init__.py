@@ -10,21 +10,18 @@ KschedctlError            exit 2 unless a subclass says otherwise
 
 from __future__ import annotations
 
-from kschedctl.text.urls import without_user
+from kschedctl.text.urls import strip_credentials
 
 
 class KschedctlError(Exception):
-    """An expected failure. ``str()`` of it is one line; ``hint`` says what to do, when something is known.
-
-    A password in a URL is in none of them. ``also``: what is wrong besides, where several things are told at once,
-    each in a line of its own.
-    """
+    """An expected failure. `str()` of it is one line without passwords of URLs."""
 
     exit_code = 2
     also: tuple[KschedctlError, ...] = ()
+    """More errors that are reported at the same time, each on a line of its own."""
 
     def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
-        self.what, self.where, self.hint = map(without_user, (what, where, hint))
+        self.what, self.where, self.hint = map(strip_credentials, (what, where, hint))
         super().__init__(self.what)
 
     def __str__(self) -> str:
@@ -33,22 +30,22 @@ class KschedctlError(Exception):
 
 
 class UsageError(KschedctlError):
-    """What was asked for does not exist or is ambiguous."""
+    """A request for something that does not exist or is ambiguous."""
 
 
 class InputError(KschedctlError):
-    """A file, document or field that cannot be used; ``where`` names it."""
+    """An unusable file, document or field, which `where` names."""
 
 
 class ConfigurationError(KschedctlError):
-    """A scheduler configuration that kube-scheduler itself would refuse."""
+    """A scheduler configuration that kube-scheduler would reject."""
 
 
 class ThirdPartyError(KschedctlError):
-    """A plugin that another package registers, and that the configuration enables, does not work; names both."""
+    """A scheduler plugin of another package that is enabled and does not work."""
 
 
 class ClusterError(KschedctlError):
-    """The cluster could not be reached, or refused us."""
+    """The cluster cannot be reached, or denies the request."""
 
     exit_code = 3

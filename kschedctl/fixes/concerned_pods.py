@@ -17,12 +17,12 @@ from kschedctl.api.objects import Node, Pod
 from kschedctl.fixes.trial.trials import RemedyTrial
 from kschedctl.replay.controllers.target_pod import find_groups
 from kschedctl.replay.object_keys import ObjectKey
-from kschedctl.replay.settling import pending
+from kschedctl.replay.settling import find_pending
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
 from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
 from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
 from kschedctl.scheduler.simulation.simulation import Simulation
-from kschedctl.snapshot.node_masks import allowed, tolerated
+from kschedctl.snapshot.node_masks import find_tolerated, match_required_affinity
 from kschedctl.snapshot.pod_info import PodInfo
 
 PER_NODE = frozenset({"Node", "CSINode", "Pod"})
@@ -91,7 +91,8 @@ def nodes_for_pods_ahead(trial: RemedyTrial) -> int:
     at = view.pods.index.get(trial.own.key)
     turn = (-trial.cycle.info.priority, len(view.pods) if at is None else at)
     turns = {
-        position: (-int(view.pods.priority[view.pods.info[position]]), position) for position in pending(simulation)
+        position: (-int(view.pods.priority[view.pods.info[position]]), position)
+        for position in find_pending(simulation)
     }
     free = view.allocatable[row] - view.requested[row]
     nodes = [free.copy()]
@@ -139,11 +140,11 @@ def _claims_of(pod: Pod) -> Iterator[tuple[str, str, str]]:
 def _may_fit(simulation: Simulation, position: Position, info: PodInfo, rows: Ints) -> bool:
     """Return whether one of these nodes (K,) would take the pod if no other pod were there."""
     framework = simulation.framework(position)
-    if framework is None or not {plugin.name for plugin in framework.at("filter")} >= ON_A_NODE:
+    if framework is None or not {plugin.name for plugin in framework.plugins_at("filter")} >= ON_A_NODE:
         return True
     view = simulation.view
-    taken = allowed(view.nodes, compile_required_node_affinity(info.spec))[rows]
-    taken &= tolerated(view.nodes, info.spec.tolerations, comparison_operators=True)[rows]
+    taken = match_required_affinity(view.nodes, compile_required_node_affinity(info.spec))[rows]
+    taken &= find_tolerated(view.nodes, info.spec.tolerations, comparison_operators=True)[rows]
     for resource, amount in info.incoming_requests.items():
         column = view.resources.get(resource)
         if column is not None and amount:

@@ -21,8 +21,8 @@ from kschedctl.fixes.trial.prices import Price
 from kschedctl.fixes.trial.trials import RemedyTrial, is_resized
 from kschedctl.replay.controllers.plan_change import ExistingPods
 from kschedctl.replay.object_keys import ObjectKey
-from kschedctl.replay.patches import json_patch, plain
-from kschedctl.reports.fix_costs import CostKind, FixCost, clauses, restart_costs
+from kschedctl.replay.patches import build_json_patch, to_document
+from kschedctl.reports.fix_costs import CostKind, FixCost, build_restart_costs, list_clauses
 from kschedctl.reports.remedy import Remedy
 from kschedctl.text.counts import counted, first_few
 
@@ -55,7 +55,7 @@ def remedy_of(
     return Remedy(
         summary=_sentence(fix.text for fix in fixes) + _taken_first(fixes, result),
         by="operator" if any(fix.by == "operator" for fix in fixes) else "author",
-        weakens="; ".join(clauses(costs)) or None,
+        weakens="; ".join(list_clauses(costs)) or None,
         opens=trial.opens,
         commands=(*(c for fix in _room_first(fixes, own) for c in fix.commands), *(patch.commands if patch else ())),
         changes=tuple(object_changes(edits or _as_written(trial, own, workload))),
@@ -72,7 +72,7 @@ def remedy_of(
         also_places=result.also_places if result else (),
         needs_values=needs_values,
         manifests=tuple(dict(manifest) for fix in fixes for manifest in fix.manifests),
-        costs=(*costs, *restart_costs(restarts, owner)),
+        costs=(*costs, *build_restart_costs(restarts, owner)),
     )
 
 
@@ -93,7 +93,7 @@ def _evictions(trial: RemedyTrial, victims: Sequence[str], rolled: RolledOut | N
     harm = f" ({trial.harm})" if trial.harm else ""
     chain = rolled.chain if rolled else None
     fates = chain.fates if chain and chain.lost < chain.evicted else ""  # what is lost stands in the harm
-    named = chain.named(victims) if chain else victims
+    named = chain.name_victims(victims) if chain else victims
     evicted = f"evicts {counted(len(victims), 'pod')}"
     short = f"{evicted}{harm}{fates}" if len(victims) > FEW_VICTIMS else ""
     if len(short) > LONGEST_SHORT_COST:
@@ -177,11 +177,16 @@ def object_changes(edits: Mapping[ObjectKey, Edited]) -> Iterator[dict[str, Json
             yield {"delete": named}
         elif edit.before is None:
             head = {"apiVersion": KINDS[key.kind].versions[0], "kind": key.kind}
-            yield {"create": head | plain(edit.after)}
+            yield {"create": head | to_document(edit.after)}
         else:
             resize = {"subresource": "resize"} if is_resized(edit) else {}
             anew = {} if is_updated(edit.before, edit.after) else {"anew": True}
-            yield {**named, "patch": list(json_patch(plain(edit.before), plain(edit.after))), **anew, **resize}
+            yield {
+                **named,
+                "patch": list(build_json_patch(to_document(edit.before), to_document(edit.after))),
+                **anew,
+                **resize,
+            }
 
 
 def template_spec(workload: Any) -> PodSpec:

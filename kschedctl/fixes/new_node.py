@@ -11,8 +11,7 @@ from kschedctl.autoscaling.node_groups.found import Given, NodeGroups, find_node
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.target_pod import TargetPod
-from kschedctl.reports.growth import NodeGrowth
-from kschedctl.reports.new_node import NewNode
+from kschedctl.reports.new_node import NewNode, NodeGrowth
 from kschedctl.reports.remedy import Remedy
 
 NOBODY = Given()

@@ -11,8 +11,7 @@ from kschedctl.autoscaling.growth import Autoscaler, NewNodes, as_refused
 from kschedctl.cluster import Cluster
 from kschedctl.replay.growth import add_new_nodes, simulate_growth
 from kschedctl.replay.settling import settle
-from kschedctl.reports.growth import NodeGrowth
-from kschedctl.reports.new_node import NewNode, QueueShare
+from kschedctl.reports.new_node import NewNode, NodeGrowth, QueueShare
 
 MOST_LOOPS = 10
 """How many loops of the autoscaler are replayed to find out how many nodes are enough."""

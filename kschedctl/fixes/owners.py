@@ -14,7 +14,7 @@ from kschedctl.fixes.trial.immutable import is_updated
 from kschedctl.lint.objects.stored_pods import as_written, without_node_pin
 from kschedctl.replay import kubectl
 from kschedctl.replay.object_keys import ObjectKey
-from kschedctl.replay.patches import of_template, plain, strategic_patch
+from kschedctl.replay.patches import build_strategic_patch, to_document, wrap_in_template
 
 SET_AT_ADMISSION = ("priority", "preemptionPolicy")
 BY_UID = ("batch.kubernetes.io/controller-uid", "controller-uid")
@@ -66,8 +66,8 @@ def owner_patch(before: Pod, after: Pod, waiting: Iterable[Pod] = ()) -> OwnerPa
     """From the pod as it was read, and as it should be; ``waiting``: those of its pods that this is for."""
     owner = find_owner(before)
     old, new = (_template(pod, owner) for pod in (before, after))
-    patch: JsonObject = strategic_patch(old, new)
-    patch = of_template(owner.kind, patch)
+    patch: JsonObject = build_strategic_patch(old, new)
+    patch = wrap_in_template(owner.kind, patch)
     anew = owner.kind == "Job" or (owner.kind == "Pod" and not is_updated(before, after))
     deleted = tuple(map(ObjectKey.of, waiting)) if owner.kind in REPLACES_NONE else ()
     return OwnerPatch(owner, patch, anew, deleted)
@@ -82,7 +82,7 @@ def _template(pod: Pod, owner: Owner) -> dict[str, Json]:
         own = tuple(t for t in spec.tolerations if t.key not in ADDED_TOLERATIONS or t.toleration_seconds is None)
         overhead = {} if spec.runtime_class_name else spec.overhead
         spec = replace(spec, tolerations=own, overhead=overhead)
-    patch = plain(spec)
+    patch = to_document(spec)
     for field in SET_AT_ADMISSION if pod.spec.priority_class_name else ():
         patch.pop(field, None)
     return {"spec": patch}

@@ -16,7 +16,7 @@ from kschedctl.fixes.trial.trials import RemedyTrial, Trials, changed_cluster
 from kschedctl.replay.controllers.workload_pods import is_pending
 from kschedctl.replay.edits import add_pods
 from kschedctl.replay.object_keys import ObjectKey
-from kschedctl.replay.settling import all_outcomes, pending, recreate_evicted
+from kschedctl.replay.settling import find_pending, recreate_evicted, schedule_victims
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -129,7 +129,7 @@ def run_without_fix(scheduler: Scheduler) -> RunWithoutFix:
 
 def _run_without_fix(scheduler: Scheduler) -> RunWithoutFix:
     simulation = recreate_evicted(Simulation(scheduler))
-    waiting = pending(simulation)
+    waiting = find_pending(simulation)
     _run(simulation, waiting)
     placed = frozenset(simulation.view.pods.objects[at].key for at in waiting if simulation.view.node[at] >= 0)
     return RunWithoutFix(placed, not placed and not simulation.evictions)
@@ -172,7 +172,7 @@ def _run_concerned(scheduler: Scheduler, trial: RemedyTrial, own: ObjectKey) -> 
     changed = changed_nodes(trial, own) if run_without_fix(trial.scheduler).nothing_moves else None
     simulation = recreate_evicted(Simulation(scheduler))
     position = Position(simulation.view.pods.index[trial.own.key])
-    waiting = pending(simulation)
+    waiting = find_pending(simulation)
     if _comes_last(trial, own):
         waiting = [*(other for other in waiting if other != position), position]
     if changed is not None:
@@ -185,7 +185,7 @@ def _run_concerned(scheduler: Scheduler, trial: RemedyTrial, own: ObjectKey) -> 
 
 def _run(simulation: Simulation, waiting: Collection[Position]) -> list[Outcome]:
     """Try all pods until nothing moves any more. Raises KeyboardInterrupt."""
-    outcomes = all_outcomes(simulation, simulation.schedule(waiting))
+    outcomes = schedule_victims(simulation, simulation.schedule(waiting))
     if simulation.interrupted:
         raise KeyboardInterrupt
     return outcomes

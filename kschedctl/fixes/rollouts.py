@@ -35,14 +35,14 @@ from kschedctl.fixes.trial.trials import RemedyTrial, changed_cluster
 from kschedctl.lint.objects.stored_pods import as_written
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.creation import create
-from kschedctl.replay.controllers.plan_change import ExistingPods, rank_for_removal
+from kschedctl.replay.controllers.plan_change import ExistingPods, is_controlled_by, rank_for_removal
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.rollout import Rollout, RolloutCreation, rename_replaced_pods, roll_out
 from kschedctl.replay.controllers.workload_change import WorkloadChange, get_slot, set_rollout_limits
-from kschedctl.replay.controllers.workload_pods import ORDINAL_LABELS, is_controlled_by
+from kschedctl.replay.controllers.workload_pods import ORDINAL_LABELS
 from kschedctl.replay.edits import add_pods, change_pods
 from kschedctl.replay.object_keys import ObjectKey
-from kschedctl.replay.placements import eviction_chain, evictions
+from kschedctl.replay.placements import report_evictions, summarize_evictions
 from kschedctl.replay.settling import recreate_evicted
 from kschedctl.reports.eviction_chain import EvictionChain
 from kschedctl.scheduler.scheduler import Scheduler
@@ -146,10 +146,10 @@ def _preempting_alone(owner: Owner, trial: RemedyTrial, cluster: Cluster) -> Rol
 
 def _with_evictions(rolled_out: RolledOut, simulation: Simulation, own: Sequence[Position]) -> RolledOut:
     """Return the result with the pods that were evicted, the workload's ``own`` ones aside, and their chain."""
-    evicted = evictions(simulation)
+    evicted = report_evictions(simulation)
     keys = {simulation.view.pods.objects[position].key for position in own}
     victims = tuple(dict.fromkeys(pod.pod for pod in evicted if pod.pod not in keys))
-    return rolled_out._replace(victims=victims, chain=eviction_chain(simulation, evicted))
+    return rolled_out._replace(victims=victims, chain=summarize_evictions(simulation, evicted))
 
 
 def _why_in_vain(rolled_out: RolledOut) -> str:
@@ -285,7 +285,7 @@ def _rolled_out(owner: Owner, change: WorkloadChange, scheduler: Scheduler, dele
     if any(eviction.victim in own for eviction in simulation.evictions):
         return rolled_out._replace(refused="its rollout evicts pods of its own")
     if rollout.denied is not None:
-        return rolled_out._replace(refused=f"its pods are not created: {shorten_api_message(creation.words[0])}")
+        return rolled_out._replace(refused=f"its pods are not created: {shorten_api_message(creation.denials[0])}")
     if rollout.old or rollout.coming:
         return rolled_out._replace(refused=f"its rollout gets {rollout.status}")
     if placed < min(before + 1, change.desired) and rolled_out.chain and rolled_out.chain.outrun:
@@ -299,6 +299,6 @@ def _rolled_out(owner: Owner, change: WorkloadChange, scheduler: Scheduler, dele
 
 
 def _position(view: Fork, pod: Pod) -> Position:
-    position = view.pods.position(pod.key)
+    position = view.pods.find_position(pod.key)
     assert position is not None
     return position

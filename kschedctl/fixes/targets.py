@@ -61,7 +61,7 @@ def _cases(cycle: Cycle) -> list[Ints]:
 
 def _columns(cycle: Cycle) -> Iterator[Ints]:
     for name, verdict in cycle.filter.verdicts.items():
-        if verdict.refused.any():
+        if verdict.rejected.any():
             yield from remedies_of(name).columns(cycle)
 
 

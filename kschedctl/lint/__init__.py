@@ -1,4 +1,4 @@
-"""Rules about manifests and clusters. The package is called, too: ``kschedctl.lint(…)`` is the library's function."""
+"""The lint rule engine and its rules. ``kschedctl.lint(…)`` calls the library function of the same name."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from importlib import import_module
 from types import ModuleType
 
 
-class _CalledPackage(ModuleType):
-    """Python makes a subpackage an attribute of its package: under that name the function has to be found."""
+class _CallablePackage(ModuleType):
+    """A package that can be called like the function that has its name.
+
+    Importing the package hides the function ``kschedctl.lint``, since Python makes a subpackage an attribute.
+    """
 
     def __call__(self, *arguments: object, **options: object) -> object:
+        """Call the library function."""
         return import_module("kschedctl.commands.lint").lint(*arguments, **options)
 
 
-sys.modules[__name__].__class__ = _CalledPackage
+sys.modules[__name__].__class__ = _CallablePackage

@@ -8,9 +8,10 @@ from pkgutil import iter_modules
 
 from kschedctl.api.json_values import field_at
 from kschedctl.lint import rules
+from kschedctl.lint.findings.suppression import ANNOTATION, get_ignore_annotation, matches_rule, parse_ignores
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.field_edits import FieldEdit, SetField, is_pod_count
-from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
+from kschedctl.lint.framework.rule import ERROR, WARNING, Rule, find_nothing
 from kschedctl.lint.objects.subject import Problem
 
 HEADINGS = {
@@ -44,11 +45,6 @@ RULES: tuple[Rule, ...] = tuple(rule for family_rules in FAMILIES.values() for r
 """All rules, in the order of the table."""
 
 
-def find_nothing(context: LintContext) -> Iterator[Problem]:
-    """Find no problems. The check of rules whose problems are found while reading."""
-    return iter(())
-
-
 def _unquote_number(problem: Problem) -> FieldEdit | None:
     """Return the edit that removes the quotes around a number, or None if the field is anything else."""
     value = field_at(problem.subject.document, *problem.path)
@@ -80,10 +76,23 @@ UNREADABLE = Rule(
 )
 """Reported for files that cannot be parsed. It cannot be deselected."""
 
+
+def find_faulty_ignores(context: LintContext) -> Iterator[Problem]:
+    """Find ignore annotations without a reason or with rules that do not exist."""
+    for subject in context.subjects:
+        path = ("metadata", "annotations", ANNOTATION)
+        for ignore in parse_ignores(get_ignore_annotation(subject)):
+            if not ignore.reason:
+                yield subject.problem(path, f"{', '.join(ignore.patterns)} is not ignored: no reason is given")
+            for pattern in ignore.patterns:
+                if not any(matches_rule(rule.id, (pattern,)) for rule in (INVALID, UNREADABLE, *RULES)):
+                    yield subject.problem(path, f'there is no rule "{pattern}"')
+
+
 IGNORE_FAULTY = Rule(
     "ignore-faulty",
     WARNING,
-    find_nothing,
+    find_faulty_ignores,
     summary="An annotation kschedctl/ignore that ignores nothing",
     why="It names no rule, or gives no reason: what it should silence is still reported.",
     fix="Write kschedctl/ignore: RULE reason",

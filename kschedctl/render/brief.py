@@ -1,4 +1,4 @@
-"""An answer in at most 12 lines, for phones, chats and prompts: why, the closest node, the best fix, its command."""
+"""The format `--brief`: an answer in at most 12 lines with reason, closest node, best fix and its command."""
 
 from __future__ import annotations
 
@@ -6,24 +6,27 @@ import textwrap
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kschedctl.render.page import UNFOLDED, Heading, Paragraph, Style, count, marked, verdict_words
-from kschedctl.render.renderers import kind_of, page_of
+from kschedctl.render.page import UNFOLDED, Heading, Paragraph, Style, count, describe_verdict, with_tone
+from kschedctl.render.renderers import build_page, kind_of
 from kschedctl.reports.document import Document
 from kschedctl.reports.fix_costs import CostKind
-from kschedctl.reports.summary import Report, ShortFix, Summary, standing_against
+from kschedctl.reports.report import Report
+from kschedctl.reports.summary import ShortFix, Summary, describe_node_share
 from kschedctl.text.counts import counted
-from kschedctl.text.fit_errors import sentence
+from kschedctl.text.fit_errors import rewrite_fit_error
 from kschedctl.text.printable import printable
 
-MOST_LINES = 12
+MAX_LINES = 12
 
 
 class BriefText(NamedTuple):
-    """``lines``: at most so many, 0: it is never cut; ``rank``: what has the lowest gets room first."""
+    """A part of the brief form."""
 
     text: str
     lines: int
+    """Most lines of the part; 0 means that it is never cut."""
     rank: int = 0
+    """Parts with the lowest rank get room first."""
     indent: str = "  "
     more: tuple[str, ...] = ()
     """Lines below the text that are shown as a whole, or not at all."""
@@ -38,27 +41,29 @@ def to_brief(document: Document, style: Style) -> str:
 
     A list of which entries are left out ends with their number.
     """
-    summary = summary_of(document, style)
-    parts = list(_parts(summary))
-    wrapped = [_lines_of(part, style.width) for part in parts]
+    summary = build_summary(document, style)
+    parts = list(_iter_parts(summary))
+    wrapped = [_wrap_part(part, style.width) for part in parts]
     kept: set[int] = set()
     for index in sorted(range(len(parts)), key=lambda index: parts[index].rank):
         if parts[index].needs_previous and index - 1 not in kept:
             continue
-        if sum(len(wrapped[line]) for line in (*kept, index)) <= MOST_LINES:
+        if sum(len(wrapped[line]) for line in (*kept, index)) <= MAX_LINES:
             kept.add(index)
-    _end_cut_list(parts, wrapped, kept, len(_listed(summary)) + summary.left_out.get(_list_name(summary), 0))
+    _add_left_out_count(
+        parts, wrapped, kept, len(_list_entries(summary)) + summary.left_out.get(_list_name(summary), 0)
+    )
     return "".join(f"{line}\n" for index in sorted(kept) for line in wrapped[index])
 
 
-def _end_cut_list(parts: list[BriefText], wrapped: list[list[str]], kept: set[int], total: int) -> None:
-    """Add the number of entries that are left out of ``total``, in place of the last entry if there is no room."""
+def _add_left_out_count(parts: list[BriefText], wrapped: list[list[str]], kept: set[int], total: int) -> None:
+    """Add the number of entries that are left out, in place of the last entry if there is no room."""
     entries = [index for index, part in enumerate(parts) if part.is_entry and index in kept]
     if not entries or len(entries) == total:
         return
-    if sum(len(wrapped[index]) for index in kept) >= MOST_LINES and len(entries) > 1:
+    if sum(len(wrapped[index]) for index in kept) >= MAX_LINES and len(entries) > 1:
         kept.remove(entries.pop())
-    if sum(len(wrapped[index]) for index in kept) < MOST_LINES:
+    if sum(len(wrapped[index]) for index in kept) < MAX_LINES:
         wrapped[entries[-1]] = [*wrapped[entries[-1]], f"and {total - len(entries):,} more"]
 
 
@@ -67,31 +72,35 @@ def _list_name(summary: Summary) -> str:
     return "advice" if summary.summarizes == "Audit" else "pods"
 
 
-def _listed(summary: Summary) -> tuple[str, ...]:
+def _list_entries(summary: Summary) -> tuple[str, ...]:
     """Return the entries of the list as texts."""
     if _list_name(summary) == "advice":
         return summary.advice
     return tuple(
-        f"{pods.pods:,} {pods.workload or pods.such_as}: {verdict_words(sentence(pods.why))}" for pods in summary.pods
+        f"{pods.pods:,} {pods.workload or pods.such_as}: {describe_verdict(rewrite_fit_error(pods.why))}"
+        for pods in summary.pods
     )
 
 
-def summary_of(document: Document, style: Style) -> Summary:
-    """With ``style.commands`` as the next ones; of what is no answer but a list or a description its first line."""
+def build_summary(document: Document, style: Style) -> Summary:
+    """Build the summary of a document, with the commands of the style as next steps.
+
+    The summary of a document that is no Report is its first line.
+    """
     if isinstance(document, Report):
         return document.summary(command for group in style.commands.values() for command in group)
-    page = page_of(document, Style(width=UNFOLDED))
+    page = build_page(document, Style(width=UNFOLDED))
     first = next((block for block in page if isinstance(block, Paragraph | Heading)), Paragraph(()))
     parts = first.parts if isinstance(first, Paragraph) else (first.text,)
-    headline = " ".join(marked(part).text for part in parts if marked(part).text)
-    return Summary(summarizes=kind_of(document), subject="", verdict="", headline=headline).fitting()
+    headline = " ".join(with_tone(part).text for part in parts if with_tone(part).text)
+    return Summary(summarizes=kind_of(document), subject="", verdict="", headline=headline).shorten()
 
 
-def _parts(summary: Summary) -> Iterator[BriefText]:
-    """The verdict, the first cause and the doubts, then the fix with what to type, then all else."""
+def _iter_parts(summary: Summary) -> Iterator[BriefText]:
+    """Yield the verdict, first cause and doubts, then the fix with its commands, then the rest."""
     if summary.summarizes == "Explanation":
-        yield BriefText(_verdict(summary), 3)
-        yield from _causes(summary)
+        yield BriefText(_describe_result(summary), 3)
+        yield from _iter_causes(summary)
     else:
         yield BriefText(summary.headline, 3)
     if summary.undecided:
@@ -105,14 +114,14 @@ def _parts(summary: Summary) -> Iterator[BriefText]:
     fixes = len(summary.fixes) - 1 + summary.left_out.get("fixes", 0)
     if fixes > 0:
         yield BriefText(f"  and {counted(fixes, 'more fix', 'more fixes')}", 1, 1, needs_previous=True)
-    yield from (BriefText(text, 2, 2, is_entry=True) for text in _listed(summary)[:MOST_ENTRIES])
+    yield from (BriefText(text, 2, 2, is_entry=True) for text in _list_entries(summary)[:MAX_ENTRIES])
     yield from (BriefText(f"more: {command}", 0, 3 if typed else 1) for command in summary.next[:1])
 
 
 def _typed_commands(summary: Summary) -> tuple[str, ...]:
     """Return the commands of the first fix, or none if one of them is too long to type: a part could do harm."""
     commands = summary.fixes[0].commands if summary.fixes else ()
-    return commands if all(len(command) <= MOST_TYPED for command in commands) else ()
+    return commands if all(len(command) <= MAX_COMMAND_LENGTH for command in commands) else ()
 
 
 def _with_costs(fix: ShortFix) -> str:
@@ -121,27 +130,28 @@ def _with_costs(fix: ShortFix) -> str:
     return f"{fix.summary}, but {costs}" if costs else fix.summary
 
 
-MOST_ENTRIES = 4
-"""How many entries of the list are shown."""
-MOST_TYPED = 100
-"""Characters of a command that anybody types from a phone."""
+MAX_ENTRIES = 4
+"""Number of entries of the list that are shown."""
+MAX_COMMAND_LENGTH = 100
+"""Longest command that is shown."""
 
 
-def _verdict(summary: Summary) -> str:
-    verdict = f"{summary.subject} {verdict_words(summary.verdict)}"
+def _describe_result(summary: Summary) -> str:
+    """Return the verdict with the node, or with the pods to preempt."""
+    verdict = f"{summary.subject} {describe_verdict(summary.verdict)}"
     if summary.nominated:
         return f"{verdict}: would preempt {count(len(summary.victims), 'pod')} on {summary.nominated}"
-    return f"{verdict} on {next(iter(summary.best))}" if _fits(summary) else verdict
+    return f"{verdict} on {next(iter(summary.best))}" if _has_node(summary) else verdict
 
 
-def _fits(summary: Summary) -> bool:
-    """Nodes that would fit a pod that is held back do not take it."""
+def _has_node(summary: Summary) -> bool:
+    """Return whether the pod gets a node; a gated pod does not."""
     return bool(summary.best) and summary.verdict != "Gated"
 
 
-def _causes(summary: Summary) -> Iterator[BriefText]:
-    """The two that matter most, each with the closest node; of a pod that fits, none."""
-    if _fits(summary):
+def _iter_causes(summary: Summary) -> Iterator[BriefText]:
+    """Yield the two most important causes, each with the closest node; a pod that fits has none."""
+    if _has_node(summary):
         return
     if not summary.causes or summary.verdict == "Gated":
         yield BriefText(summary.headline.removeprefix(f"{summary.subject} {summary.verdict}: "), 3)
@@ -150,18 +160,22 @@ def _causes(summary: Summary) -> Iterator[BriefText]:
     above = summary.causes[0].conflict or ("" if said.startswith(summary.causes[0].reason) else said)
     yield from (BriefText(text, 3) for text in (above,) if text)
     for rank, cause in zip((2, 2) if above else (0, 2), summary.causes, strict=False):
-        place = standing_against(cause.nodes, cause.of_nodes, summary.figures.get("nodes", 0)) if cause.closest else ""
+        place = (
+            describe_node_share(cause.nodes, cause.of_nodes, summary.figures.get("nodes", 0)) if cause.closest else ""
+        )
         yield BriefText(f"{place}: {cause.reason}" if place else cause.reason, 3, rank)
         if cause.closest:
             yield BriefText(f"  {'closest' if cause.of_nodes else 'such as'} {cause.closest}: {cause.fact}", 3, rank)
 
 
-def _lines_of(part: BriefText, width: int) -> list[str]:
-    lines = _wrapped(printable(part.text), width, part.lines, part.indent)
-    return [*lines, *(line for text in part.more for line in _wrapped(printable(text), width, 0, part.indent))]
+def _wrap_part(part: BriefText, width: int) -> list[str]:
+    """Return the lines of a part."""
+    lines = _wrap_text(printable(part.text), width, part.lines, part.indent)
+    return [*lines, *(line for text in part.more for line in _wrap_text(printable(text), width, 0, part.indent))]
 
 
-def _wrapped(text: str, width: int, at_most: int, indent: str) -> list[str]:
+def _wrap_text(text: str, width: int, at_most: int, indent: str) -> list[str]:
+    """Wrap text to the width, in at most `at_most` lines; 0 means no limit."""
     return textwrap.wrap(
         text,
         width,

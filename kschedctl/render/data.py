@@ -1,4 +1,4 @@
-"""Reports as data: JSON and YAML, with nothing in them that a terminal would obey."""
+"""JSON and YAML without characters that could control a terminal."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def to_json(document: JsonObject) -> str:
-    """Indented JSON in which whatever fits into a line stays in one."""
-    return _escaped(_pretty(document, 0)) + "\n"
+    """Render as JSON, indented only where an object does not fit on a line."""
+    return _escape_unsafe(_format_value(document, 0)) + "\n"
 
 
 def to_yaml(document: JsonObject) -> str:
-    """One YAML document."""
-    return _escaped(yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_LINE))
+    """Render as a YAML document."""
+    return _escape_unsafe(yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_LINE))
 
 
-def _pretty(value: Json, depth: int) -> str:
+def _format_value(value: Json, depth: int) -> str:
+    """Format a value, on one line if it fits."""
     if isinstance(value, dict):
         opening, closing = "{", "}"
-        parts = [f"{_encode(key)}: {_pretty(item, depth + 1)}" for key, item in value.items()]
+        parts = [f"{_encode(key)}: {_format_value(item, depth + 1)}" for key, item in value.items()]
     elif isinstance(value, list):
         opening, closing = "[", "]"
-        parts = [_pretty(item, depth + 1) for item in value]
+        parts = [_format_value(item, depth + 1) for item in value]
     else:
         return _encode(value)
     line = f"{opening}{', '.join(parts)}{closing}"
@@ -44,17 +45,17 @@ def _pretty(value: Json, depth: int) -> str:
     return f"{opening}\n{inner}" + f",\n{inner}".join(parts) + f"\n{' ' * depth}{closing}"
 
 
-def _escaped(text: str) -> str:
-    """Both formats read ``\\u202e`` within double quotes as the character itself."""
+def _escape_unsafe(text: str) -> str:
+    r"""Escape unsafe characters as `\\u202e`, which both formats read as the character in double quotes."""
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-    """Writes strings with unsafe characters in double quotes."""
+    """A YAML dumper that quotes strings with unsafe characters."""
 
 
-def _string(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+def _represent_string(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if _UNSAFE.search(text) else None)
 
 
-_Dumper.add_representer(str, _string)
+_Dumper.add_representer(str, _represent_string)

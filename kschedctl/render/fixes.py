@@ -1,4 +1,4 @@
-"""Fixes as tables and commands, as part of several pages."""
+"""Fixes as tables and commands, for several pages."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from kschedctl.render.page import (
     Page,
     Style,
     Verbatim,
-    first_rows,
+    limit_rows_by_style,
     names,
     paragraph,
     section,
 )
 from kschedctl.reports.columns import Tone
-from kschedctl.reports.remedy import OWNERS, Remedy
+from kschedctl.reports.remedy import TEAMS, Remedy
 
 TITLE, TITLE_WITH_RIVALS = "Fixes, each verified by replay", "Fixes, each replayed with all waiting pods"
 """The second one is for lists with a fix that does not place the pod, as others take the room first."""
@@ -31,8 +31,8 @@ TITLE_OF_INCOMPLETE = "Not verified: these need values that only you know"
 REMEDIES_SHOWN = 7
 
 
-def best_fix(remedies: Sequence[Remedy], style: Style) -> Page:
-    """What to type first; in the browser the fixes themselves stand there."""
+def build_best_fix(remedies: Sequence[Remedy], style: Style) -> Page:
+    """Return the first fix with its commands, or () on a page with patches, which lists the fixes anyway."""
     if not remedies or style.patches:
         return ()
     best = remedies[0]
@@ -44,20 +44,20 @@ def best_fix(remedies: Sequence[Remedy], style: Style) -> Page:
     return (paragraph(Marked(label, Tone.STRONG), summary, *but), *map(Command, commands))
 
 
-def remedies_section(
+def build_fixes_section(
     remedies: Sequence[Remedy],
     impossible: Sequence[str],
     style: Style,
     title: str = "",
     with_manifests: bool = False,
 ) -> Page:
-    """Return each fix with its commands, those that need values under a heading of their own, and what cannot help.
+    """Return all fixes with commands, those that need values under a heading of their own, and what cannot help.
 
     ``with_manifests`` shows the manifests to complete as YAML, which a page with patches always does.
     """
-    shown, more = first_rows(remedies, style, REMEDIES_SHOWN)
+    shown, more = limit_rows_by_style(remedies, style, REMEDIES_SHOWN)
     complete = sum(not remedy.needs_values for remedy in shown)
-    blocks = [_fix_blocks(number, remedy, style, with_manifests) for number, remedy in enumerate(shown, 1)]
+    blocks = [_build_fix(number, remedy, style, with_manifests) for number, remedy in enumerate(shown, 1)]
     rest: Page = (paragraph(Marked(more, Tone.FAINT)),) if more else ()
     page: Page = ()
     if complete:
@@ -72,23 +72,23 @@ def remedies_section(
     return page
 
 
-def _fix_blocks(number: int, remedy: Remedy, style: Style, with_manifests: bool, facts: Sequence[Cell] = ()) -> Page:
-    """Return a fix: its summary, ``facts`` and costs, then its commands and, if wanted, what is to be written."""
+def _build_fix(number: int, remedy: Remedy, style: Style, with_manifests: bool, facts: Sequence[Cell] = ()) -> Page:
+    """Return a fix: summary, `facts`, costs, commands and, if wanted, manifests and patches."""
     lines: list[Cell] = [*facts]
     if remedy.alternatives:
-        lines.append(Marked(f"or {names(tuple(map(_once, remedy.alternatives)))}", Tone.FAINT))
-    lines += _costs(remedy)
+        lines.append(Marked(f"or {names(tuple(map(_drop_repeated_places, remedy.alternatives)))}", Tone.FAINT))
+    lines += _iter_costs(remedy)
     if not facts:
-        lines.append(Marked(f"{OWNERS[remedy.by]}; makes schedulable on {_opens(remedy)}", Tone.FAINT))
+        lines.append(Marked(f"{TEAMS[remedy.by]}; makes schedulable on {_describe_opened_nodes(remedy)}", Tone.FAINT))
     blocks: list[Block] = [paragraph(Marked(f"{number}", Tone.STRONG), remedy.summary), Bullets(tuple(lines))]
     blocks += map(Command, remedy.commands)
     if with_manifests or style.patches:
-        blocks += _written(remedy, style)
+        blocks += _iter_manifests(remedy, style)
     return tuple(blocks)
 
 
-def _written(remedy: Remedy, style: Style) -> Iterator[Block]:
-    """Yield the manifests to complete and, on a page with patches, the patch of what makes the pod, as YAML."""
+def _iter_manifests(remedy: Remedy, style: Style) -> Iterator[Block]:
+    """Yield the manifests to complete and, on a page with patches, the owner's patch, as YAML."""
     from kschedctl.render.data import to_yaml  # noqa: PLC0415 - YAML, which few pages need
 
     for manifest in remedy.manifests:
@@ -97,25 +97,26 @@ def _written(remedy: Remedy, style: Style) -> Iterator[Block]:
         yield Verbatim(f"strategic merge patch of {remedy.owner}", to_yaml(remedy.owner_patch))
 
 
-def _costs(remedy: Remedy) -> Iterator[Cell]:
-    """Yield what is against the fix, and how many other pods it places."""
+def _iter_costs(remedy: Remedy) -> Iterator[Cell]:
+    """Yield the drawbacks of a fix and how many other pods it places."""
     for drawback in remedy.drawbacks:
         yield Marked(f"but {drawback}", Tone.WARNING)
     if remedy.gain:
         yield Marked(remedy.gain, Tone.FAINT)
 
 
-def _once(alternative: str) -> str:
-    """Where several changes go to one place it is named once.
+def _drop_repeated_places(alternative: str) -> str:
+    """Name a place once if several changes concern it.
 
-    >>> _once("w1 and w1"), _once("w1 and w2")
+    >>> _drop_repeated_places("w1 and w1"), _drop_repeated_places("w1 and w2")
     ('w1', 'w1 and w2')
     """
     places = dict.fromkeys(alternative.split(" and "))
     return " and ".join(places)
 
 
-def _opens(remedy: Remedy) -> str:
+def _describe_opened_nodes(remedy: Remedy) -> str:
+    """Return the nodes on which the fix lets the pod schedule."""
     if len(remedy.opens) == 1:
         return remedy.opens[0]
     return f"{len(remedy.opens):,} nodes: {names(remedy.opens)}"

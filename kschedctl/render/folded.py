@@ -1,4 +1,4 @@
-"""What rich does for pages on a terminal: it folds what ``columns`` has laid out, and colours it."""
+"""Rendering by rich: folding of blocks to the width, and colors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rich.style import Style as Look
 from rich.table import Table as Layout
 from rich.text import Text
 
-from kschedctl.render.columns import BULLET, GAP, INDENT, broken, fitted, head
+from kschedctl.render.columns import BULLET, GAP, INDENT, break_long_words, fit_table, split_header
 from kschedctl.render.page import (
     UNFOLDED,
     Block,
@@ -26,14 +26,14 @@ from kschedctl.render.page import (
     Style,
     Table,
     Verbatim,
-    stacked,
+    list_lines,
 )
-from kschedctl.render.plots.characters import drawn
+from kschedctl.render.plots.characters import draw_plot
 from kschedctl.render.plots.plot import Plot
 from kschedctl.reports.columns import Tone
 from kschedctl.text.printable import printable
 
-LOOKS = {
+STYLES = {
     Tone.PLAIN: Look.null(),
     Tone.STRONG: Look(bold=True),
     Tone.GOOD: Look(color="green"),
@@ -43,15 +43,16 @@ LOOKS = {
     Tone.VERBATIM: Look(dim=True),
     Tone.CODE: Look(color="cyan"),
 }
+"""Tone -> its color."""
 
 _UNIT = re.compile(r"(?<=\d) (?=(?:s|ms|µs|%)(?!\w))")
-"""Between a number and its unit no line ends."""
+"""Matches the blank between a number and its unit, where a line must not be folded."""
 _GLUE = "\ue000"
-"""What stands for such a blank while rich looks for places to fold: nothing printable has it."""
+"""Stands for such a blank while rich folds lines."""
 
 
-def folded(block: Block, style: Style) -> list[str]:
-    """The lines of a block; rich asks neither the terminal nor the environment for anything."""
+def render_folded(block: Block, style: Style) -> list[str]:
+    """Render a block as lines; rich does not ask the terminal or the environment."""
     file, indent = StringIO(), INDENT if isinstance(block, Command | Verbatim | Table | Plot) else 0
     console = Console(
         file=file,
@@ -66,55 +67,59 @@ def folded(block: Block, style: Style) -> list[str]:
         emoji=False,
         highlight=False,
     )
-    for piece in _pieces(block, console.width, style.ascii_only):
+    for piece in _iter_renderables(block, console.width, style.ascii_only):
         console.print(piece, soft_wrap=isinstance(block, Command | Verbatim))
     return [" " * indent + line.replace(_GLUE, " ") for line in file.getvalue().splitlines()]
 
 
-def _pieces(block: Block, room: int, ascii_only: bool) -> Iterator[RenderableType]:
+def _iter_renderables(block: Block, room: int, ascii_only: bool) -> Iterator[RenderableType]:
+    """Yield the parts of a block for rich."""
     match block:
         case Heading(text):
-            yield _text(Marked(text, Tone.STRONG), room)
+            yield _build_text(Marked(text, Tone.STRONG), room)
         case Paragraph(parts):
-            yield Text(" ").join(_text(part, room) for part in parts)
+            yield Text(" ").join(_build_text(part, room) for part in parts)
         case Command(text):
-            yield _text(Marked(text, Tone.CODE))
+            yield _build_text(Marked(text, Tone.CODE))
         case Verbatim(_, text):
-            yield Text("\n").join(_text(Marked(line, Tone.CODE)) for line in text.splitlines())
+            yield Text("\n").join(_build_text(Marked(line, Tone.CODE)) for line in text.splitlines())
         case Bullets(items):
             bullets = Layout.grid()
             bullets.add_column(no_wrap=True)
             bullets.add_column(overflow="fold")
             for item in items:
-                bullets.add_row(BULLET, _text(item, room - len(BULLET)))
+                bullets.add_row(BULLET, _build_text(item, room - len(BULLET)))
             yield bullets
         case Table():
-            yield _layout(block, room)
+            yield _build_layout(block, room)
             if block.note:
-                yield _text(Marked(block.note, Tone.FAINT), room)
+                yield _build_text(Marked(block.note, Tone.FAINT), room)
         case Plot():
-            yield from drawn(block, room, ascii_only)
+            yield from draw_plot(block, room, ascii_only)
 
 
-def _text(cell: Cell | Stack, room: int = UNFOLDED) -> Text:
-    """A cell, one line for each that it is made of; blanks that rich puts around it have no style."""
-    lines = ((_UNIT.sub(_GLUE, broken(printable(text), room)), LOOKS[tone]) for text, tone in stacked(cell))
+def _build_text(cell: Cell | Stack, room: int = UNFOLDED) -> Text:
+    """Return a cell as text for rich."""
+    lines = (
+        (_UNIT.sub(_GLUE, break_long_words(printable(text), room)), STYLES[tone]) for text, tone in list_lines(cell)
+    )
     first, *others = (Text().append(*line) for line in lines)
     return Text("\n").join((first, *others)) if others else first
 
 
-def _layout(table: Table, room: int) -> Layout:
-    table, widths = fitted(table, room)
+def _build_layout(table: Table, room: int) -> Layout:
+    """Build rich's table for a table."""
+    table, widths = fit_table(table, room)
     made = Layout(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style=Look.null())
     for column, width in zip(table.columns, widths, strict=True):
         justify = "right" if column.right else "default"
-        lines = _text(Stack(tuple(Marked(line, Tone.FAINT) for line in head(column))), width)
+        lines = _build_text(Stack(tuple(Marked(line, Tone.FAINT) for line in split_header(column))), width)
         made.add_column(lines, justify=justify, overflow="fold", width=width)  # type: ignore[arg-type]
     for row in table.rows:
-        made.add_row(*(_text(cell, width) for cell, width in zip(row, widths, strict=True)))
+        made.add_row(*(_build_text(cell, width) for cell, width in zip(row, widths, strict=True)))
     return made
 
 
-def coloured(text: str, tone: Tone) -> str:
-    """Text that is printable, in ANSI sequences."""
-    return LOOKS[tone].render(text, color_system=ColorSystem.STANDARD)
+def add_color(text: str, tone: Tone) -> str:
+    """Return printable text with ANSI sequences."""
+    return STYLES[tone].render(text, color_system=ColorSystem.STANDARD)

@@ -1,4 +1,4 @@
-"""Pages as Markdown to paste into a ticket: names of a cluster can neither format, nor link, nor mention anybody."""
+"""Pages as Markdown for tickets, in which names from a cluster cannot format, link or mention anybody."""
 
 from __future__ import annotations
 
@@ -16,69 +16,76 @@ from kschedctl.render.page import (
     Table,
     Verbatim,
     Worded,
-    marked,
-    stacked,
+    list_lines,
+    with_tone,
     without_plots,
 )
 from kschedctl.reports.columns import Tone
 from kschedctl.text.printable import printable
 
 _PLAIN = re.compile(r"(?!.*(?://|www\.))[A-Za-z0-9(…★][A-Za-z0-9 ,.;:()/'\"%=+→×–—…-]*")
-"""Text that means nothing to Markdown or GitHub; anything else becomes a code span."""
+"""Text without meaning for Markdown or GitHub; all other text becomes a code span."""
 
 
-def show(page: Page, style: Style) -> str:
-    """The page as Markdown. Tables keep the full text, whatever the width."""
-    return "\n\n".join(_block(block) for block in without_plots(page)) + "\n"
+def render_markdown(page: Page, style: Style) -> str:
+    """Render the page as Markdown. Tables have their full text, whatever the width."""
+    return "\n\n".join(_render_block(block) for block in without_plots(page)) + "\n"
 
 
-def _block(block: Worded) -> str:
+def _render_block(block: Worded) -> str:
+    """Render a block."""
     match block:
         case Heading(text, level):
-            return f"##{'#' * level} {_inline(text)}"
+            return f"##{'#' * level} {_render_inline(text)}"
         case Paragraph(parts):
-            return " ".join(map(_inline, parts))
+            return " ".join(map(_render_inline, parts))
         case Command(text):
-            return _code(printable(text))
+            return _render_code(printable(text))
         case Verbatim(_, text):
             return "\n".join(f"    {printable(line)}" for line in text.splitlines())
         case Bullets(items):
-            return "\n".join(f"- {_inline(item)}" for item in items)
+            return "\n".join(f"- {_render_inline(item)}" for item in items)
         case Table():
-            return _table(block)
+            return _render_table(block)
 
 
-def _table(table: Table) -> str:
-    names = (_row(tuple(_inline(c.name.capitalize() if c.name.islower() else c.name) for c in table.columns)),)
-    rule = (_row(tuple("---:" if c.right else "---" for c in table.columns)),)
-    rows = (_row(tuple(map(_stacked, row))) for row in table.rows)
-    note = ("", _inline(table.note)) if table.note else ()
+def _render_table(table: Table) -> str:
+    """Render a table."""
+    names = (
+        _render_row(tuple(_render_inline(c.name.capitalize() if c.name.islower() else c.name) for c in table.columns)),
+    )
+    rule = (_render_row(tuple("---:" if c.right else "---" for c in table.columns)),)
+    rows = (_render_row(tuple(map(_render_cell, row))) for row in table.rows)
+    note = ("", _render_inline(table.note)) if table.note else ()
     return "\n".join((*names, *rule, *rows, *note))
 
 
-def _row(cells: tuple[str, ...]) -> str:
+def _render_row(cells: tuple[str, ...]) -> str:
+    """Render a row of cells."""
     separated = " | ".join(cell.replace("|", r"\|") for cell in cells)
     return f"| {separated} |"
 
 
-def _stacked(cell: Cell | Stack) -> str:
-    return "<br>".join(map(_inline, stacked(cell)))
+def _render_cell(cell: Cell | Stack) -> str:
+    """Render a cell of one or more lines."""
+    return "<br>".join(map(_render_inline, list_lines(cell)))
 
 
-def _inline(cell: Cell) -> str:
-    """A cell as Markdown.
+def _render_inline(cell: Cell) -> str:
+    """Render a cell as inline Markdown.
 
-    >>> _inline("Insufficient cpu"), _inline("@ops"), _inline("a`b")
+    >>> _render_inline("Insufficient cpu"), _render_inline("@ops"), _render_inline("a`b")
     ('Insufficient cpu', '`@ops`', '`` a`b ``')
     """
-    text, tone = marked(cell)
+    text, tone = with_tone(cell)
     text = printable(text).strip()
     if tone is Tone.CODE or (text and not _PLAIN.fullmatch(text)):
-        return _code(text)
+        return _render_code(text)
     return f"**{text}**" if text and tone in (Tone.STRONG, Tone.BAD, Tone.GOOD) else text
 
 
-def _code(text: str) -> str:
+def _render_code(text: str) -> str:
+    """Render a code span."""
     longest = max(map(len, re.findall("`+", text)), default=0)
     if not longest:
         return f"`{text}`"

@@ -1,4 +1,4 @@
-"""What is told of pods that could not be created: lines at the head of an explanation, a section of an overview."""
+"""Texts about pods that could not be created: lines of an explanation, and a section of overviews."""
 
 from __future__ import annotations
 
@@ -12,70 +12,77 @@ from kschedctl.render.page import (
     Stack,
     Style,
     count,
-    first_rows,
+    limit_rows_by_style,
     paragraph,
 )
-from kschedctl.render.tables import Row, table_of
+from kschedctl.render.tables import Row, build_table
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.not_created import CreationFailure, NotCreated
 
 WORKLOADS_SHOWN, FAILURES_SHOWN, COMMANDS_SHOWN = 25, 5, 3
 
 
-def not_created_lines(
+def iter_not_created_lines(
     lacking: NotCreated | None, style: Style, fewer: Sequence[str] = ()
 ) -> Iterator[Paragraph | Command]:
-    """How many pods a workload lacks and why, then who says so; of what is past a line. ``fewer``: what else is so."""
+    """Yield how many pods a workload lacks, why, and the fixes; past failures take one line.
+
+    `fewer` has other reasons for fewer pods.
+    """
     if lacking is not None:
-        yield from _lacking(lacking, style)
+        yield from _iter_failure_lines(lacking, style)
     for reason in fewer:
         yield paragraph("No more pods:", reason)
 
 
-def _lacking(lacking: NotCreated, style: Style) -> Iterator[Paragraph | Command]:
+def _iter_failure_lines(lacking: NotCreated, style: Style) -> Iterator[Paragraph | Command]:
+    """Yield the lines about a workload's failures."""
     workload = Marked(lacking.workload, Tone.STRONG)
     if lacking.past:
         yield paragraph(workload, Marked("earlier:", Tone.FAINT), Marked(lacking.headline, Tone.FAINT))
         return
     yield paragraph(workload, Marked("Not created:", Tone.BAD), lacking.headline)
-    shown, note = first_rows(lacking.failures, style, FAILURES_SHOWN)
+    shown, note = limit_rows_by_style(lacking.failures, style, FAILURES_SHOWN)
     for number, failure in enumerate(shown):
         more = failure.message if number else ""  # the headline has that of the first
-        yield paragraph(Marked(f"{_told(failure)}{':' if more else ''}", Tone.FAINT), more)
+        yield paragraph(Marked(f"{_describe_source(failure)}{':' if more else ''}", Tone.FAINT), more)
     if note:
         yield paragraph(Marked(note, Tone.FAINT))
-    yield from _fixes([lacking])
+    yield from _iter_fixes([lacking])
 
 
-def _fixes(workloads: Sequence[NotCreated]) -> Iterator[Paragraph | Command]:
-    """Each once, as pods alike share theirs."""
+def _iter_fixes(workloads: Sequence[NotCreated]) -> Iterator[Paragraph | Command]:
+    """Yield the fixes with their commands, each once."""
     fixes = {(fix.words, fix.commands): fix for lacking in workloads for fix in lacking.fixes}
     for fix in fixes.values():
         yield paragraph(Marked("Fix:", Tone.STRONG), fix.words)
         yield from map(Command, fix.commands)
 
 
-def not_created_section(workloads: Sequence[NotCreated], style: Style) -> Page:
-    """The workloads that lack pods, each with the reason of now."""
+def build_not_created_section(workloads: Sequence[NotCreated], style: Style) -> Page:
+    """Return the table of workloads that lack pods, each with its current reason."""
     columns = (Column("missing", right=True), Column("age"), Column("workload and why"))
     title = f"{count(len(workloads), 'workload')} with pods that could not be created"
-    shown, _ = first_rows(workloads, style, WORKLOADS_SHOWN)
+    shown, _ = limit_rows_by_style(workloads, style, WORKLOADS_SHOWN)
     commands = [command for lacking in shown for command in style.commands.get(lacking.workload, ())]
     return (
-        *table_of(workloads, columns, _row, style, title=title, limit=WORKLOADS_SHOWN, full=False),
-        *_fixes(shown),
+        *build_table(workloads, columns, _build_row, style, title=title, limit=WORKLOADS_SHOWN, full=False),
+        *_iter_fixes(shown),
         *map(Command, commands if style.wide else commands[:COMMANDS_SHOWN]),
     )
 
 
-def _row(lacking: NotCreated) -> Row:
+def _build_row(lacking: NotCreated) -> Row:
+    """Return the row of a workload."""
     missing = "" if lacking.missing is None else f"{lacking.missing:,}"
     why = Stack((Marked(lacking.workload, Tone.STRONG), Marked(lacking.headline, Tone.BAD)))
     return (missing, lacking.failures[0].age, why)
 
 
-def _told(failure: CreationFailure) -> str:
-    """``event FailedCreate of ReplicaSet shop/web-5d5f, 12 times, last 3m ago``."""
+def _describe_source(failure: CreationFailure) -> str:
+    """Return the source of a failure, such as `event FailedCreate of ReplicaSet shop/web-5d5f, 12 times, last 3m
+    ago`.
+    """
     times = f", {failure.times:,} times" if failure.times > 1 else ""
     ago = f", {'last ' if times else ''}{failure.age} ago" if failure.age else ""
     return f"{failure.by}{times}{ago}"

@@ -1,4 +1,4 @@
-"""What a report says, as blocks that every way of showing it shares: headings, paragraphs, bullets, tables, plots."""
+"""The contents of a report's page as blocks that all formats share: headings, paragraphs, tables, plots."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kschedctl.text.counts import counted, first_few
 
 
 class Marked(NamedTuple):
-    """Text with a meaning."""
+    """Text with a tone."""
 
     text: str
     tone: Tone
@@ -29,68 +29,71 @@ UNFOLDED = 100_000
 """A width at which nothing is folded."""
 
 
-def marked(cell: Cell) -> Marked:
-    """The cell with its tone, PLAIN when it has none."""
+def with_tone(cell: Cell) -> Marked:
+    """Return the cell with its tone, PLAIN if it has none."""
     return cell if isinstance(cell, Marked) else Marked(cell, Tone.PLAIN)
 
 
 class Heading(msgspec.Struct, frozen=True):
-    """``level``: 1, or more for what stands below another heading."""
+    """A heading; `level` is 1, or more for a subsection."""
 
     text: str
     level: int = 1
 
 
 class Paragraph(msgspec.Struct, frozen=True):
-    """Parts that follow each other, a space between them."""
+    """Texts that follow each other, separated by spaces."""
 
     parts: tuple[Cell, ...]
 
 
 class Command(msgspec.Struct, frozen=True):
-    """Something to type as it stands: never folded."""
+    """A command line to copy, which is never folded."""
 
     text: str
 
 
 class Verbatim(msgspec.Struct, frozen=True):
-    """Lines to copy as they stand, such as a patch; ``name`` says what they are."""
+    """Lines to copy literally, such as a patch."""
 
     name: str
+    """What the lines are."""
     text: str
 
 
 class Bullets(msgspec.Struct, frozen=True):
+    """A bulleted list."""
+
     items: tuple[Cell, ...]
 
 
 class Stack(msgspec.Struct, frozen=True):
-    """Cells one beneath the other in one place of a table."""
+    """Cells below each other in one place of a table."""
 
     cells: tuple[Cell, ...]
 
 
-def stacked(cell: Cell | Stack) -> tuple[Marked, ...]:
-    """The lines of a place of a table, each with its tone; empty ones are left out of a stack.
+def list_lines(cell: Cell | Stack) -> tuple[Marked, ...]:
+    """Return the lines of a cell with their tones, without the empty lines of a stack.
 
-    >>> [line.text for line in stacked(Stack(("n1", "")))]
+    >>> [line.text for line in list_lines(Stack(("n1", "")))]
     ['n1']
     """
     if isinstance(cell, Stack):
-        return tuple(line for line in map(marked, cell.cells) if line.text) or (marked(""),)
-    return (marked(cell),)
+        return tuple(line for line in map(with_tone, cell.cells) if line.text) or (with_tone(""),)
+    return (with_tone(cell),)
 
 
 class Table(msgspec.Struct, frozen=True):
-    """``note`` stands beneath the table."""
+    """A table; `note` stands below it."""
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell | Stack, ...], ...]
     note: str = ""
 
     def without_empty_columns(self) -> Table:
-        """The table less the columns in which no row says anything."""
-        full = [i for i in range(len(self.columns)) if any(stacked(row[i])[0].text for row in self.rows)]
+        """Return the table without columns whose cells are all empty."""
+        full = [i for i in range(len(self.columns)) if any(list_lines(row[i])[0].text for row in self.rows)]
         rows = tuple(tuple(row[i] for i in full) for row in self.rows)
         return Table(tuple(self.columns[i] for i in full), rows, self.note)
 
@@ -101,40 +104,44 @@ Page = tuple[Block, ...]
 
 
 Commands = Mapping[str, Sequence[str]]
-"""Command lines, by what they are about."""
+"""What the commands are about -> command lines."""
 NO_COMMANDS: Commands = {}
 
 
 class Style(msgspec.Struct, frozen=True):
-    """How to show a report. ``wide``: every column in full; ``all_nodes``: every node, not only the nearest.
-
-    ``fixes``: what to do about each finding. ``patches``: how each remedy is made, also as patch. ``answer_first``: the
-    answer stands first also where a terminal shows it last, above the next command line. ``template``: of
-    ``-o jsonpath=`` and ``-o custom-columns=``. ``plots``: they are drawn, too; ``ascii_only``: of nothing but ASCII.
-    ``commands``: what whoever reads it can type next, about the whole under an empty name, else by the pod,
-    cluster, section or finding (its fingerprint) that it is about. ``about``: the cluster, the time and the command,
-    for the head of a report.
-    """
+    """How a report is rendered."""
 
     width: int = 110
     color: bool = False
     wide: bool = False
+    """Whether all columns and rows are shown in full."""
     all_nodes: bool = False
+    """Whether every node is listed, not only the nearest ones."""
     fixes: bool = False
+    """Whether the fix of each finding is shown."""
     patches: bool = False
+    """Whether remedies are shown with their patches."""
     answer_first: bool = False
+    """Whether the answer comes first even where a terminal would show it last, just above the prompt."""
     template: str = ""
+    """The template of `-o jsonpath=` or `-o custom-columns=`."""
     plots: bool = False
+    """Whether plots are drawn."""
     ascii_only: bool = False
+    """Whether the output may contain only ASCII."""
     commands: Commands = msgspec.field(default_factory=dict)
+    """Commands to try next, by pod, cluster, section or fingerprint of a finding; "" for the whole report."""
     about: tuple[tuple[str, str], ...] = ()
+    """Facts for the head of a report, such as cluster, time and command."""
 
     @property
-    def unlimited(self) -> bool:
+    def lists_all_nodes(self) -> bool:
+        """Whether tables of nodes have all rows."""
         return self.wide or self.all_nodes
 
     @property
     def narrow(self) -> bool:
+        """Whether there is too little room for all columns."""
         return self.width < 110
 
 
@@ -143,18 +150,18 @@ def paragraph(*parts: Cell) -> Paragraph:
 
 
 def section(title: str, *blocks: Block) -> Page:
-    """A heading and what stands under it."""
+    """Return a heading and the blocks below it."""
     return (Heading(title), *blocks)
 
 
-def below(title: str, page: Page) -> Page:
-    """A heading, and a page below it with headings of its own."""
+def build_subsection(title: str, page: Page) -> Page:
+    """Return a heading and a page below it, whose own headings become subheadings."""
     lower = (replace(block, level=block.level + 1) if isinstance(block, Heading) else block for block in page)
     return (Heading(title), *lower)
 
 
-def parts(page: Page) -> Iterator[tuple[str, Page]]:
-    """The headings of a page, "" for what stands before any, and what is under each."""
+def iter_sections(page: Page) -> Iterator[tuple[str, Page]]:
+    """Yield each heading of a page, "" for the beginning, with the blocks below it."""
     title, under = "", list[Block]()
     for block in page:
         if isinstance(block, Heading):
@@ -166,7 +173,7 @@ def parts(page: Page) -> Iterator[tuple[str, Page]]:
 
 
 def without_plots(page: Page) -> tuple[Worded, ...]:
-    """The page less its plots, and less the headings under which there is nothing else."""
+    """Return the page without plots and without headings that have nothing but plots."""
     kept: list[Worded] = []
     for i, block in enumerate(page):
         under = tuple(takewhile(lambda below: not isinstance(below, Heading), page[i + 1 :]))
@@ -176,32 +183,33 @@ def without_plots(page: Page) -> tuple[Worded, ...]:
     return tuple(kept)
 
 
-def plots_of(page: Page) -> tuple[Plot, ...]:
+def find_plots(page: Page) -> tuple[Plot, ...]:
+    """Return the plots of a page."""
     return tuple(block for block in page if isinstance(block, Plot))
 
 
-def shown_first(
+def limit_rows(
     rows: Sequence[Row], limit: int | None, how: str = "--each-node shows all"
 ) -> tuple[tuple[Row, ...], str]:
-    """The first rows, and a note of how many are left out; a remainder of a few rows is not worth leaving out."""
+    """Return the first rows and a note about the others; a remainder of a few rows is kept."""
     if limit is None or len(rows) <= limit + limit // 5:
         return tuple(rows), ""
     return tuple(rows[:limit]), f"… {len(rows) - limit:,} more, {how}"
 
 
-def first_rows(rows: Sequence[Row], style: Style, limit: int | None) -> tuple[tuple[Row, ...], str]:
-    """The first rows of a table of which ``-o wide`` shows all, and a note of how many are left out."""
-    return shown_first(rows, None if style.wide else limit, "-o wide shows all")
+def limit_rows_by_style(rows: Sequence[Row], style: Style, limit: int | None) -> tuple[tuple[Row, ...], str]:
+    """Return the first rows and a note about the others; `-o wide` has no limit."""
+    return limit_rows(rows, None if style.wide else limit, "-o wide shows all")
 
 
-IN_WORDS = {"NotResponsible": "Not for this scheduler", "NotCreated": "Not created"}
+VERDICT_NAMES = {"NotResponsible": "Not for this scheduler", "NotCreated": "Not created"}
 
 
-def verdict_words(answer: str) -> str:
-    """A verdict, and what may follow it after a colon, as people read it; data keep its name.
+def describe_verdict(answer: str) -> str:
+    """Return a verdict, and what follows it after a colon, as people read it; data keep the name.
 
-    >>> verdict_words("NotResponsible: the pod is being deleted"), verdict_words("Gated")
+    >>> describe_verdict("NotResponsible: the pod is being deleted"), describe_verdict("Gated")
     ('Not for this scheduler: the pod is being deleted', 'Gated')
     """
     verdict, colon, rest = answer.partition(":")
-    return f"{IN_WORDS.get(verdict, verdict)}{colon}{rest}"
+    return f"{VERDICT_NAMES.get(verdict, verdict)}{colon}{rest}"

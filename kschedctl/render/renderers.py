@@ -1,4 +1,7 @@
-"""The ways to show a document, and the page of each kind of document."""
+"""The renderer of each `-o` format, and the page of each kind of document.
+
+Commands declare the pages of their documents, and formats that only they have, in kschedctl/commands/table.py.
+"""
 
 from __future__ import annotations
 
@@ -9,127 +12,143 @@ from typing import Any
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import Json
 from kschedctl.errors import UsageError
-from kschedctl.render.page import UNFOLDED, Page, Style, plots_of
+from kschedctl.render.page import UNFOLDED, Page, Style, find_plots
 from kschedctl.reports.command import all_commands
 from kschedctl.reports.document import Document
 from kschedctl.reports.findings import WithFindings
-from kschedctl.reports.unknown import doubt
+from kschedctl.reports.unknown import describe_doubt
 
-PAGES = {"Answers": "render.answers_page:answers_page"}
-"""The kind of a document -> the module and function that make its page. Commands declare theirs in their table."""
+PAGES = {"Answers": "render.answers_page:build_answers_page"}
+"""Kind of a document -> the function that builds the document's page."""
 HTML_WIDGETS: dict[str, str] = {}
-"""The kind of a document -> the function that returns the sections that only its HTML form has."""
+"""Kind of a document -> the function that returns the sections that only the HTML form has."""
+COMPACT_FORMS: dict[str, str] = {}
+"""Kind of a document -> the function that folds nodes with the same answer together."""
+SUMMARY_PAGE = "render.summary_page:build_summary_page"
+"""The page of documents without a page of their own: those that only the library returns."""
+
 for _command in all_commands():
     PAGES.update(_command.pages)
     HTML_WIDGETS.update(_command.html_widgets)
-COMPACT = "commands.explain.compact:compact"
-"""The function that folds nodes with the same answer together."""
-SUMMARY = "render.summary_page:summary_page"
-"""Pages of documents that the library alone gives."""
+    COMPACT_FORMS.update(_command.compact_forms)
 
 
 def kind_of(document: Document) -> str:
+    """Return the kind of a document, or "" if it has none."""
     return str(getattr(document, "kind", ""))
 
 
-def page_of(document: Document, style: Style) -> Page:
-    page: Page = _load(PAGES.get(kind_of(document), SUMMARY))(document, style)
+def build_page(document: Document, style: Style) -> Page:
+    """Build the page of a document, from which tables, Markdown and HTML are rendered."""
+    page: Page = _import_function(PAGES.get(kind_of(document), SUMMARY_PAGE))(document, style)
     return page
 
 
 def to_compact(document: Document) -> Document:
-    """Return the document with nodes that share an answer folded together. Raises UsageError for other kinds."""
-    compact: Document = _load(COMPACT)(document)
+    """Return the document with nodes that share an answer folded together, if it has answers per node."""
+    reference = COMPACT_FORMS.get(kind_of(document))
+    if reference is None:
+        return document
+    compact: Document = _import_function(reference)(document)
     return compact
 
 
-def _paged(show: str) -> Callable[[Document, Style], str]:
-    return lambda document, style: _load(show)(page_of(document, style), style)
+def _render_page_with(reference: str) -> Callable[[Document, Style], str]:
+    return lambda document, style: _import_function(reference)(build_page(document, style), style)
 
 
-def _data(write: str) -> Callable[[Document, Style], str]:
-    return lambda document, style: _load(write)(_headed(document.to_dict()))
+def _render_data_with(reference: str) -> Callable[[Document, Style], str]:
+    return lambda document, style: _import_function(reference)(_put_kind_first(document.to_dict()))
 
 
-def _template(fill: str) -> Callable[[Document, Style], str]:
-    return lambda document, style: _load(fill)(_headed(document.to_dict()), style.template)
+def _render_template_with(reference: str) -> Callable[[Document, Style], str]:
+    return lambda document, style: _import_function(reference)(_put_kind_first(document.to_dict()), style.template)
 
 
-def _html(document: Document, style: Style) -> str:
+def _render_document_with(reference: str) -> Callable[[Document, Style], str]:
+    return lambda document, style: _import_function(reference)(document)
+
+
+def _render_markdown(document: Document, style: Style) -> str:
+    return _render_page_with("render.markdown:render_markdown")(document, replace(style, width=UNFOLDED))
+
+
+def _render_html(document: Document, style: Style) -> str:
     html = import_module("kschedctl.render.html.document")  # Jinja
-    own = replace(html.style_of(document, style), commands=style.commands)
+    html_style = replace(html.choose_style(document, style), commands=style.commands)
     reference = HTML_WIDGETS.get(kind_of(document))
-    widgets = _load(reference)(document) if reference else []
-    text: str = html.show(document, page_of(document, own), widgets, style.about)
+    widgets = _import_function(reference)(document) if reference else []
+    text: str = html.render_html(document, build_page(document, html_style), widgets, style.about)
     return text
 
 
-def _picture(form: str) -> Callable[[Document, Style], str | bytes]:
-    def show(document: Document, style: Style) -> str | bytes:
-        plots = plots_of(page_of(document, replace(style, width=UNFOLDED, wide=True, plots=True)))
+def _render_plots_as(format: str) -> Callable[[Document, Style], str | bytes]:
+    def render(document: Document, style: Style) -> str | bytes:
+        plots = find_plots(build_page(document, replace(style, width=UNFOLDED, wide=True, plots=True)))
         if not plots:
-            raise UsageError(f"-o {form} draws plots, and this answer has none", hint="-o html has everything")
-        picture: str | bytes = _load(f"render.plots.pictures:{form}")(plots, _doubt(document))
+            raise UsageError(f"-o {format} draws plots, and this answer has none", hint="-o html has everything")
+        render_plots = _import_function(f"render.plots.pictures:render_{format}")
+        picture: str | bytes = render_plots(plots, _describe_doubt(document))
         return picture
 
-    return show
+    return render
 
 
-def _doubt(document: Document) -> str:
-    """A picture stands without the words around it: an answer that could be another says so in it."""
+def _describe_doubt(document: Document) -> str:
+    """Return the sentence for an undecided answer, or "". A picture is seen without the text around it."""
     if not getattr(document, "undecided", False):
         return ""
-    leaning = doubt(getattr(document, "unknown", ()))
+    leaning = describe_doubt(getattr(document, "unknown", ()))
     return f"This holds{leaning}" if leaning else "Undecided: not everything it depends on was read or asked"
 
 
-def _brief(document: Document, style: Style) -> str:
-    return str(_load("render.brief:to_brief")(document, style))
+def _render_brief(document: Document, style: Style) -> str:
+    return str(_import_function("render.brief:to_brief")(document, style))
 
 
-def _of_findings(write: str) -> Callable[[Document, Style], str]:
-    def show(document: Document, style: Style) -> str:
+def _render_findings_with(reference: str) -> Callable[[Document, Style], str]:
+    def render(document: Document, style: Style) -> str:
         if not isinstance(document, WithFindings):
-            form = write.partition(":")[0].rpartition(".")[2]
+            format = reference.partition(":")[0].rpartition(".")[2]
             raise UsageError(
-                f"-o {form} shows findings, and these are {kind_of(document)}", hint="-o json has everything"
+                f"-o {format} shows findings, and these are {kind_of(document)}", hint="-o json has everything"
             )
-        return str(_load(write)(document.as_findings()))
+        return str(_import_function(reference)(document.as_findings()))
 
-    return show
+    return render
 
 
-def _headed(document: dict[str, Json]) -> dict[str, Json]:
-    """With apiVersion and kind in front, where readers of Kubernetes documents look for them."""
+def _put_kind_first(document: dict[str, Json]) -> dict[str, Json]:
+    """Return the document with apiVersion and kind first, as in all Kubernetes documents."""
     return {key: document[key] for key in ("apiVersion", "kind")} | document
 
 
-def _load(reference: str) -> Callable[..., Any]:
-    """``module:function`` of this package: a page, or a format's libraries, are imported when they are asked for."""
+def _import_function(reference: str) -> Callable[..., Any]:
+    """Import `module:function` of this package when needed, because pages and formats import heavy libraries."""
     module, _, function = reference.partition(":")
-    loaded: Callable[..., Any] = getattr(import_module(f"kschedctl.{module}"), function)
-    return loaded
+    imported: Callable[..., Any] = getattr(import_module(f"kschedctl.{module}"), function)
+    return imported
 
 
 RENDERERS: dict[str, Callable[[Document, Style], str | bytes]] = {
-    "table": _paged("render.terminal:show"),
-    "brief": _brief,
-    "wide": _paged("render.terminal:show"),
-    "json": _data("render.data:to_json"),
-    "yaml": _data("render.data:to_yaml"),
-    "markdown": lambda document, style: _paged("render.markdown:show")(document, replace(style, width=UNFOLDED)),
-    "html": _html,
-    "svg": _picture("svg"),
-    "png": _picture("png"),
-    "csv": lambda document, style: _load("render.csv_table:to_csv")(document),
-    "name": lambda document, style: _load("render.names:pod_names")(document),
-    "jsonpath": _template("render.templates:jsonpath"),
-    "custom-columns": _template("render.templates:custom_columns"),
-    "patch": lambda document, style: _load("commands.remedies.patch:to_patch")(document),
-    "diff": lambda document, style: _load("commands.lint.diff:to_diff")(document),
-    "sarif": _of_findings("render.sarif:to_sarif"),
-    "junit": _of_findings("render.junit:to_junit"),
-    "github": _of_findings("render.github:to_github"),
-    "openmetrics": lambda document, style: _load("commands.watch.openmetrics:to_openmetrics")(document),
+    "table": _render_page_with("render.terminal:render_text"),
+    "brief": _render_brief,
+    "wide": _render_page_with("render.terminal:render_text"),
+    "json": _render_data_with("render.data:to_json"),
+    "yaml": _render_data_with("render.data:to_yaml"),
+    "markdown": _render_markdown,
+    "html": _render_html,
+    "svg": _render_plots_as("svg"),
+    "png": _render_plots_as("png"),
+    "csv": _render_document_with("render.csv_table:to_csv"),
+    "name": _render_document_with("render.names:render_pod_names"),
+    "jsonpath": _render_template_with("render.templates:render_jsonpath"),
+    "custom-columns": _render_template_with("render.templates:render_custom_columns"),
+    "sarif": _render_findings_with("render.sarif:to_sarif"),
+    "junit": _render_findings_with("render.junit:to_junit"),
+    "github": _render_findings_with("render.github:to_github"),
 }
-"""``-o`` -> what gives the text, or of a picture that is none the bytes."""
+"""Format of `-o` -> its renderer, which returns text, or bytes for a PNG."""
+for _command in all_commands():
+    for _format, _reference in _command.formats.items():
+        RENDERERS[_format] = _render_document_with(_reference)

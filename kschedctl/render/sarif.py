@@ -1,4 +1,4 @@
-"""Findings as SARIF 2.1.0 (OASIS), within what GitHub code scanning reads of it."""
+"""Findings as SARIF 2.1.0 (OASIS), within what GitHub code scanning supports."""
 
 from __future__ import annotations
 
@@ -10,27 +10,28 @@ from kschedctl.reports.findings import Finding, Findings, FoundRule
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 NO_FILE = "cluster"
-"""Where findings are that stand in no file: code scanning wants a place for each."""
+"""The path of findings without a file, since code scanning needs one."""
 
 
 def to_sarif(report: Findings) -> str:
-    """One run, with the rules that found something; ignored findings are there as suppressed results."""
+    """Render one run with the rules that have findings; ignored findings are suppressed results."""
     index = {rule.id: i for i, rule in enumerate(report.rules)}
-    results = [_result(finding, index) for finding in report.findings]
+    results = [_build_result(finding, index) for finding in report.findings]
     for suppressed in report.suppressed:
         kind = "external" if suppressed.in_settings else "inSource"
         silenced = {"suppressions": [{"kind": kind, "justification": suppressed.reason}]}
-        results.append(_result(suppressed.finding, index) | silenced)
+        results.append(_build_result(suppressed.finding, index) | silenced)
     driver = {
         "name": "kschedctl",
         "version": report.tool_version,
-        "rules": [_rule(rule) for rule in report.rules],
+        "rules": [_build_rule(rule) for rule in report.rules],
     }
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
 
 
-def _rule(rule: FoundRule) -> dict[str, Json]:
+def _build_rule(rule: FoundRule) -> dict[str, Json]:
+    """Build the descriptor of a rule."""
     described: dict[str, Json] = {
         "id": rule.id,
         "shortDescription": {"text": rule.summary},
@@ -42,7 +43,8 @@ def _rule(rule: FoundRule) -> dict[str, Json]:
     return described | ({"helpUri": rule.source.split(";")[0]} if rule.source.startswith("https://") else {})
 
 
-def _result(finding: Finding, index: dict[str, int]) -> dict[str, Json]:
+def _build_result(finding: Finding, index: dict[str, int]) -> dict[str, Json]:
+    """Build the result of a finding."""
     place: dict[str, Json] = {"artifactLocation": {"uri": quote(finding.file or NO_FILE)}}
     place["region"] = {"startLine": max(finding.line, 1), "startColumn": max(finding.column, 1)}
     location = {

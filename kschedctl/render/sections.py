@@ -1,4 +1,4 @@
-"""Sections of several pages: what is not known, who waits and why, who is evicted, how runs differ, what to do next."""
+"""Sections that several pages share: caveats, pending and preempted pods, runs, next commands."""
 
 from __future__ import annotations
 
@@ -14,43 +14,43 @@ from kschedctl.render.page import (
     Stack,
     Style,
     count,
+    describe_verdict,
+    limit_rows,
     names,
     paragraph,
     section,
-    shown_first,
-    verdict_words,
 )
-from kschedctl.render.plots.plot import MOST_PLACES, Plot, bars
-from kschedctl.render.tables import Row, as_is, listed, numbers, rounded, table_of
+from kschedctl.render.plots.plot import MAX_PLACES, Plot, build_bar_plot
+from kschedctl.render.tables import Row, build_struct_table, build_table, format_rounded, number_columns, return_row
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.reports.eviction_chain import EvictionChain, named_victims
+from kschedctl.reports.eviction_chain import EvictionChain, list_victims
 from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.placements import EvictedPod, Headroom, PodCount, RetriedPods, Spread, UnplacedPods, Variation
+from kschedctl.reports.plugin_answers import SearchedNodes, SearchStart
 from kschedctl.reports.pool_change import NO_POOL, PoolChange
-from kschedctl.reports.searches import SearchedNodes, SearchStart
-from kschedctl.reports.unknown import VERDICT, UnknownKind, reasons
+from kschedctl.reports.unknown import VERDICT, UnknownKind, describe_unread
 from kschedctl.text.counts import agreeing
-from kschedctl.text.fit_errors import sentence
+from kschedctl.text.fit_errors import rewrite_fit_error
 
 TIES_SHOWN = 3
-ROOMY = 140
-"""From this width on facts have a column of their own that is wide enough to read."""
+WIDE_WIDTH = 140
+"""From this width on reasons have a column of their own."""
 
 
-def caveats(
+def build_caveats(
     not_replayed: tuple[str, ...],
     ignored: tuple[str, ...] = (),
     extended: tuple[str, ...] = (),
     unknown: Sequence[UnknownKind] = (),
     start: SearchStart | None = None,
 ) -> Page:
-    """Lines for all that an answer leaves out, rests on or does not know."""
-    left_out = (*left_out_lines(not_replayed, ignored), *extended_lines(extended))
-    return (*left_out, *not_known_lines(unknown), *search_lines(start))
+    """Return lines about all that an answer leaves out, assumes or does not know."""
+    left_out = (*build_left_out_lines(not_replayed, ignored), *build_extender_line(extended))
+    return (*left_out, *build_not_known_lines(unknown), *build_search_start_line(start))
 
 
-def left_out_lines(not_replayed: tuple[str, ...], ignored: tuple[str, ...]) -> Page:
-    """A line for each thing that could change the answer and was left out, and one for what the version drops."""
+def build_left_out_lines(not_replayed: tuple[str, ...], ignored: tuple[str, ...]) -> Page:
+    """Return a line per feature that is not replayed, and one for fields that the version ignores."""
     paragraphs = [paragraph(Marked("not replayed yet:", Tone.WARNING), what) for what in not_replayed]
     if ignored:
         said = "the replayed version's API server drops it from new objects, its scheduler ignores or refuses it"
@@ -58,16 +58,16 @@ def left_out_lines(not_replayed: tuple[str, ...], ignored: tuple[str, ...]) -> P
     return tuple(paragraphs)
 
 
-def search_lines(start: SearchStart | None) -> Page:
-    """A line that says where the search for nodes began, where only a part of them was looked at."""
+def build_search_start_line(start: SearchStart | None) -> Page:
+    """Return a line about the node where sampling starts, if only some nodes are looked at."""
     if start is None:
         return ()
     whence = "" if start.known else "; where kube-scheduler's own does is not known: --start-index NUMBER"
     return (paragraph(Marked("sampling:", Tone.WARNING), f"the first search begins at node {start.index:,}{whence}"),)
 
 
-def searched_lines(searched: SearchedNodes | None) -> Page:
-    """What was looked at for one pod, where not all nodes were."""
+def build_sampling_lines(searched: SearchedNodes | None) -> Page:
+    """Return lines about the nodes that were looked at for one pod, if not all were."""
     if searched is None:
         return ()
     looked_at = (
@@ -75,16 +75,16 @@ def searched_lines(searched: SearchedNodes | None) -> Page:
         f"{agreeing(searched.found, 'fits', 'fit')}"
     )
     rest = f"{looked_at}; the next search begins at node {searched.next:,}"
-    return (*search_lines(searched.start), paragraph(Marked("searched:", Tone.FAINT), rest))
+    return (*build_search_start_line(searched.start), paragraph(Marked("searched:", Tone.FAINT), rest))
 
 
-def upstream_fault_lines(faults: tuple[str, ...]) -> Page:
-    """A line for each of kube-scheduler's own faults that makes a difference."""
+def build_upstream_fault_lines(faults: tuple[str, ...]) -> Page:
+    """Return a line per bug of kube-scheduler that makes a difference."""
     return tuple(paragraph(Marked("upstream's fault:", Tone.WARNING), what) for what in faults)
 
 
-def not_known_lines(unknown: Sequence[UnknownKind]) -> Page:
-    """A line for what else than the verdict could be otherwise, by what was not read."""
+def build_not_known_lines(unknown: Sequence[UnknownKind]) -> Page:
+    """Return lines about parts of the answer, other than the verdict, that unread kinds could change."""
     beside = [kind for kind in unknown if kind.affects != VERDICT]
     words = {
         "message": "kube-scheduler's message and victims could differ",
@@ -96,98 +96,103 @@ def not_known_lines(unknown: Sequence[UnknownKind]) -> Page:
     }
     by_part = {affects: [kind for kind in beside if kind.affects == affects] for affects in words}
     return tuple(
-        paragraph(Marked("not known:", Tone.WARNING), f"{reasons(unknowns)}; {words[affects]}")
+        paragraph(Marked("not known:", Tone.WARNING), f"{describe_unread(unknowns)}; {words[affects]}")
         for affects, unknowns in by_part.items()
         if unknowns
     )
 
 
-def extended_lines(extended: tuple[str, ...]) -> Page:
-    """A line with what to know of what extenders that were asked answered."""
+def build_extender_line(extended: tuple[str, ...]) -> Page:
+    """Return a line about what extenders answered."""
     return (paragraph(Marked("note:", Tone.WARNING), "; ".join(extended)),) if extended else ()
 
 
-def interruption(interrupted: bool, known: str = "a partial result") -> Page:
-    """A line that says that there would be more to tell."""
+def build_interruption(interrupted: bool, known: str = "a partial result") -> Page:
+    """Return a line that says that the result is partial, if it was interrupted."""
     return (paragraph(Marked("Interrupted:", Tone.WARNING), known),) if interrupted else ()
 
 
 REPLAYED = "Next: replayed, with this no pod is left without a node"
 
 
-def next_section(style: Style, title: str = "Next") -> Page:
-    """The commands to try."""
+def build_next_section(style: Style, title: str = "Next") -> Page:
+    """Return the section with commands to try next."""
     commands = style.commands.get("", ())
     return section(title, *map(Command, commands)) if commands else ()
 
 
-VERDICTS = {
+VERDICT_TONES = {
     "Schedulable": Tone.GOOD,
     **dict.fromkeys(("Unschedulable", "Error", NOT_CREATED, "newly pending"), Tone.BAD),
 }
-"""A verdict -> its tone; of others, such as that of a gated pod, a warning."""
+"""Verdict -> its tone; all other verdicts are warnings."""
 
 
-def marked_verdict(verdict: str, end: str = "") -> Marked:
-    """In words and in its tone."""
-    return Marked(verdict_words(verdict) + end, VERDICTS.get(verdict, Tone.WARNING))
+def mark_verdict(verdict: str, end: str = "") -> Marked:
+    """Return a verdict in words with its tone."""
+    return Marked(describe_verdict(verdict) + end, VERDICT_TONES.get(verdict, Tone.WARNING))
 
 
-def unplaced_section(groups: Sequence[UnplacedPods], style: Style) -> Page:
-    """The pods without a node, with kube-scheduler's reasons: beside the workload, or beneath it for want of room."""
+def build_unplaced_section(groups: Sequence[UnplacedPods], style: Style) -> Page:
+    """Return the table of pods without a node, with kube-scheduler's reasons."""
     columns = [Column("pods", right=True), Column("workload and why")]
-    if style.width >= ROOMY:
+    if style.width >= WIDE_WIDTH:
         columns = [Column("pods", right=True), Column("workload", keep=True), Column("verdict"), Column("why")]
-    return table_of(groups, columns, partial(_unplaced, style=style), style, title="Not scheduled")
+    return build_table(groups, columns, partial(_build_unplaced_row, style=style), style, title="Not scheduled")
 
 
-def _unplaced(group: UnplacedPods, style: Style) -> Row:
+def _build_unplaced_row(group: UnplacedPods, style: Style) -> Row:
+    """Return the row of a group of pods without a node."""
     pods = Marked(names(group.pods, len(group.pods)) if style.wide else names(group.pods), Tone.FAINT)
-    number, verdict = f"{len(group.pods):,}", marked_verdict(group.verdict)
-    message, *verbatim = refused(group.message, style)
+    number, verdict = f"{len(group.pods):,}", mark_verdict(group.verdict)
+    message, *verbatim = describe_message(group.message, style)
     message = f"{group.cause}. {message}" if group.cause else message
-    if style.width >= ROOMY:
+    if style.width >= WIDE_WIDTH:
         return (number, group.workload, verdict, Stack((message, pods, *verbatim)))
-    why = verdict_words(f"{group.verdict}: {message}" if message else group.verdict)
+    why = describe_verdict(f"{group.verdict}: {message}" if message else group.verdict)
     return (number, Stack((Marked(group.workload, Tone.STRONG), why, pods, *verbatim)))
 
 
-def refused(message: str, style: Style) -> tuple[str, *tuple[Cell, ...]]:
-    """What kube-scheduler says, in a sentence; with ``-o wide`` then in its own words, where these are others."""
-    plain = sentence(message)
+def describe_message(message: str, style: Style) -> tuple[str, *tuple[Cell, ...]]:
+    """Return kube-scheduler's message as a sentence, with `-o wide` followed by the literal message."""
+    plain = rewrite_fit_error(message)
     return (plain, Marked(message, Tone.VERBATIM)) if style.wide and plain != message else (plain,)
 
 
-AFTER = {
+EVENT_NAMES = {
     "AssignedPodAdd": "pods that came to nodes",
     "AssignedPodDelete": "pods that left nodes",
     "UnschedulableTimeout": "five minutes",
     "ScheduleAttemptFailure": "their backoff",
 }
-"""What kube-scheduler's label of an event stands for."""
+"""Event label of kube-scheduler -> what it means."""
 
 
-def retried_section(retried: Sequence[RetriedPods], style: Style) -> Page:
-    """The pods that were tried again; not those for which nothing happened but that time passed in vain."""
+def build_retried_section(retried: Sequence[RetriedPods], style: Style) -> Page:
+    """Return the table of pods that were retried, except after a mere timeout."""
     groups = [group for group in retried if not group.queue or group.after.keys() - {"UnschedulableTimeout"}]
-    return listed(groups, style, {"after": _after, "queue": _then}, title="Tried again")
+    return build_struct_table(
+        groups, style, {"after": _describe_events, "queue": _describe_outcome}, title="Tried again"
+    )
 
 
-def _after(group: RetriedPods) -> str:
-    return ", ".join(AFTER.get(label, label) for label in group.after)
+def _describe_events(group: RetriedPods) -> str:
+    """Return the events after which the pods were retried."""
+    return ", ".join(EVENT_NAMES.get(label, label) for label in group.after)
 
 
-def _then(group: RetriedPods) -> str:
+def _describe_outcome(group: RetriedPods) -> str:
+    """Return the queue in which the pods ended and the plugins that rejected them, or "scheduled"."""
     refused = f": {', '.join(group.rejectors)}" if group.rejectors else ""
     return f"{group.queue}{refused}" if group.queue else "scheduled"
 
 
-def evicted_section(evicted: Sequence[EvictedPod], style: Style, chain: EvictionChain | None = None) -> Page:
-    """Build the list of preempted pods; below it, if replacements preempt or take their nodes again, the chain."""
-    page = listed(evicted, style, {"target": _fate}, title="Evicted by preemption", full=False)
+def build_preempted_section(evicted: Sequence[EvictedPod], style: Style, chain: EvictionChain | None = None) -> Page:
+    """Return the list of preempted pods; below it, the chain if replacements preempt or take their nodes again."""
+    page = build_struct_table(evicted, style, {"target": _describe_fate}, title="Evicted by preemption", full=False)
     tied = {pod.pod: pod.tied for pod in evicted if pod.tied}
-    if equal := named_victims(tied, tied):
-        shown, note = shown_first(equal, None if style.unlimited else TIES_SHOWN)
+    if equal := list_victims(tied, tied):
+        shown, note = limit_rows(equal, None if style.lists_all_nodes else TIES_SHOWN)
         ties = "Equal in priority and start, so that kube-scheduler may evict either:"
         page = (*page, paragraph(ties), Bullets((*shown, note) if note else tuple(shown)))
     if chain is None or not chain.goes_on:
@@ -195,20 +200,22 @@ def evicted_section(evicted: Sequence[EvictedPod], style: Style, chain: Eviction
     return (*page, paragraph(f"In the end: {chain.sentence}"))
 
 
-def _fate(evicted: EvictedPod) -> Cell:
+def _describe_fate(evicted: EvictedPod) -> Cell:
+    """Return the node of the replacement, or what happens to the pod."""
     return evicted.target or Marked(evicted.fate, Tone.BAD)
 
 
-def headroom_section(resources: Iterable[Headroom], where: str = "on a node") -> Page:
-    """What is requested before and after, and the most that one node has left, ``where`` saying of which nodes."""
+def build_headroom_section(resources: Iterable[Headroom], where: str = "on a node") -> Page:
+    """Return a table with requests before and after, and the most that one node has free."""
     requested = [resource for resource in resources if resource.requested_before or resource.requested_after]
-    columns = [Column("resource", keep=True), *numbers("allocatable", "before", "after", f"most free {where}")]
-    return table_of(requested, columns, _resource, limit=None, title="Requested")
+    columns = [Column("resource", keep=True), *number_columns("allocatable", "before", "after", f"most free {where}")]
+    return build_table(requested, columns, _build_headroom_row, limit=None, title="Requested")
 
 
-def _resource(headroom: Headroom) -> Row:
+def _build_headroom_row(headroom: Headroom) -> Row:
+    """Return the row of a resource."""
     amounts = (headroom.allocatable, headroom.requested_before, headroom.requested_after, headroom.largest_free_after)
-    total, before, after, free = (rounded(headroom.resource, amount) for amount in amounts)
+    total, before, after, free = (format_rounded(headroom.resource, amount) for amount in amounts)
     parts = (f"{100 * amount / headroom.allocatable:.1f} %" for amount in amounts[1:3])
     return (headroom.resource, total, *(f"{a} ({p})" for a, p in zip((before, after), parts, strict=True)), free)
 
@@ -216,33 +223,36 @@ def _resource(headroom: Headroom) -> Row:
 # -- over several runs ------------------------------------------------------------------------------------------------
 
 
-def over_runs_section(runs: int, spreads: Mapping[str, Spread], words: Mapping[str, str]) -> Page:
-    """``words``: a number's name -> how it is told."""
+def build_runs_section(runs: int, spreads: Mapping[str, Spread], words: Mapping[str, str]) -> Page:
+    """Return a table of how numbers differ between runs; `words` names the numbers."""
     rows = [(words.get(name, name), spread) for name, spread in spreads.items()]
-    return _spreads(rows, f"{runs:,} runs; what is shown besides is of the first")
+    return _build_spread_table(rows, f"{runs:,} runs; what is shown besides is of the first")
 
 
-def order_section(runs: int, unplaced: Mapping[str, Spread], proven: Mapping[str, int]) -> Page:
-    """How many pods of each workload get no node: in whatever order, in each that was tried, and in some only."""
+def build_order_section(runs: int, unplaced: Mapping[str, Spread], proven: Mapping[str, int]) -> Page:
+    """Return how many pods per workload get no node: in any order, in each order tried, or in some."""
     if not any(spread.most for spread in unplaced.values()):
         return ()
-    rows = [(name, *map(_number, _parts(spread, proven.get(name, 0)))) for name, spread in unplaced.items()]
-    columns = [Column("workload", keep=True), *numbers("in any order", "in each tried", "in some only")]
+    rows = [
+        (name, *map(_format_count, _split_unplaced(spread, proven.get(name, 0)))) for name, spread in unplaced.items()
+    ]
+    columns = [Column("workload", keep=True), *number_columns("in any order", "in each tried", "in some only")]
     title = f"Without a node, of {count(runs, 'order')} in which pods may come back"
-    return table_of(rows, columns, as_is, limit=None, title=title, full=False)
+    return build_table(rows, columns, return_row, limit=None, title=title, full=False)
 
 
-def _parts(spread: Spread, proven: int) -> tuple[int, int, int]:
-    """How many pods provably get no node, how many more got none in any order tried, and how many in some only."""
+def _split_unplaced(spread: Spread, proven: int) -> tuple[int, int, int]:
+    """Return how many pods provably get no node, how many more in no order tried, and how many in some."""
     return proven, max(spread.least - proven, 0), spread.most - spread.least
 
 
-def _number(number: int) -> str:
+def _format_count(number: int) -> str:
+    """Return the number, or "" for 0."""
     return f"{number:,}" if number else ""
 
 
-def variation_section(variation: Variation | None) -> Page:
-    """The numbers of a simulation, of its workloads, and of the domains in which they are not always the same."""
+def build_variation_section(variation: Variation | None) -> Page:
+    """Return how the results of a simulation differ between runs, by workload and domain."""
     if variation is None:
         return ()
     rows = [("placed", variation.placed), ("not scheduled", variation.pending), ("evicted", variation.evicted)]
@@ -254,12 +264,15 @@ def variation_section(variation: Variation | None) -> Page:
         for value, spread in values.items()
         if spread.least != spread.most
     ]
-    return _spreads(rows, f"{count(variation.runs, 'run')}, {count(variation.outcomes, 'different outcome')}")
+    return _build_spread_table(
+        rows, f"{count(variation.runs, 'run')}, {count(variation.outcomes, 'different outcome')}"
+    )
 
 
-def _spreads(spreads: Sequence[tuple[str, Spread]], title: str) -> Page:
-    columns = [Column("pods", keep=True), *numbers("over the runs")]
-    return table_of(spreads, columns, lambda row: (row[0], str(row[1])), limit=None, title=title)
+def _build_spread_table(spreads: Sequence[tuple[str, Spread]], title: str) -> Page:
+    """Return a table of ranges over runs."""
+    columns = [Column("pods", keep=True), *number_columns("over the runs")]
+    return build_table(spreads, columns, lambda row: (row[0], str(row[1])), limit=None, title=title)
 
 
 # -- pods by zone and node, as plots ----------------------------------------------------------------------------------
@@ -268,26 +281,28 @@ def _spreads(spreads: Sequence[tuple[str, Spread]], title: str) -> Page:
 PODS = "pods"
 
 
-def before_and_after(zones: Sequence[PodCount], nodes: Sequence[PodCount], what: str = "") -> Page:
-    """Every zone, and the nodes of which the number of pods changes most; ``what`` they are before and after."""
+def build_pods_before_and_after(zones: Sequence[PodCount], nodes: Sequence[PodCount], what: str = "") -> Page:
+    """Return plots of pods by zone and by the nodes that change most."""
     changed = sorted(nodes, key=lambda node: (-abs(node.after - node.before), node.place))
-    plots = (*zones_plot(zones, what), *_counts("node", changed, what))
+    plots = (*build_zone_plot(zones, what), *_build_count_plot("node", changed, what))
     return section(f"Pods before and after{what}", *plots) if plots else ()
 
 
-def zones_plot(zones: Sequence[PodCount], what: str = "") -> tuple[Plot, ...]:
-    return _counts("zone", zones, what)
+def build_zone_plot(zones: Sequence[PodCount], what: str = "") -> tuple[Plot, ...]:
+    """Return the plot of pods by zone before and after."""
+    return _build_count_plot("zone", zones, what)
 
 
-def _counts(unit: str, counts: Sequence[PodCount], what: str) -> tuple[Plot, ...]:
+def _build_count_plot(unit: str, counts: Sequence[PodCount], what: str) -> tuple[Plot, ...]:
+    """Return a plot of pods per place before and after."""
     amounts = {
-        pod_count.place: {"before": pod_count.before, "after": pod_count.after} for pod_count in counts[:MOST_PLACES]
+        pod_count.place: {"before": pod_count.before, "after": pod_count.after} for pod_count in counts[:MAX_PLACES]
     }
-    return bars(f"Pods by {unit}, before and after{what}", (unit, PODS), amounts, len(counts))
+    return build_bar_plot(f"Pods by {unit}, before and after{what}", (unit, PODS), amounts, len(counts))
 
 
-def pools_before_and_after(pools: Sequence[PoolChange], style: Style) -> Page:
-    """What a plan makes of pools, as a table and, of the nodes or what is requested of them, as bars."""
+def build_pools_before_and_after(pools: Sequence[PoolChange], style: Style) -> Page:
+    """Return a table and plots of how a plan changes node pools."""
     if not pools:
         return ()
     changes: dict[str, dict[str, float]] = {
@@ -300,7 +315,9 @@ def pools_before_and_after(pools: Sequence[PoolChange], style: Style) -> Page:
         for pool in pools
     }
     return (
-        *listed(pools, style, title="Pools, before and after"),
-        *bars("Nodes by pool, before and after", ("pool", "nodes"), changes, len(changes)),
-        *bars("Requested cpu by pool, before and after", ("pool", "% of allocatable"), requested, len(requested)),
+        *build_struct_table(pools, style, title="Pools, before and after"),
+        *build_bar_plot("Nodes by pool, before and after", ("pool", "nodes"), changes, len(changes)),
+        *build_bar_plot(
+            "Requested cpu by pool, before and after", ("pool", "% of allocatable"), requested, len(requested)
+        ),
     )

@@ -1,6 +1,6 @@
-"""Lists of structs as tables: for people from the columns that are declared beside the fields, and for CSV.
+"""Tables of structs, from the columns that are declared beside the fields.
 
-Cells that lean on several fields, or need words, are given by the page, for the field in whose column they stand.
+A page passes functions for cells that need several fields or words of their own.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from kschedctl.render.page import (
     Stack,
     Style,
     Table,
-    first_rows,
+    limit_rows,
+    limit_rows_by_style,
+    list_lines,
     names,
     section,
-    shown_first,
-    stacked,
 )
 from kschedctl.reports.columns import NUMBERS, Column, Tone, columns_of
 from kschedctl.reports.document import Document
@@ -33,16 +33,17 @@ Cells = Mapping[str, Callable[[Struct], Cell | Stack]]
 PLAIN = Style()
 
 
-def numbers(*names: str) -> tuple[Column, ...]:
+def number_columns(*names: str) -> tuple[Column, ...]:
+    """Return right-aligned columns with these names."""
     return tuple(Column(name, right=True) for name in names)
 
 
-def as_is(row: Row) -> Row:
-    """The row, where a list has rows that are made already."""
+def return_row(row: Row) -> Row:
+    """Return the row, for lists whose rows are complete."""
     return row
 
 
-def table_of(
+def build_table(
     rows: Sequence[Told],
     columns: Sequence[Column],
     row: Callable[[Told], Row],
@@ -54,20 +55,21 @@ def table_of(
     full: bool = True,
     each_node: bool = False,
 ) -> Page:
-    """The first rows as a table, all with ``-o wide`` (or else ``--each-node``); nothing where there is none.
+    """Build a table of the first rows, or () without rows.
 
-    ``title`` stands above it, ``note`` beneath it; not ``full``: columns in which no row says anything are left out.
+    `-o wide` shows all rows, or `--each-node` if `each_node`. `title` stands above the table and `note` below it.
+    Without `full`, empty columns are left out.
     """
     if not rows:
         return ()
-    every_node = None if style.unlimited else limit
-    shown, more = shown_first(rows, every_node) if each_node else first_rows(rows, style, limit)
+    every_node = None if style.lists_all_nodes else limit
+    shown, more = limit_rows(rows, every_node) if each_node else limit_rows_by_style(rows, style, limit)
     table = Table(tuple(columns), tuple(map(row, shown)), "; ".join(filter(None, (more, note))))
     made = table if full else table.without_empty_columns()
     return section(title, made) if title else (made,)
 
 
-def listed(
+def build_struct_table(
     rows: Sequence[Struct],
     style: Style,
     cells: Cells[Struct] | None = None,
@@ -78,9 +80,9 @@ def listed(
     note: str = "",
     full: bool = True,
 ) -> Page:
-    """A table of structs by the columns beside their fields, those of ``cells`` as they say.
+    """Build a table of structs from the columns beside their fields; `cells` overrides fields.
 
-    ``numbered``: the name of a column in front that counts the rows.
+    `numbered` is the name of a column in front that counts the rows.
     """
     if not rows:
         return ()
@@ -89,29 +91,29 @@ def listed(
     beneath = {name: column for name, column in declared.items() if name not in beside}
 
     def cell(struct: Struct, name: str) -> Cell | Stack:
-        return cells[name](struct) if cells and name in cells else _cell(getattr(struct, name), declared[name])
+        return cells[name](struct) if cells and name in cells else _build_cell(getattr(struct, name), declared[name])
 
     def row(ranked: tuple[int, Struct]) -> Row:
         number, struct = ranked
         first, *others = (cell(struct, name) for name in beside)
         if beneath:
-            more = (_beneath(cell(struct, name), column) for name, column in beneath.items())
-            first = Stack((*stacked(first), *more))
+            more = (_build_line_below(cell(struct, name), column) for name, column in beneath.items())
+            first = Stack((*list_lines(first), *more))
         return (*([f"{number}"] if numbered else []), first, *others)
 
     columns = [*([Column(numbered, right=True)] if numbered else []), *beside.values()]
-    return table_of([*enumerate(rows, 1)], columns, row, style, title=title, limit=limit, note=note, full=full)
+    return build_table([*enumerate(rows, 1)], columns, row, style, title=title, limit=limit, note=note, full=full)
 
 
-def rounded(name: str, amount: int) -> str:
-    """Large amounts to two digits or more, as they are sums of many; smaller ones in the largest unit that is exact.
+def format_rounded(name: str, amount: int) -> str:
+    """Format an amount: large ones, which are sums, rounded to two digits or more, small ones exactly.
 
-    Of cpu always cores, so that amounts in a column can be compared.
+    cpu is always in cores, so that amounts in a column can be compared.
 
-    >>> rounded("memory", 105 << 30), rounded("memory", 2560 << 20), rounded("memory", 1064 << 20)
-    ('105Gi', '2.5Gi', '1,064Mi')
-    >>> rounded("cpu", 7500), rounded("cpu", 12_000), rounded("cpu", 34_250), rounded("cpu", 1_234_567)
-    ('7.5', '12', '34.25', '1,234')
+    >>> format_rounded("memory", 105 << 30), format_rounded("memory", 1064 << 20)
+    ('105Gi', '1,064Mi')
+    >>> format_rounded("cpu", 12_000), format_rounded("cpu", 34_250), format_rounded("cpu", 1_234_567)
+    ('12', '34.25', '1,234')
     """
     if name == CPU:
         return f"{amount // 1000:,}" if amount >= 1_000_000 else f"{amount / 1000:.3f}".rstrip("0").rstrip(".")
@@ -125,16 +127,18 @@ def rounded(name: str, amount: int) -> str:
     return f"{int(text):,}" if text.isdecimal() else text
 
 
-def _cell(value: object, column: Column) -> Cell | Stack:
+def _build_cell(value: object, column: Column) -> Cell | Stack:
+    """Build the cell of a value as its column declares."""
     if column.lines and isinstance(value, tuple):
         return Stack(value)
-    text = _text(value, column)
+    text = _format_value(value, column)
     tone = column.tones.get(text, column.tone)
     text = column.words.get(text, text)
     return text if tone is Tone.PLAIN else Marked(text, tone)
 
 
-def _text(value: object, column: Column) -> str:
+def _format_value(value: object, column: Column) -> str:
+    """Format a value as its column declares."""
     if value is None or (column.above is not None and isinstance(value, NUMBERS) and value <= column.above):
         return ""
     if column.counted and isinstance(value, Sized):
@@ -142,16 +146,16 @@ def _text(value: object, column: Column) -> str:
     if isinstance(value, tuple):
         return ", ".join(value) if column.every else names(value)
     if isinstance(value, dict):
-        return amounts(value)
+        return format_amounts(value)
     return value if isinstance(value, str) else format(value, column.form)
 
 
-def amounts(resources: Mapping[str, int]) -> str:
-    """``7.5 cpu, 12Gi memory``."""
-    return ", ".join(f"{rounded(name, amount)} {name}" for name, amount in resources.items())
+def format_amounts(resources: Mapping[str, int]) -> str:
+    """Format resources, such as `7.5 cpu, 12Gi memory`."""
+    return ", ".join(f"{format_rounded(name, amount)} {name}" for name, amount in resources.items())
 
 
-def _beneath(cell: Cell | Stack, column: Column) -> Marked:
-    """A line with the word that tells what it is; empty where there is nothing to tell."""
+def _build_line_below(cell: Cell | Stack, column: Column) -> Marked:
+    """Return a line for a cell that stands below the first cell, or "" if it is empty."""
     text = cell.text if isinstance(cell, Marked) else str(cell)
     return Marked(f"{column.beneath} {text}".lstrip() if text else "", Tone.FAINT)

@@ -1,7 +1,7 @@
-"""Pages on a terminal or in a pipe: tables as kubectl prints them, folded to the width and never cut.
+"""Pages as text for a terminal or a pipe: tables as kubectl prints them, folded to the width, never cut.
 
-rich folds and colours (``folded``). Where the width has no limit (wide output in a pipe) there is nothing to lay out:
-columns are plain text there, because rich needs 3 s for the table of 5,000 nodes. Nor is there in a line that fits.
+rich folds and colors (`folded`). Without a width limit (wide output in a pipe) columns are plain text, because rich
+needs 3 s for a table of 5,000 nodes. Lines that fit are printed without rich as well.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from rich.cells import cell_len
 
-from kschedctl.render.columns import BULLET, GAP, INDENT, header
+from kschedctl.render.columns import BULLET, GAP, INDENT, format_header
 from kschedctl.render.page import (
     UNFOLDED,
     Block,
@@ -26,7 +26,7 @@ from kschedctl.render.page import (
     Style,
     Table,
     Verbatim,
-    stacked,
+    list_lines,
     without_plots,
 )
 from kschedctl.render.plots.plot import Plot
@@ -34,51 +34,53 @@ from kschedctl.reports.columns import Tone
 from kschedctl.text.printable import printable
 
 _END = re.compile(r"(?: *(\x1b\[0m))?(?: |\x1b\[[\d;]+m)*$")
-"""Blanks at the end of a line, with all that colours them; a group for the end of the colour of what is before them."""
+"""Blanks at the end of a line with their color codes; the group is the end of the color before them."""
 
 
-def show(page: Page, style: Style) -> str:
-    """The page as text that ends with a newline; colours are ANSI sequences."""
+def render_text(page: Page, style: Style) -> str:
+    """Render the page as text that ends with a newline, with ANSI colors if the style has them."""
     lines: list[str] = []
     before: Block | None = None
     for block in page if style.plots else without_plots(page):
-        shown = _lines(block, style)
-        lines += ["", *shown] if before and shown and _apart(before, block) else shown
+        shown = _render_block(block, style)
+        lines += ["", *shown] if before and shown and _needs_blank_line(before, block) else shown
         before = block
-    return "".join(f"{_without_blanks(line)}\n" for line in lines)
+    return "".join(f"{_strip_trailing_blanks(line)}\n" for line in lines)
 
 
-def _lines(block: Block, style: Style) -> list[str]:
+def _render_block(block: Block, style: Style) -> list[str]:
+    """Render a block as lines."""
     if isinstance(block, Plot):
-        return _folded(block, style)
+        return _render_with_rich(block, style)
     if style.width >= UNFOLDED:
-        return [*_unfolded(block, style)]
+        return [*_render_without_folding(block, style)]
     if isinstance(block, Heading | Paragraph | Command) and not style.color:
-        [line] = _unfolded(block, style)
+        [line] = _render_without_folding(block, style)
         if cell_len(line) <= style.width:
             return [line]
-    return _folded(block, style)
+    return _render_with_rich(block, style)
 
 
-def _folded(block: Block, style: Style) -> list[str]:
-    from kschedctl.render.folded import folded  # noqa: PLC0415 - rich takes a while to import
+def _render_with_rich(block: Block, style: Style) -> list[str]:
+    """Render a block as lines folded to the width."""
+    from kschedctl.render.folded import render_folded  # noqa: PLC0415 - rich takes a while to import
 
-    return folded(block, style)
+    return render_folded(block, style)
 
 
-def _apart(before: Block, block: Block) -> bool:
-    """Whether a line is empty between them: around a plot, before a heading, a table after a table."""
+def _needs_blank_line(previous: Block, block: Block) -> bool:
+    """Return whether a blank line separates two blocks."""
     if isinstance(block, Plot):
-        return not isinstance(before, Heading)
+        return not isinstance(previous, Heading)
     return (
         isinstance(block, Heading)
-        or isinstance(before, Plot)
-        or (isinstance(block, Table) and isinstance(before, Table))
+        or isinstance(previous, Plot)
+        or (isinstance(block, Table) and isinstance(previous, Table))
     )
 
 
-def _without_blanks(line: str) -> str:
-    """The line less the blanks at its end, coloured ones too."""
+def _strip_trailing_blanks(line: str) -> str:
+    """Remove blanks at the end of a line, with their colors."""
     line = line.rstrip()
     return _END.sub(lambda end: end[1] or "", line) if line.endswith("m") else line
 
@@ -86,46 +88,49 @@ def _without_blanks(line: str) -> str:
 # -- without a limit ---------------------------------------------------------------------------------------------------
 
 
-def _unfolded(block: Block, style: Style) -> Iterator[str]:
+def _render_without_folding(block: Block, style: Style) -> Iterator[str]:
+    """Yield the lines of a block without folding them."""
     match block:
         case Heading(text):
-            yield _painted(Marked(text, Tone.STRONG), style)
+            yield _color(Marked(text, Tone.STRONG), style)
         case Paragraph(parts):
-            yield " ".join(_painted(part, style) for part in parts)
+            yield " ".join(_color(part, style) for part in parts)
         case Command(text):
-            yield " " * INDENT + _painted(Marked(text, Tone.CODE), style)
+            yield " " * INDENT + _color(Marked(text, Tone.CODE), style)
         case Verbatim(_, text):
-            yield from (" " * INDENT + _painted(Marked(line, Tone.CODE), style) for line in text.splitlines())
+            yield from (" " * INDENT + _color(Marked(line, Tone.CODE), style) for line in text.splitlines())
         case Bullets(items):
-            yield from (BULLET + _painted(item, style) for item in items)
+            yield from (BULLET + _color(item, style) for item in items)
         case Table():
-            yield from _columns(block, style)
+            yield from _render_table(block, style)
             if block.note:
-                yield " " * INDENT + _painted(Marked(block.note, Tone.FAINT), style)
+                yield " " * INDENT + _color(Marked(block.note, Tone.FAINT), style)
 
 
-def _columns(table: Table, style: Style) -> Iterator[str]:
-    """One line a row, each column as wide as its longest cell."""
-    heads = tuple(Marked(header(column), Tone.FAINT) for column in table.columns)
-    rows = [[_one_line(cell) for cell in row] for row in (heads, *table.rows)]
+def _render_table(table: Table, style: Style) -> Iterator[str]:
+    """Yield one line per row, with columns as wide as their longest cell."""
+    heads = tuple(Marked(format_header(column), Tone.FAINT) for column in table.columns)
+    rows = [[_join_cell_lines(cell) for cell in row] for row in (heads, *table.rows)]
     widths = [max(cell_len(cell.text) for cell in cells) for cells in zip(*rows, strict=True)]
     for row in rows:
         line = " " * INDENT
         for cell, room, column in zip(row, widths, table.columns, strict=True):
-            blank, painted = " " * (room - cell_len(cell.text)), _painted(cell, style)
+            blank, painted = " " * (room - cell_len(cell.text)), _color(cell, style)
             line += (blank + painted if column.right else painted + blank) + " " * GAP
         yield line
 
 
-def _one_line(cell: Cell | Stack) -> Marked:
-    lines = stacked(cell)
+def _join_cell_lines(cell: Cell | Stack) -> Marked:
+    """Return the lines of a cell as one."""
+    lines = list_lines(cell)
     return Marked(" ".join(printable(text) for text, _ in lines), lines[0].tone)
 
 
-def _painted(cell: Cell, style: Style) -> str:
-    [(text, tone)] = stacked(cell)
+def _color(cell: Cell, style: Style) -> str:
+    """Return the cell's text, with ANSI colors if the style has them."""
+    [(text, tone)] = list_lines(cell)
     if not style.color:
         return printable(text)
-    from kschedctl.render.folded import coloured  # noqa: PLC0415 - rich takes a while to import
+    from kschedctl.render.folded import add_color  # noqa: PLC0415 - rich takes a while to import
 
-    return coloured(printable(text), tone)
+    return add_color(printable(text), tone)

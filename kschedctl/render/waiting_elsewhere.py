@@ -1,11 +1,11 @@
-"""What waits before kube-scheduler sees a pod of it: a section of an overview, and lines for a single object."""
+"""Texts about objects that hold pods back from kube-scheduler: a section of overviews, and lines."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from kschedctl.render.page import Cell, Marked, Page, Stack, Style, paragraph
-from kschedctl.render.tables import Row, table_of
+from kschedctl.render.tables import Row, build_table
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
 
@@ -13,22 +13,24 @@ ENTRIES_SHOWN = 25
 TITLE = "Waiting elsewhere: kube-scheduler does not see these pods yet"
 
 
-def waiting_elsewhere_section(waiting: Sequence[WaitingElsewhere], style: Style) -> Page:
-    """Build the table of all that waits elsewhere, each with what its status says."""
+def build_held_back_section(waiting: Sequence[WaitingElsewhere], style: Style) -> Page:
+    """Build the table of objects that hold pods back, each with its status."""
     columns = (Column("pods", right=True), Column("age"), Column("what, and what it waits for"))
-    return table_of(waiting, columns, _row, style, title=TITLE, limit=ENTRIES_SHOWN, full=False)
+    return build_table(waiting, columns, _build_row, style, title=TITLE, limit=ENTRIES_SHOWN, full=False)
 
 
-def waiting_elsewhere_lines(waiting: Sequence[WaitingElsewhere]) -> Page:
-    """Build lines that tell of a single object, or of the few that hold a workload back."""
-    return tuple(paragraph(cell) for entry in waiting for cell in _cells(entry))
+def build_held_back_lines(waiting: Sequence[WaitingElsewhere]) -> Page:
+    """Build lines about a single object, or about the few that hold a workload back."""
+    return tuple(paragraph(cell) for entry in waiting for cell in _iter_cells(entry))
 
 
-def _row(entry: WaitingElsewhere) -> Row:
-    return ("" if entry.pods is None else f"{entry.pods:,}", entry.age, Stack(tuple(_cells(entry))))
+def _build_row(entry: WaitingElsewhere) -> Row:
+    """Return the row of an object."""
+    return ("" if entry.pods is None else f"{entry.pods:,}", entry.age, Stack(tuple(_iter_cells(entry))))
 
 
-def _cells(entry: WaitingElsewhere) -> Iterator[Cell]:
+def _iter_cells(entry: WaitingElsewhere) -> Iterator[Cell]:
+    """Yield the lines about an object."""
     tone = Tone.FAINT if entry.state is WaitingState.SUSPENDED else Tone.WARNING
     of = f", of {', '.join(entry.part_of)}" if entry.part_of else ""
     yield Marked(f"{entry.resource}{of}", Tone.STRONG)

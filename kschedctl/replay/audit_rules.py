@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from kschedctl.replay.unknown import merge_unknown_kinds, unknown_fields
-from kschedctl.reports.findings import LEVELS, Finding, FoundRule
+from kschedctl.reports.findings import SEVERITIES_BY_GRAVITY, Finding, FoundRule
 from kschedctl.reports.section import FINDINGS, SOUND, UNKNOWN
-from kschedctl.reports.unknown import UnknownKind, Unread, undecided
+from kschedctl.reports.unknown import UnknownKind, Unread, is_undecided
 
-ERROR, WARNING, NOTE = LEVELS
+ERROR, WARNING, NOTE = SEVERITIES_BY_GRAVITY
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class AuditRule:
             fix=fix or self.fix,
             fingerprint=fingerprint,
             namespace=namespace,
-            **fields,  # type: ignore[arg-type]  # the other fields that are given are texts
+            **fields,  # type: ignore[arg-type]  # all other fields are strings
         )
 
     def describe(self) -> FoundRule:
@@ -71,11 +71,11 @@ def build_verdict(
 
     ``unknown`` lists what the section depends on and what was not read. It makes the verdict unknown if it affects it.
     """
-    worst_first = sorted(findings, key=lambda finding: LEVELS.index(finding.severity))
+    worst_first = sorted(findings, key=lambda finding: SEVERITIES_BY_GRAVITY.index(finding.severity))
     merged_unknown = merge_unknown_kinds([unknown])
     violated_ids = {finding.rule for finding in worst_first}
     return {
-        "state": _decide_state(worst_first, undecided(merged_unknown)),
+        "state": _decide_state(worst_first, is_undecided(merged_unknown)),
         "findings": tuple(worst_first),
         "rules": tuple(rule.describe() for rule in rules if rule.id in violated_ids),
         **unknown_fields(merged_unknown),

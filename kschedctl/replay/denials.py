@@ -1,4 +1,11 @@
-"""TODO."""
+"""Why the API server would not create manifests of pods and of objects that create pods.
+
+Beside validation this covers the admission plugins NamespaceLifecycle and, for bare pods, RuntimeClass. PriorityClasses
+are in `kschedctl.api.priority`, and denials of pods that controllers create are in
+`kschedctl.replay.controllers.admissions`. Upstream:
+staging/src/k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle/admission.go and
+plugin/pkg/admission/runtimeclass/admission.go (v1.36); the first words are kubectl's.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from kschedctl.admission.unknown import is_missing
+from kschedctl.admission.unknown import is_missing_namespace
 from kschedctl.api import objects as api
 from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
@@ -23,45 +30,51 @@ from kschedctl.api.validation.options import ValidationOptions
 from kschedctl.api.workloads import identity
 from kschedctl.cluster import Cluster, describe, without_nulls
 from kschedctl.errors import InputError
-from kschedctl.scheduler.configuration.validation_options import validation_options
+from kschedctl.scheduler.configuration.validation_options import build_validation_options
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
 
 class Denial(NamedTuple):
-    """Why an object is not created, and the field that is to blame."""
+    """Why an object is not created, and the field at fault."""
 
     message: str
     path: Path
     hint: str = ""
 
 
-def refuse(manifest: JsonObject, cluster: Cluster, *, admission: bool = True) -> None:
-    """Raises InputError where the API server would not create what the manifest describes; ``also`` has the rest.
+def raise_if_denied(manifest: JsonObject, cluster: Cluster, *, admission: bool = True) -> None:
+    """Raise InputError if the API server would not create what the manifest describes.
 
-    ``admission``: as of ``refusals``.
+    The error's ``also`` has further errors. Without ``admission``, only validation is checked.
     """
     kind, where = str(manifest["kind"]), describe(manifest)
     try:
         obj = convert_builtins(without_nulls(manifest), {**KINDS, **around_pods.KINDS}[kind])
     except msgspec.ValidationError as error:
         raise InputError(str(error), where=where) from None
-    wrong = refusals(manifest, obj, cluster, admission=admission) if kind in KINDS else invalid_around(manifest, obj)
-    raise_all([InputError(denial.message, where=where, hint=denial.hint) for denial in wrong])
+    denials = (
+        find_denials(manifest, obj, cluster, admission=admission)
+        if kind in KINDS
+        else find_errors_without_pods(manifest, obj)
+    )
+    raise_errors([InputError(denial.message, where=where, hint=denial.hint) for denial in denials])
 
 
-def refuse_struct(obj: Struct, cluster: Cluster, *, admission: bool = True) -> None:
-    """Raises InputError where the API server would not create a workload that is typed already.
+def raise_if_struct_denied(obj: Struct, cluster: Cluster, *, admission: bool = True) -> None:
+    """Raise InputError if the API server would not create a typed workload.
 
-    What its struct does not hold is taken for right. ``admission``: as of ``refusals``.
+    Fields that the struct does not have are assumed to be right. Without ``admission``, only validation is checked.
     """
     document = {"kind": identity(obj).kind, **msgspec.to_builtins(obj)}
     written_out = convert_builtins(without_nulls(document), KINDS[document["kind"]])
-    wrong = refusals(document, written_out, cluster, admission=admission)
-    raise_all([InputError(w.message, where=describe(document), hint=w.hint) for w in wrong if _holds(obj, w.path)])
+    denials = find_denials(document, written_out, cluster, admission=admission)
+    raise_errors(
+        [InputError(w.message, where=describe(document), hint=w.hint) for w in denials if _has_path(obj, w.path)]
+    )
 
 
-def _holds(value: object, path: Path) -> bool:
-    """Whether the structs have all fields of the path."""
+def _has_path(value: object, path: Path) -> bool:
+    """Return whether the structs have all fields of the path."""
     for step in path:
         if isinstance(value, Struct):
             names = {field.encode_name: field.name for field in msgspec.structs.fields(value)}
@@ -75,91 +88,105 @@ def _holds(value: object, path: Path) -> bool:
     return True
 
 
-def raise_all(input_errors: list[InputError]) -> None:
-    """Raises the first of the errors, if there is one, which tells of the others."""
+def raise_errors(input_errors: list[InputError]) -> None:
+    """Raise the first error, with the others in its ``also``; do nothing if there are none."""
     if input_errors:
         input_errors[0].also = tuple(input_errors[1:])
         raise input_errors[0]
 
 
-def refusals(
+def find_denials(
     manifest: JsonObject, obj: Struct, cluster: Cluster, namespace: str = "", *, admission: bool = True
 ) -> list[Denial]:
-    """Why the API server would not create what the manifest describes, in its words; empty where it would.
+    """Return why the API server would not create what the manifest describes, in its words; empty if it would.
 
-    ``obj``: the manifest as a struct of kschedctl.api.validation.manifests.KINDS; ``namespace``: where it goes if it
-    names none; without ``admission`` by validation alone, where admission is replayed by itself.
+    ``obj`` is the manifest as a struct of `kschedctl.api.validation.manifests.KINDS`, and ``namespace`` is used if it
+    names none. Without ``admission``, only validation is checked, for callers that replay admission themselves.
     """
     kind, meta = str(manifest["kind"]), obj.metadata  # type: ignore[attr-defined]
-    goes_to = meta.namespace or namespace or DEFAULT_NAMESPACE
-    wrong = [*_missing_namespace(goes_to, cluster)] if admission else []
-    faults = validate_manifest(kind, obj, _options(cluster))
-    wrong += [Denial(f'The {kind} "{meta.name or meta.generate_name}" is invalid: {e}', e.field) for e in faults]
+    target_namespace = meta.namespace or namespace or DEFAULT_NAMESPACE
+    denials = [*_deny_missing_namespace(target_namespace, cluster)] if admission else []
+    field_errors = validate_manifest(kind, obj, _build_options(cluster))
+    denials += [
+        Denial(f'The {kind} "{meta.name or meta.generate_name}" is invalid: {e}', e.field) for e in field_errors
+    ]
     for template, path in iter_pod_templates(kind, obj) if admission or kind != "Pod" else ():
-        wrong += _of_pod(template, path, obj, kind, cluster, faultless=not faults)
-    return wrong
+        denials += _deny_template(template, path, obj, kind, cluster, is_valid=not field_errors)
+    return denials
 
 
-def invalid_around(manifest: JsonObject, obj: Struct) -> list[Denial]:
-    """Why the API refuses a manifest that makes no pods; ``obj``: it as a struct of validation.around_pods.KINDS."""
+def find_errors_without_pods(manifest: JsonObject, obj: Struct) -> list[Denial]:
+    """Return why the API rejects a manifest that creates no pods.
+
+    ``obj`` is the manifest as a struct of `kschedctl.api.validation.around_pods.KINDS`.
+    """
     kind, meta = str(manifest["kind"]), obj.metadata  # type: ignore[attr-defined]
-    faults = around_pods.validate_object(kind, obj)
-    return [Denial(f'The {kind} "{meta.name or meta.generate_name}" is invalid: {e}', e.field) for e in faults]
+    field_errors = around_pods.validate_object(kind, obj)
+    return [Denial(f'The {kind} "{meta.name or meta.generate_name}" is invalid: {e}', e.field) for e in field_errors]
 
 
-def _options(cluster: Cluster) -> ValidationOptions:
-    return validation_options(FeatureGates(cluster.kube_version, cluster.feature_gates))
+def _build_options(cluster: Cluster) -> ValidationOptions:
+    """Return the validation options of the cluster's version and feature gates."""
+    return build_validation_options(FeatureGates(cluster.kube_version, cluster.feature_gates))
 
 
-def _missing_namespace(name: str, cluster: Cluster) -> Iterator[Denial]:
-    if is_missing(cluster, name):
+def _deny_missing_namespace(name: str, cluster: Cluster) -> Iterator[Denial]:
+    """Yield the denial for a namespace that does not exist."""
+    if is_missing_namespace(cluster, name):
         hint = "add a manifest of it, or apply it to another"
         yield Denial(f'namespaces "{name}" not found', ("metadata", "namespace"), hint)
 
 
-def _of_pod(
-    template: written.Template, path: Path, obj: Struct, kind: str, cluster: Cluster, *, faultless: bool
+def _deny_template(
+    template: written.Template, path: Path, obj: Struct, kind: str, cluster: Cluster, *, is_valid: bool
 ) -> Iterator[Denial]:
-    """What is said when the pods are created, by admission and, of those of a template that passes, by validation."""
+    """Yield denials of a template's pods.
+
+    Bare pods are denied by admission; pods of a valid workload are denied by validation.
+    """
     meta = obj.metadata  # type: ignore[attr-defined]
     if kind == "Pod":
-        for field, why in _runtime_class(template.spec, cluster):
-            yield Denial(f'pods "{meta.name or meta.generate_name}" is forbidden: {why}', (*path, "spec", field))
-    elif faultless:
-        name, so = f"{meta.name or meta.generate_name}-", f'The {kind} "{meta.name}" is accepted, but not its pods: '
+        for field, reason in _deny_runtime_class(template.spec, cluster):
+            yield Denial(f'pods "{meta.name or meta.generate_name}" is forbidden: {reason}', (*path, "spec", field))
+    elif is_valid:
+        name, prefix = (
+            f"{meta.name or meta.generate_name}-",
+            f'The {kind} "{meta.name}" is accepted, but not its pods: ',
+        )
         labels = {**template.metadata.labels, **dict.fromkeys(ADDED_LABELS.get(kind, ()), "0")}
-        made = written.Pod(api.ObjectMeta(generate_name=name, labels=labels), template.spec)
-        for error in validate_manifest("Pod", made, _options(cluster)):
-            yield Denial(f'{so}Pod "{name}" is invalid: {error}', (*path, *error.field))
+        pod = written.Pod(api.ObjectMeta(generate_name=name, labels=labels), template.spec)
+        for error in validate_manifest("Pod", pod, _build_options(cluster)):
+            yield Denial(f'{prefix}Pod "{name}" is invalid: {error}', (*path, *error.field))
 
 
-def _runtime_class(spec: written.PodSpec, cluster: Cluster) -> Iterator[tuple[str, str]]:
-    """(field, what the admission plugin RuntimeClass says)."""
+def _deny_runtime_class(spec: written.PodSpec, cluster: Cluster) -> Iterator[tuple[str, str]]:
+    """Yield the fields that the admission plugin RuntimeClass rejects, with its messages."""
     name = spec.runtime_class_name
     class_ = next((c for c in cluster.runtime_classes if c.metadata.name == name), None)
     if name is not None and class_ is None:
-        if _covers(cluster, "RuntimeClass"):
+        if _is_complete(cluster, "RuntimeClass"):
             yield "runtimeClassName", f'pod rejected: RuntimeClass "{name}" not found'
         return
-    fixed = class_.overhead.pod_fixed if class_ and class_.overhead else None
-    if fixed is None and spec.overhead:
+    class_overhead = class_.overhead.pod_fixed if class_ and class_.overhead else None
+    if class_overhead is None and spec.overhead:
         yield "overhead", "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
-    elif fixed is not None and spec.overhead and not _equal(fixed, spec.overhead):
+    elif class_overhead is not None and spec.overhead and not _is_equal_overhead(class_overhead, spec.overhead):
         yield "overhead", "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
     selector = class_.scheduling.node_selector if class_ and class_.scheduling else {}
     for key, value in sorted(selector.items()):
         if spec.node_selector.get(key, value) != value:
-            ours = f"pod.spec.nodeSelector[{key}] = {spec.node_selector[key]}"
-            yield "nodeSelector", f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; {ours}"
+            pod_value = f"pod.spec.nodeSelector[{key}] = {spec.node_selector[key]}"
+            yield "nodeSelector", f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; {pod_value}"
 
 
-def _equal(fixed: Resources, overhead: Resources) -> bool:
+def _is_equal_overhead(class_overhead: Resources, overhead: Resources) -> bool:
+    """Return whether two overheads are equal; invalid quantities are reported elsewhere."""
     try:
-        return parse_quantities(fixed) == parse_quantities(overhead)
+        return parse_quantities(class_overhead) == parse_quantities(overhead)
     except QuantityError:
-        return True  # whoever reads them says so
+        return True  # invalid quantities are reported where they are parsed
 
 
-def _covers(cluster: Cluster, kind: str) -> bool:
-    """Whether an object of the kind that is not in the cluster does not exist."""
+def _is_complete(cluster: Cluster, kind: str) -> bool:
+    """Return whether all objects of the kind were read."""
     return cluster.gap(kind) is None

@@ -146,6 +146,7 @@ def set_labels(cluster: Cluster, names: Collection[str], labels: Mapping[str, st
     """Return the cluster with labels set on these nodes, or removed if the value is None."""
 
     def change(node: Node) -> Node:
+        """Return the node with the changed labels."""
         changed = {key: value for key, value in {**node.metadata.labels, **labels}.items() if value is not None}
         return replace(node, metadata=replace(node.metadata, labels=changed))
 
@@ -159,6 +160,6 @@ def _with_schedulable(node: Node, schedulable: bool) -> Node:
 
 def _change_taints(node: Node, added: Sequence[Taint], removed: Sequence[Taint]) -> Node:
     """Return the node with taints removed and then added. Of two with one key and effect the later counts."""
-    kept = [t for t in node.spec.taints if not any(t.key == g.key and g.effect in ("", t.effect) for g in removed)]
-    taints = {(t.key, t.effect): t for t in (*kept, *added)}
+    remaining = [t for t in node.spec.taints if not any(t.key == g.key and g.effect in ("", t.effect) for g in removed)]
+    taints = {(t.key, t.effect): t for t in (*remaining, *added)}
     return replace(node, spec=replace(node.spec, taints=tuple(taints.values())))

@@ -10,8 +10,8 @@ from kschedctl.api.objects import Node
 from kschedctl.autoscaling.growth import Autoscaler, NewNodes
 from kschedctl.cluster import Cluster
 from kschedctl.replay.edits import add_pods
-from kschedctl.replay.settling import Settled, settle
-from kschedctl.reports.growth import NeverScheduled, NewPoolNodes, NodeGrowth
+from kschedctl.replay.settling import SettledCluster, settle
+from kschedctl.reports.new_node import NeverScheduled, NewPoolNodes, NodeGrowth
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.snapshot.node_order import ZONE
 from kschedctl.text.counts import counted
@@ -80,7 +80,7 @@ def _report_pools(cluster: Cluster, pools: Mapping[str, str]) -> Iterator[NewPoo
 
 
 def _report_never_scheduled(
-    settled: Settled, refused: Mapping[str, str], causes: Mapping[str, tuple[str, ...]]
+    settled: SettledCluster, refused: Mapping[str, str], causes: Mapping[str, tuple[str, ...]]
 ) -> Iterator[NeverScheduled]:
     """Yield the pods that still wait, grouped by the messages of kube-scheduler and of the autoscaler."""
     keys_by_messages: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}

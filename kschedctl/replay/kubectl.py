@@ -10,7 +10,7 @@ from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.replay.object_keys import ObjectKey
-from kschedctl.replay.patches import Operation, merge_patch, plain
+from kschedctl.replay.patches import Operation, build_json_merge_patch, to_document
 
 SHORT_NAMES = {"PersistentVolumeClaim": "pvc", "PersistentVolume": "pv"}
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -33,7 +33,7 @@ def build_manifest(key: ObjectKey, obj: Struct, extra_spec: JsonObject | None = 
 
     ``extra_spec`` are additional fields of its spec.
     """
-    document = plain(obj)
+    document = to_document(obj)
     document.pop("status", None)
     metadata = {name: value for name, value in object_at(document, "metadata").items() if name not in SERVER_FIELDS}
     if LAST_APPLIED in object_at(metadata, "annotations"):
@@ -100,11 +100,11 @@ def render_recreate(key: ObjectKey, before: Struct, after: Struct) -> str:
 
 def build_merge_patch(before: Struct, after: Struct) -> JsonObject:
     """Build the merge patch from one object to another, without status and server fields."""
-    old_document, new_document = (plain(obj) for obj in (before, after))
+    old_document, new_document = (to_document(obj) for obj in (before, after))
     for document in (old_document, new_document):
         document.pop("status", None)
         document["metadata"] = {name: object_at(document, "metadata", name) for name in ("annotations", "labels")}
-    return object_at(merge_patch(old_document, new_document))
+    return object_at(build_json_merge_patch(old_document, new_document))
 
 
 def render_copy(key: ObjectKey, name: str) -> str:

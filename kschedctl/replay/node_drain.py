@@ -11,9 +11,9 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.eviction import Evictions
 from kschedctl.replay.return_order import shuffle_returns
-from kschedctl.replay.settling import come_back
-from kschedctl.reports.drained_pods import BlockedPod, MovedPod
+from kschedctl.replay.settling import recreate_gone
 from kschedctl.reports.not_created import NotCreated
+from kschedctl.reports.placements import BlockedPod, MovedPod
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.simulation.outcome import UNSCHEDULABLE, Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -97,7 +97,7 @@ class NodeDrain:
         for position in self._order(self.evictable):
             if position in self.evictable and not self._evictions.find_denial(position):
                 successors += self._evict(position)
-                if self.random is None:  # so that budgets recover as soon as they can
+                if self.random is None:  # successors are placed at once, so that budgets recover early
                     self._place_pods(successors)
                     successors = []
                 on_evicted(1)
@@ -143,7 +143,7 @@ class NodeDrain:
     def _recreate(self, positions: Iterable[Position]) -> list[Position]:
         """Return the pods that controllers recreate and admission admits; the others stay gone."""
         recreated = []
-        for position in come_back(self.simulation, positions):
+        for position in recreate_gone(self.simulation, positions):
             pod = self.simulation.view.pods.objects[position]
             if self.admissions and (denied := list(self.admissions.iter_denied_replacements([pod]))):
                 self.simulation.gone.add(position)

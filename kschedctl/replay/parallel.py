@@ -38,6 +38,7 @@ class NoProgress:
     """A progress that shows nothing."""
 
     def begin(self, title: str, total: int) -> Callable[[int], None]:
+        """Return a function that does nothing."""
         return lambda done: None
 
 
@@ -177,17 +178,17 @@ def _open_processes(
     try:
         yield lambda task: pool.submit(_run_task, task)
     except BaseException:
-        for worker in multiprocessing.active_children():  # else the program ends only when they do
+        for worker in multiprocessing.active_children():  # else the program would wait for them
             worker.terminate()
         raise
     finally:
-        pool.shutdown(cancel_futures=True)  # in full: what is left of it would fail while the program ends
+        pool.shutdown(cancel_futures=True)  # complete, as a pool that is still open fails at exit
 
 
 def _initialize_worker(scenario: Scenario[Any, Any, Any], context: object) -> None:
     """Prepare a worker process."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is told, and ends the others
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # `watch` has a handler of its own
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets the signal and ends its workers
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # `watch` installs a handler in the parent
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     _process_state.update(scenario=scenario, context=context)
 
@@ -227,18 +228,18 @@ def _open_dask(
 ) -> Iterator[tuple[Callable[[Task], Any], Any, Callable[..., Any]]]:
     """Connect to a Dask cluster; yield a function that submits a task, the client, and Dask's ``as_completed``."""
     try:
-        distributed: Any = import_module("distributed")  # an extra
+        distributed: Any = import_module("distributed")  # an optional dependency
     except ImportError:
         raise UsageError("Dask is not installed", hint="pip install 'kschedctl[distributed]'") from None
     try:
         client = distributed.Client(address, set_as_default=False)
     except (OSError, ValueError) as error:
         raise UsageError(f"no Dask scheduler answers: {error}", where=f"--dask {address}") from None
-    with client, _silence_logger("distributed"):  # what it has to say is in the errors
+    with client, _silence_logger("distributed"):  # its messages are part of our errors
         try:
             shared = client.scatter(context, broadcast=True, hash=False)
             yield partial(_submit_to_dask, client, scenario, shared), client, distributed.as_completed
-        except (CancelledError, OSError):  # of its connections: scenarios read and write nothing
+        except (CancelledError, OSError):  # connection errors, as scenarios do no I/O
             raise ClusterError("the Dask scheduler is gone", where=f"--dask {address}") from None
 
 

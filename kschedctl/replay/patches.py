@@ -1,9 +1,9 @@
-"""Patches that turn one document into another: of RFC 6902 with ``add``, ``remove`` and ``replace`` alone, of RFC 7386,
-and the API's own.
+"""JSON patches (RFC 6902), merge patches (RFC 7386) and strategic merge patches between two documents.
 
-They come in one fixed order, so that the same change always reads the same. Reference: Update API Objects in Place
-Using kubectl patch (k8s.io/docs): a strategic merge patch merges lists by the keys that the API defines for them and
-replaces the others; ``$patch: replace`` replaces one that would be merged.
+Patches have a fixed order, so that the same change always reads the same, and JSON patches use only ``add``, ``remove``
+and ``replace``. A strategic merge patch merges lists by the keys that the API defines for them and replaces other
+lists; ``$patch: replace`` replaces a list that would be merged. Reference: Update API Objects in Place Using kubectl
+patch (k8s.io/docs).
 """
 
 from __future__ import annotations
@@ -12,118 +12,124 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from kschedctl.admission.pod_security_policy import IN_SPEC, TEMPLATES
+from kschedctl.admission.pod_security_policy import TEMPLATE_PATH, TEMPLATE_PATHS
 from kschedctl.api.json_values import Json, JsonObject
 
 Operation = dict[str, Json]
-REPLACED = {"topologySpreadConstraints", "ports"}
-"""Lists that a strategic merge patch would merge by a key, where the whole list is meant."""
-MERGED_BY_NAME = {"containers", "initContainers", "resourceClaims", "volumes"}
+REPLACED_LISTS = {"topologySpreadConstraints", "ports"}
+"""Lists that are replaced as a whole, although a strategic merge patch would merge them."""
+LISTS_MERGED_BY_NAME = {"containers", "initContainers", "resourceClaims", "volumes"}
 
 
-def json_patch(before: Json, after: Json, path: str = "") -> Iterator[Operation]:
-    """The operations from ``before`` to ``after``, plain data; what is alike is not mentioned.
+def build_json_patch(before: Json, after: Json, path: str = "") -> Iterator[Operation]:
+    """Yield the JSON patch operations that turn ``before`` into ``after``.
 
-    >>> list(json_patch({"a": [1, 2], "b": 0}, {"a": [2], "c": 1}))
+    >>> list(build_json_patch({"a": [1, 2], "b": 0}, {"a": [2], "c": 1}))
     [{'op': 'remove', 'path': '/a/0'}, {'op': 'remove', 'path': '/b'}, {'op': 'add', 'path': '/c', 'value': 1}]
     """
     if before == after:
         return
     if isinstance(before, dict) and isinstance(after, dict):
-        yield from _members(before, after, path)
+        yield from _patch_members(before, after, path)
     elif isinstance(before, list) and isinstance(after, list):
-        yield from _items(before, after, path)
+        yield from _patch_items(before, after, path)
     else:
         yield {"op": "replace", "path": path, "value": after}
 
 
-def merge_patch(before: Json, after: Json) -> Json:
-    """RFC 7386: what of ``before`` becomes another in ``after``, plain data; null for what goes.
+def build_json_merge_patch(before: Json, after: Json) -> Json:
+    """Return the JSON merge patch from ``before`` to ``after``, with null for removed fields.
 
-    >>> merge_patch({"a": {"b": 1, "c": 2}, "d": [1]}, {"a": {"b": 3}, "d": [1]})
+    >>> build_json_merge_patch({"a": {"b": 1, "c": 2}, "d": [1]}, {"a": {"b": 3}, "d": [1]})
     {'a': {'b': 3, 'c': None}}
     """
     if not isinstance(before, dict) or not isinstance(after, dict):
         return after
-    changed = {key: merge_patch(before.get(key), value) for key, value in after.items() if before.get(key) != value}
+    changed = {
+        key: build_json_merge_patch(before.get(key), value) for key, value in after.items() if before.get(key) != value
+    }
     return changed | {key: None for key in before if key not in after}
 
 
-def strategic_patch(before: JsonObject, after: JsonObject) -> dict[str, Json]:
-    """The strategic merge patch from one to the other: null for what goes."""
+def build_strategic_patch(before: JsonObject, after: JsonObject) -> dict[str, Json]:
+    """Return the strategic merge patch from one document to another, with null for removed fields."""
     merged: dict[str, Json] = {}
     for key in sorted(before.keys() | after.keys()):
-        old, new = before.get(key), after.get(key)
-        if old == new:
+        old_value, new_value = before.get(key), after.get(key)
+        if old_value == new_value:
             continue
-        if isinstance(old, Mapping) and isinstance(new, Mapping):
-            merged[key] = strategic_patch(old, new)
-        elif key in MERGED_BY_NAME and isinstance(old, list) and isinstance(new, list):
-            merged[key] = _by_name(old, new)
-        elif key in REPLACED and isinstance(new, list):
-            merged[key] = [{"$patch": "replace"}, *new]
+        if isinstance(old_value, Mapping) and isinstance(new_value, Mapping):
+            merged[key] = build_strategic_patch(old_value, new_value)
+        elif key in LISTS_MERGED_BY_NAME and isinstance(old_value, list) and isinstance(new_value, list):
+            merged[key] = _patch_list_by_name(old_value, new_value)
+        elif key in REPLACED_LISTS and isinstance(new_value, list):
+            merged[key] = [{"$patch": "replace"}, *new_value]
         else:
-            merged[key] = new
+            merged[key] = new_value
     return merged
 
 
-def _by_name(before: list[JsonObject], after: list[JsonObject]) -> list[JsonObject]:
-    known = {item["name"]: item for item in before}
-    changed = [item for item in after if known.get(item["name"]) != item]
-    gone: list[JsonObject] = [
-        {"name": name, "$patch": "delete"} for name in known if name not in {item["name"] for item in after}
+def _patch_list_by_name(before: list[JsonObject], after: list[JsonObject]) -> list[JsonObject]:
+    """Return the strategic merge patch of a list whose items have names."""
+    items_by_name = {item["name"]: item for item in before}
+    changed = [item for item in after if items_by_name.get(item["name"]) != item]
+    deletions: list[JsonObject] = [
+        {"name": name, "$patch": "delete"} for name in items_by_name if name not in {item["name"] for item in after}
     ]
-    return [{"name": item["name"], **strategic_patch(known.get(item["name"], {}), item)} for item in changed] + gone
+    return [
+        {"name": item["name"], **build_strategic_patch(items_by_name.get(item["name"], {}), item)} for item in changed
+    ] + deletions
 
 
-def of_template(kind: str, patch: JsonObject) -> JsonObject:
-    """The patch of a workload from that of the pod in it.
+def wrap_in_template(kind: str, patch: JsonObject) -> JsonObject:
+    """Return the patch of a workload, given the patch of its pod template.
 
-    >>> of_template("Deployment", {"spec": {"hostNetwork": True}})
+    >>> wrap_in_template("Deployment", {"spec": {"hostNetwork": True}})
     {'spec': {'template': {'spec': {'hostNetwork': True}}}}
     """
-    for part in reversed(TEMPLATES.get(kind, IN_SPEC)):
+    for part in reversed(TEMPLATE_PATHS.get(kind, TEMPLATE_PATH)):
         patch = {part: patch}
     return patch
 
 
-def _members(before: dict[str, Json], after: dict[str, Json], path: str) -> Iterator[Operation]:
+def _patch_members(before: dict[str, Json], after: dict[str, Json], path: str) -> Iterator[Operation]:
+    """Yield the operations for the members of two objects."""
     for key in sorted(before.keys() | after.keys()):
-        here = f"{path}/{escaped(key)}"
+        member_path = f"{path}/{escape_pointer(key)}"
         if key not in after:
-            yield {"op": "remove", "path": here}
+            yield {"op": "remove", "path": member_path}
         elif key not in before:
-            yield {"op": "add", "path": here, "value": after[key]}
+            yield {"op": "add", "path": member_path, "value": after[key]}
         else:
-            yield from json_patch(before[key], after[key], here)
+            yield from build_json_patch(before[key], after[key], member_path)
 
 
-def _items(before: list[Json], after: list[Json], path: str) -> Iterator[Operation]:
-    """Lists of one length compared item by item; else what stands between the same beginning and the same end."""
+def _patch_items(before: list[Json], after: list[Json], path: str) -> Iterator[Operation]:
+    """Yield the operations for two lists: item by item, or for what lies between an equal start and an equal end."""
     if len(before) == len(after):
         for place, (old, new) in enumerate(zip(before, after, strict=True)):
-            yield from json_patch(old, new, f"{path}/{place}")
+            yield from build_json_patch(old, new, f"{path}/{place}")
         return
-    both = min(len(before), len(after))
-    start = next((place for place in range(both) if before[place] != after[place]), both)
-    rest = both - start
-    end = next((i for i in range(rest) if before[-1 - i] != after[-1 - i]), rest)
+    common_length = min(len(before), len(after))
+    start = next((place for place in range(common_length) if before[place] != after[place]), common_length)
+    remaining = common_length - start
+    end = next((i for i in range(remaining) if before[-1 - i] != after[-1 - i]), remaining)
     for place in reversed(range(start, len(before) - end)):
         yield {"op": "remove", "path": f"{path}/{place}"}
     for place in range(start, len(after) - end):
         yield {"op": "add", "path": f"{path}/{place}", "value": after[place]}
 
 
-def plain(obj: msgspec.Struct) -> dict[str, Json]:
-    """A typed object as its document: what is at its default is left out."""
+def to_document(obj: msgspec.Struct) -> dict[str, Json]:
+    """Return a typed object as its document, without fields at their defaults."""
     document: dict[str, Json] = msgspec.json.decode(msgspec.json.encode(obj))
     return document
 
 
-def escaped(key: str) -> str:
-    """A key as part of a JSON pointer.
+def escape_pointer(key: str) -> str:
+    """Escape a key for a JSON pointer.
 
-    >>> escaped("node.kubernetes.io/x~y")
+    >>> escape_pointer("node.kubernetes.io/x~y")
     'node.kubernetes.io~1x~0y'
     """
     return key.replace("~", "~0").replace("/", "~1")

@@ -17,112 +17,122 @@ from kschedctl.snapshot.fork import Fork
 
 
 class Pools(NamedTuple):
-    """``names``: of the pools, the empty one for nodes that are in none; ``code`` (N,): which of them each node is in.
-
-    ``workers`` (N,): nodes that are not of the control plane, and not cordoned.
-    """
+    """The pools of a cluster's nodes."""
 
     names: tuple[str, ...]
+    """Names of the pools; the empty name stands for nodes without a pool."""
     code: Ints
+    """(N,): the index of each node's pool."""
     workers: Bools
+    """(N,): nodes outside the control plane that are not cordoned."""
 
     @classmethod
-    def of(cls, view: Fork, name: Callable[[Node], str] = find_pool) -> Self:
-        known: dict[str, int] = {}
-        code = [known.setdefault(name(node), len(known)) for node in view.nodes.objects]
-        control = np.array([is_control_plane(node) for node in view.nodes.objects], np.bool_)
-        return cls(tuple(known), np.array(code, np.int32), ~(control | view.nodes.unschedulable))
+    def of(cls, view: Fork, get_pool: Callable[[Node], str] = find_pool) -> Self:
+        """Find the pools of the nodes; ``get_pool`` returns the pool of a node."""
+        index_by_name: dict[str, int] = {}
+        code = [index_by_name.setdefault(get_pool(node), len(index_by_name)) for node in view.nodes.objects]
+        is_control = np.array([is_control_plane(node) for node in view.nodes.objects], np.bool_)
+        return cls(tuple(index_by_name), np.array(code, np.int32), ~(is_control | view.nodes.unschedulable))
 
-    def chosen(self, pool: str) -> Bools:
-        """(N,): the nodes of that pool, all where none is named. Raises UsageError."""
+    def nodes_in(self, pool: str) -> Bools:
+        """Return a mask (N,) of the nodes in a pool, or of all nodes if ``pool`` is empty. Raises UsageError."""
         if not pool:
             return np.ones(len(self.code), np.bool_)
         if pool not in self.names:
-            known = ", ".join(sorted(filter(None, self.names)))
+            pool_names = ", ".join(sorted(filter(None, self.names)))
             raise UsageError(
-                f'pool "{pool}" not found', hint=f"there are: {known}" if known else "no node is in a pool"
+                f'pool "{pool}" not found', hint=f"there are: {pool_names}" if pool_names else "no node is in a pool"
             )
         members: Bools = self.code == self.names.index(pool)
         return members
 
-    def sums(self, by_node: Amounts) -> Amounts:
-        """(pools, R): the amounts of the nodes (N, R) added up."""
+    def sum_by_pool(self, by_node: Amounts) -> Amounts:
+        """Return the amounts of the nodes (N, R) summed by pool, (pools, R)."""
         total = np.zeros((len(self.names), by_node.shape[1]), np.int64)
         np.add.at(total, self.code, by_node)
         return total
 
 
-def amounts_of(view: Fork, amounts: Amounts) -> dict[str, int]:
-    """Resource -> amount (R,), of those that there are; see ``told``."""
-    return {name: amount for name in told(view) if (amount := int(amounts[view.resources[name]])) > 0}
+def reported_amounts(view: Fork, amounts: Amounts) -> dict[str, int]:
+    """Return the positive amounts (R,) by resource, for resources worth reporting."""
+    return {name: amount for name in reported_resources(view) if (amount := int(amounts[view.resources[name]])) > 0}
 
 
-def told(view: Fork) -> list[str]:
-    """The resources worth telling: not the number of pods, nor the disks where nobody asks for any."""
-    disks = view.requested[:, view.resources[EPHEMERAL_STORAGE]].any()
-    return [name for name in view.resources if name != PODS and (name != EPHEMERAL_STORAGE or disks)]
+def reported_resources(view: Fork) -> list[str]:
+    """Return the resources worth reporting: no pod counts, and disks only if pods request them."""
+    has_disk_requests = view.requested[:, view.resources[EPHEMERAL_STORAGE]].any()
+    return [name for name in view.resources if name != PODS and (name != EPHEMERAL_STORAGE or has_disk_requests)]
 
 
-def free_of(view: Fork) -> Amounts:
-    """(N, R): what nobody requested."""
+def free_resources(view: Fork) -> Amounts:
+    """Return what is not requested on each node, (N, R)."""
     free: Amounts = np.maximum(view.allocatable - view.requested, 0)
     return free
 
 
 class PoolState(NamedTuple):
-    """How many nodes and pods a pool has, and what pods request of it, in percent; None where it offers none."""
+    """The nodes and pods of a pool, and the share of its resources that pods request."""
 
     nodes: int = 0
     pods: int = 0
     cpu: float | None = None
+    """In percent; None if the pool offers none."""
     memory: float | None = None
+    """In percent; None if the pool offers none."""
 
 
-def pool_changes(before: Fork, after: Fork, left: Bools | None = None) -> tuple[PoolChange, ...]:
-    """The workers of each pool, of which those that are ``left`` (N,) are there in the end; None for all.
+def compare_pools(before: Fork, after: Fork, remaining: Bools | None = None) -> tuple[PoolChange, ...]:
+    """Return the changes of all pools between two forks, or nothing if no pool changes its pods or nodes.
 
-    ``after``: a fork with the same nodes. Nothing where no pool has other pods or nodes then.
+    ``remaining`` (N,) selects the nodes that exist in the end; None for all. ``after`` is a fork with the same nodes.
     """
     pools = Pools.of(before)
-    return changes_between(pool_states(before, pools), pool_states(after, pools, left))
+    return compare_pool_states(compute_pool_states(before, pools), compute_pool_states(after, pools, remaining))
 
 
-def changes_between(before: Mapping[str, PoolState], after: Mapping[str, PoolState]) -> tuple[PoolChange, ...]:
-    """Each pool that there is before or after; nothing where none has other pods or nodes."""
-    none = PoolState()
-    pairs = {name: (before.get(name, none), after.get(name, none)) for name in sorted({*before, *after})}
-    if all(now[:2] == then[:2] for now, then in pairs.values()):
+def compare_pool_states(before: Mapping[str, PoolState], after: Mapping[str, PoolState]) -> tuple[PoolChange, ...]:
+    """Return the change of each pool that exists before or after, or nothing if none changes its pods or nodes."""
+    empty = PoolState()
+    pairs = {name: (before.get(name, empty), after.get(name, empty)) for name in sorted({*before, *after})}
+    if all(old_state[:2] == new_state[:2] for old_state, new_state in pairs.values()):
         return ()
-    return tuple(_change(name, now, then) for name, (now, then) in pairs.items())
+    return tuple(_build_change(name, old_state, new_state) for name, (old_state, new_state) in pairs.items())
 
 
-def _change(pool: str, now: PoolState, then: PoolState) -> PoolChange:
+def _build_change(pool: str, now: PoolState, then: PoolState) -> PoolChange:
+    """Build the report on the change of one pool."""
     shares = now.cpu, then.cpu, now.memory, then.memory
     return PoolChange(pool, now.nodes, then.nodes, now.pods, then.pods, *shares)
 
 
-def pool_states(view: Fork, pools: Pools, left: Bools | None = None) -> dict[str, PoolState]:
-    """The workers of each pool as they are, of those that are ``left`` (N,), None for all."""
-    there = pools.workers if left is None else pools.workers & left
-    nodes, pods = _by_pool(pools, there).tolist(), _by_pool(pools, _pods(view) * there).tolist()
-    shares = [_shares(pools, view, there, name) for name in (CPU, MEMORY)]
+def compute_pool_states(view: Fork, pools: Pools, remaining: Bools | None = None) -> dict[str, PoolState]:
+    """Return the state of each pool's workers, limited to the ``remaining`` nodes (N,); None for all."""
+    is_counted = pools.workers if remaining is None else pools.workers & remaining
+    nodes, pods = (
+        _sum_by_pool(pools, is_counted).tolist(),
+        _sum_by_pool(pools, _pods_per_node(view) * is_counted).tolist(),
+    )
+    shares = [_requested_percentages(pools, view, is_counted, name) for name in (CPU, MEMORY)]
     rows = zip(nodes, pods, *shares, strict=True)
     return {name: PoolState(*row) for name, row in zip(pools.names, rows, strict=True)}
 
 
-def _pods(view: Fork) -> Counts:
-    """(N,): how many pods are on each node."""
+def _pods_per_node(view: Fork) -> Counts:
+    """Return how many pods are on each node, (N,)."""
     return np.bincount(view.node[view.node >= 0], minlength=len(view.nodes))
 
 
-def _by_pool(pools: Pools, amounts: Counts | Bools) -> Counts:
-    """(pools,): the amounts of the nodes (N,) added up."""
-    return pools.sums(amounts.astype(np.int64)[:, None])[:, 0]
+def _sum_by_pool(pools: Pools, amounts: Counts | Bools) -> Counts:
+    """Return the amounts of the nodes (N,) summed by pool, (pools,)."""
+    return pools.sum_by_pool(amounts.astype(np.int64)[:, None])[:, 0]
 
 
-def _shares(pools: Pools, view: Fork, nodes: Bools, resource: str) -> list[float | None]:
-    """(pools,): what pods request of the nodes (N,), in percent of what these offer."""
+def _requested_percentages(pools: Pools, view: Fork, nodes: Bools, resource: str) -> list[float | None]:
+    """Return by pool what pods request of the nodes (N,), in percent of what the nodes offer."""
     column = view.resources[resource]
-    offered = _by_pool(pools, np.where(nodes, view.allocatable[:, column], 0)).tolist()
-    requested = _by_pool(pools, np.where(nodes, view.requested[:, column], 0)).tolist()
-    return [100 * asked / there if there else None for asked, there in zip(requested, offered, strict=True)]
+    offered = _sum_by_pool(pools, np.where(nodes, view.allocatable[:, column], 0)).tolist()
+    requested = _sum_by_pool(pools, np.where(nodes, view.requested[:, column], 0)).tolist()
+    return [
+        100 * requested_amount / offered_amount if offered_amount else None
+        for requested_amount, offered_amount in zip(requested, offered, strict=True)
+    ]

@@ -1,4 +1,4 @@
-"""TODO."""
+"""Repeated runs: one scenario under several seeds, and one question about several clusters."""
 
 from __future__ import annotations
 

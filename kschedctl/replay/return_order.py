@@ -67,7 +67,7 @@ def _is_always_rejected(cycle: Cycle) -> bool:
         return False
     if pre_filter.status.rejected:
         return pre_filter.plugin not in liftable
-    verdicts = (verdict.refused for name, verdict in cycle.filter.verdicts.items() if name not in liftable)
+    verdicts = (verdict.rejected for name, verdict in cycle.filter.verdicts.items() if name not in liftable)
     return bool(np.logical_or.reduce([~selected_by_name(pre_filter, cycle.view), *verdicts]).all())
 
 

@@ -1,7 +1,4 @@
-"""A cluster after its pending pods passed the queue, and what the cluster of a simulation is in the end.
-
-Controllers recreate the pods that preemption evicts; the replacements pass the queue, and preempt in turn.
-"""
+"""A cluster at rest: pending pods have passed the queue, and evicted pods were recreated and passed it, too."""
 
 from __future__ import annotations
 
@@ -28,8 +25,10 @@ from kschedctl.scheduler.simulation.outcome import Outcome, Recreation
 from kschedctl.scheduler.simulation.simulation import Simulation
 
 ONE_PER_SLOT = frozenset({"DaemonSet", "StatefulSet"})
-"""Kinds that create the replacement of a pod once the pod is deleted: its node, or its name, has to be free.
-Upstream: pkg/controller/daemon/daemon_controller.go, pkg/controller/statefulset/stateful_set_control.go (v1.36)."""
+"""Kinds that create the replacement of a pod only after its deletion, which frees its node or name.
+
+Upstream: pkg/controller/daemon/daemon_controller.go, pkg/controller/statefulset/stateful_set_control.go (v1.36).
+"""
 
 
 def recreate_evicted(simulation: Simulation, scaled_down: Container[Position] = ()) -> Simulation:
@@ -40,6 +39,7 @@ def recreate_evicted(simulation: Simulation, scaled_down: Container[Position] = 
     view = simulation.view
 
     def recreation(position: Position) -> Recreation:
+        """Return when the pod at a position is recreated."""
         if position in scaled_down or not _is_recreated(simulation, position):
             return Recreation.NEVER
         kind = find_owner(view.pods.objects[position]).kind
@@ -50,97 +50,103 @@ def recreate_evicted(simulation: Simulation, scaled_down: Container[Position] = 
 
 
 @dataclass(frozen=True)
-class Settled:
-    """A cluster at rest: the pods that still wait, each with kube-scheduler's reason, and how many were evicted.
-
-    ``unknown``: what that leans on and was not read.
-    """
+class SettledCluster:
+    """A cluster at rest."""
 
     cluster: Cluster
     waiting: dict[str, str]
+    """Pods that still wait, with kube-scheduler's reasons."""
     placed: int = 0
+    """How many pods were placed."""
     evicted: int = 0
+    """How many pods were preempted."""
     interrupted: bool = False
     unknown: tuple[UnknownKind, ...] = ()
+    """What the result depends on and was not read."""
 
 
 def settle(
     cluster: Cluster, seed: int = 0, sampling: SampledFrom | None = None, call_extender: CallExtender | None = None
-) -> Settled:
-    """Schedule all that is pending, as far as it fits."""
+) -> SettledCluster:
+    """Schedule all pending pods as far as they fit, and return the cluster at rest."""
     simulation = recreate_evicted(Simulation(Scheduler(cluster, call_extender), seed=seed, sampling=sampling))
-    return settled(simulation, run_on(simulation, pending(simulation)))
+    return explain_settled(simulation, schedule_with_victims(simulation, find_pending(simulation)))
 
 
 @dataclass(frozen=True)
-class Unexplained:
-    """A cluster at rest of which only is asked which pods wait; ``settled`` has the rest, at a price."""
+class UnexplainedSettling:
+    """A cluster at rest of which only the waiting pods are known; the reasons are expensive."""
 
     simulation: Simulation
     outcomes: list[Outcome]
 
     @classmethod
-    def of(cls, cluster: Cluster, call_extender: CallExtender | None = None) -> Unexplained:
+    def settle(cls, cluster: Cluster, call_extender: CallExtender | None = None) -> UnexplainedSettling:
+        """Schedule all pending pods without explaining why some of them wait."""
         simulation = recreate_evicted(Simulation(Scheduler(cluster, call_extender)))
-        return cls(simulation, all_outcomes(simulation, simulation.schedule(pending(simulation))))
+        return cls(simulation, schedule_victims(simulation, simulation.schedule(find_pending(simulation))))
 
     @cached_property
     def waiting(self) -> frozenset[str]:
         """Return the pods that still wait, as ``namespace/name``."""
         pods = self.simulation.view.pods.objects
-        return frozenset(pods[outcome.position].key for outcome in still_waiting(self.simulation, self.outcomes))
+        return frozenset(pods[outcome.position].key for outcome in find_still_waiting(self.simulation, self.outcomes))
 
-    def settled(self) -> Settled:
-        return settled(self.simulation, self.simulation.explained(self.outcomes))
+    def explain(self) -> SettledCluster:
+        """Return the cluster at rest with the reasons."""
+        return explain_settled(self.simulation, self.simulation.explained(self.outcomes))
 
 
-def pending(simulation: Simulation) -> list[Position]:
-    """The pods that came without a node, still wait for one and are there to stay."""
+def find_pending(simulation: Simulation) -> list[Position]:
+    """Return the positions of pods that came without a node, still wait for one and are not gone."""
     pods, gone = simulation.view.pods, simulation.gone
     idle = (position for position in find_positions(simulation.view.node < 0) if position not in gone)
-    return [position for position in idle if _waits(pods.objects[position])]
+    return [position for position in idle if _is_pending(pods.objects[position])]
 
 
-def _waits(pod: Pod) -> bool:
+def _is_pending(pod: Pod) -> bool:
+    """Return whether the pod has no node and is not being deleted."""
     return not pod.spec.node_name and pod.metadata.deletion_timestamp is None
 
 
-def run_on(simulation: Simulation, positions: Iterable[Position]) -> list[Outcome]:
-    """Schedule the pods, and those that they drive away; the outcomes of all."""
-    return driven_away_too(simulation, simulation.schedule(positions))
+def schedule_with_victims(simulation: Simulation, positions: Iterable[Position]) -> list[Outcome]:
+    """Schedule pods and the pods that they displace, and return the outcomes of all with reasons."""
+    return explain_with_victims(simulation, simulation.schedule(positions))
 
 
-def driven_away_too(simulation: Simulation, latest: list[Outcome]) -> list[Outcome]:
-    """The outcomes, and those of pods that preemption drove away and controllers make anew, with reasons."""
-    return simulation.explained(all_outcomes(simulation, latest))
+def explain_with_victims(simulation: Simulation, latest: list[Outcome]) -> list[Outcome]:
+    """Return the outcomes and those of recreated victims, with reasons."""
+    return simulation.explained(schedule_victims(simulation, latest))
 
 
-def all_outcomes(simulation: Simulation, latest: list[Outcome]) -> list[Outcome]:
-    """All outcomes, without the reasons of the pods that were driven away.
+def schedule_victims(simulation: Simulation, latest: list[Outcome]) -> list[Outcome]:
+    """Schedule the victims of the latest outcomes until none is left, and return all outcomes without reasons.
 
-    Those that fit nowhere come last, each once. Victims that were recreated while the simulation ran are among
-    ``latest``; the others, such as members of gangs, come back here. A victim has a lower priority than its preemptor,
-    or may itself evict others a few times only, so that the loop ends.
+    Pods that fit nowhere come last, each once. Victims that were recreated while the simulation ran are among
+    ``latest``; others, such as members of gangs, come back here. The loop ends because a victim has a lower priority
+    than its preemptor or may itself preempt only a few times.
     """
     outcomes: list[Outcome] = []
-    while not simulation.interrupted and (back := come_back(simulation, victims(latest))):
+    while not simulation.interrupted and (recreated := recreate_gone(simulation, list_victims(latest))):
         outcomes += [outcome for outcome in latest if outcome.row >= 0]
-        there = (outcome.position for outcome in latest if outcome.row < 0)
-        latest = simulation.schedule([*(position for position in there if position not in simulation.gone), *back])
+        unplaced = (outcome.position for outcome in latest if outcome.row < 0)
+        latest = simulation.schedule(
+            [*(position for position in unplaced if position not in simulation.gone), *recreated]
+        )
     return outcomes + latest
 
 
-def victims(outcomes: Iterable[Outcome]) -> list[Position]:
-    """The pods that preemption drove away."""
+def list_victims(outcomes: Iterable[Outcome]) -> list[Position]:
+    """Return the pods that were preempted."""
     return [victim for outcome in outcomes for victim in outcome.victims]
 
 
-def come_back(simulation: Simulation, positions: Iterable[Position]) -> list[Position]:
-    """Return the pods that left and that controllers recreate: they wait for a node from now on."""
+def recreate_gone(simulation: Simulation, positions: Iterable[Position]) -> list[Position]:
+    """Return the pods that are gone and that controllers recreate; they wait for a node from now on."""
     gone = simulation.gone
-    back = [position for position in positions if position in gone and _is_recreated(simulation, position)]
-    gone.difference_update(back)
-    return back
+    recreated = [position for position in positions if position in gone and _is_recreated(simulation, position)]
+    gone.difference_update(recreated)
+    return recreated
 
 
 def _is_recreated(simulation: Simulation, position: Position) -> bool:
@@ -149,30 +155,33 @@ def _is_recreated(simulation: Simulation, position: Position) -> bool:
     return is_recreated(pod) and not job_would_fail(pod, simulation.view.objects)
 
 
-def settled(simulation: Simulation, outcomes: list[Outcome]) -> Settled:
-    """What a simulation left, after these outcomes."""
-    pods, waiting = simulation.view.pods.objects, still_waiting(simulation, outcomes)
-    return Settled(
-        after(simulation),
+def explain_settled(simulation: Simulation, outcomes: list[Outcome]) -> SettledCluster:
+    """Build the report on the cluster that a simulation leaves after these outcomes."""
+    pods, waiting = simulation.view.pods.objects, find_still_waiting(simulation, outcomes)
+    return SettledCluster(
+        build_resulting_cluster(simulation),
         {pods[outcome.position].key: outcome.message or outcome.verdict for outcome in waiting},
-        sum(outcome.row >= 0 for outcome in _latest(outcomes)),
-        len(victims(outcomes)),
+        sum(outcome.row >= 0 for outcome in _latest_by_pod(outcomes)),
+        len(list_victims(outcomes)),
         simulation.interrupted,
         find_simulation_unknowns(simulation),
     )
 
 
-def still_waiting(simulation: Simulation, outcomes: Iterable[Outcome]) -> list[Outcome]:
-    """The latest outcomes of the pods that are there and fit nowhere."""
-    return [outcome for outcome in _latest(outcomes) if outcome.row < 0 and outcome.position not in simulation.gone]
+def find_still_waiting(simulation: Simulation, outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """Return the latest outcomes of the pods that exist and fit nowhere."""
+    return [
+        outcome for outcome in _latest_by_pod(outcomes) if outcome.row < 0 and outcome.position not in simulation.gone
+    ]
 
 
-def _latest(outcomes: Iterable[Outcome]) -> Iterable[Outcome]:
+def _latest_by_pod(outcomes: Iterable[Outcome]) -> Iterable[Outcome]:
+    """Return the last outcome of each pod."""
     return {outcome.position: outcome for outcome in outcomes}.values()
 
 
-def after(simulation: Simulation) -> Cluster:
-    """The cluster as the simulation left it: pods on their new nodes, or waiting for one; others gone."""
+def build_resulting_cluster(simulation: Simulation) -> Cluster:
+    """Return the cluster as the simulation leaves it: pods on their new nodes or waiting, others gone."""
     view = simulation.view
     moved = np.flatnonzero(view.node != simulation.scheduler.view.node).tolist()
     changes: dict[tuple[str, str], Pod | None] = {}
@@ -181,14 +190,16 @@ def after(simulation: Simulation) -> Cluster:
         row = int(view.node[position])
         key = pod.metadata.namespace, pod.metadata.name
         changes[key] = (
-            None if position in simulation.gone else placed_on(pod, view.nodes.names[row] if row >= 0 else "")
+            None if position in simulation.gone else build_replacement(pod, view.nodes.names[row] if row >= 0 else "")
         )
     return change_pods(view.cluster, changes)
 
 
-def placed_on(pod: Pod, node: str) -> Pod:
-    """The pod that a controller makes in its place, on a node, or waiting for one."""
-    again = made_again(pod)
+def build_replacement(pod: Pod, node: str) -> Pod:
+    """Return the replacement that a controller creates for the pod, on a node or waiting for one."""
+    replacement = made_again(pod)
     if not node:
-        return again
-    return replace(again, spec=replace(again.spec, node_name=node), status=replace(again.status, phase="Running"))
+        return replacement
+    return replace(
+        replacement, spec=replace(replacement.spec, node_name=node), status=replace(replacement.status, phase="Running")
+    )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from kschedctl.cluster import Cluster, Gap
-from kschedctl.reports.unknown import UnknownKind, Unread, undecided
+from kschedctl.reports.unknown import UnknownKind, Unread, is_undecided
 from kschedctl.scheduler.engine import unsure_nominations
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.framework.dependencies import EVERYTHING, Dependency, Effect, Unknown
+from kschedctl.scheduler.framework.dependencies import ALWAYS_NEEDED, Dependency, Effect, Unknown
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kschedctl.scheduler.plugins.dynamic_resources.step_limit import MAX_STEPS, UNDECIDED
 from kschedctl.scheduler.queueing.pods_on_nodes import PodsOnNodes
@@ -71,7 +71,9 @@ def summarize_unknowns(unknowns: Iterable[Unknown], affected: Mapping[Effect, st
 def find_unread_dependencies(cluster: Cluster, *dependencies: Dependency) -> tuple[Unknown, ...]:
     """Return what was not read among the dependencies of every answer and these ``dependencies``."""
     return tuple(
-        Unknown(dependency, gap) for dependency in (*EVERYTHING, *dependencies) if (gap := cluster.gap(dependency.kind))
+        Unknown(dependency, gap)
+        for dependency in (*ALWAYS_NEEDED, *dependencies)
+        if (gap := cluster.gap(dependency.kind))
     )
 
 
@@ -84,15 +86,15 @@ def find_simulation_unknowns(simulation: PodsOnNodes, *dependencies: Dependency)
 
 def unknown_fields(unknown: tuple[UnknownKind, ...]) -> Unread:
     """Return the fields of a report that hold what was not read."""
-    return {"unknown": unknown, "undecided": undecided(unknown)}
+    return {"unknown": unknown, "undecided": is_undecided(unknown)}
 
 
 def merge_unknown_kinds(answers: Iterable[Iterable[UnknownKind]]) -> tuple[UnknownKind, ...]:
     """Return the unknown kinds of several answers, each once, with the most important part that it could change."""
     kinds: dict[str, UnknownKind] = {}
     for unknown in (unknown for unknowns in answers for unknown in unknowns):
-        known = kinds.get(unknown.kind)
-        if known is None or IMPORTANCE[unknown.affects] > IMPORTANCE[known.affects]:
+        previous = kinds.get(unknown.kind)
+        if previous is None or IMPORTANCE[unknown.affects] > IMPORTANCE[previous.affects]:
             kinds[unknown.kind] = unknown
     return tuple(kinds.values())
 
@@ -101,11 +103,9 @@ SEARCH_UNFINISHED = "of node {} were not searched to the end ({:,} steps)"
 
 
 def find_cycle_unknowns(cycle: Cycle, framework: Framework) -> Iterator[Unknown]:
-    """Yield what is uncertain in one cycle: extenders that were not asked, nominations, and unfinished device
-    searches.
-    """
+    """Yield what is uncertain in one cycle: unasked extenders, nominations, and unfinished device searches."""
     yield from cycle.consultation.unknown
-    yield from unsure_nominations.in_cycle(cycle, framework.unasked())
+    yield from unsure_nominations.find_cycle_doubts(cycle, framework.without_extenders())
     verdict = cycle.filter.verdicts.get(DynamicResources.name)
     for rejection in verdict.rejections if verdict else ():
         if rejection.reason.endswith(UNDECIDED):

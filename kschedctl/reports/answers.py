@@ -6,17 +6,18 @@ from typing import Any
 
 from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
-from kschedctl.reports.gate_problem import GateProblem
-from kschedctl.reports.summary import Report
+from kschedctl.reports.report import GateProblem, Report
 from kschedctl.text.counts import counted
 
 
 class ClusterAnswer(Document, frozen=True):
-    """``good``: the answer is what one hopes for, and the command would exit with 0. ``document`` tells its kind."""
+    """The answer about one cluster."""
 
     cluster: str
     good: bool
+    """Whether the command would exit with 0."""
     document: Any
+    """The document for this cluster; its `kind` says which struct it is."""
 
 
 def kind_of_answers(document: Document) -> str:
@@ -26,25 +27,28 @@ def kind_of_answers(document: Document) -> str:
 
 
 class Answers(Report, frozen=True):
-    """In the order in which the clusters were named; those that the user ``interrupted`` are left out."""
+    """The answers in the order in which the clusters were named."""
 
     answers: tuple[ClusterAnswer, ...]
     asked: int
+    """The number of clusters that were named."""
     interrupted: bool = False
+    """Whether the user interrupted the command, so that the remaining clusters are missing."""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Answers"
 
     @property
     def undecided(self) -> bool:
-        """Whether one of them cannot be told for certain."""
+        """Whether an answer depends on something that was not read."""
         return any(answer.document.undecided for answer in self.answers)
 
     @property
     def good(self) -> bool:
+        """Whether all answers are good and none is missing."""
         return not self.interrupted and all(answer.good for answer in self.answers)
 
     def first_line(self) -> tuple[str, ...]:
-        """In how many clusters it is good."""
+        """Return the number of clusters with a good answer."""
         good = sum(answer.good for answer in self.answers)
         interrupted = f"(interrupted after {len(self.answers):,})" if self.interrupted else ""
         return (f"Good in {good:,} of {counted(self.asked, 'cluster')}", interrupted)

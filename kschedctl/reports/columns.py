@@ -1,4 +1,4 @@
-"""How structs are laid out as rows of a table: a Column beside each field that is told."""
+"""The layout of structs as rows of a table: a Column beside each field that the table shows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NUMBERS = (int, float)
 
 
 class Tone(Enum):
-    """What a piece of text means; each way of showing it chooses a colour or a mark for that."""
+    """The meaning of a piece of text. Each output format chooses a color or a mark for it."""
 
     PLAIN = auto()
     STRONG = auto()
@@ -30,35 +30,42 @@ class Tone(Enum):
 
 
 class Column(msgspec.Struct, frozen=True):
-    """``name``: lower case, or a name as it is; beside a field that of the field if empty, a blank for none.
-
-    ``right``: numbers. ``keep``: a name, better left in one piece. ``beneath``: the word before a cell that has to
-    stand beneath the one at its left, where it needs one. ``verbatim``: ``name`` is somebody's own, in whatever case.
-
-    Beside a field, as ``Annotated[int, Column("pods")]``, it also says how values become text: numbers by the format
-    ``form``, of a tuple the first few, ``every`` one, one beneath the other (``lines``) or how many there are
-    (``counted``); numbers only ``above`` something; ``words`` and ``tones`` are of some texts, ``tone`` is that of all
-    others. ``place``: those with less stand more to the left, else in the order of the fields. ``narrow`` terminals
-    have it beneath the first cell. ``csv``: its name there; ``csv_only``: it is in no table for people.
-    """
+    """A column of a table, declared beside a field as `Annotated[int, Column("pods")]`."""
 
     name: str = ""
+    """The heading; the field's name if empty, no heading if blank."""
     right: bool = False
+    """Whether the column is aligned to the right; numbers are anyway."""
     keep: bool = False
+    """Whether cells should not be wrapped, such as names."""
     beneath: str = ""
+    """The word before the cell where a narrow table shows it beneath the cell at its left."""
     verbatim: bool = False
+    """Whether the heading is somebody's own name, whose case stays as it is."""
     form: str = ","
+    """The format of numbers."""
     every: bool = False
+    """Whether all entries of a tuple are shown instead of the first few."""
     lines: bool = False
+    """Whether the entries of a tuple stand one beneath the other."""
     counted: bool = False
+    """Whether a tuple is shown as the number of its entries."""
     above: float | None = None
+    """Numbers up to this one are left out."""
     words: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """Value -> the text that is shown for it."""
     tone: Tone = Tone.PLAIN
+    """The tone of values that `tones` does not name."""
     tones: Mapping[str, Tone] = msgspec.field(default_factory=dict)
+    """Value -> its tone."""
     place: int = 0
+    """Columns with a smaller place stand more to the left; otherwise the order of the fields decides."""
     narrow: bool = False
+    """Whether narrow terminals show the cell beneath the first one."""
     csv: str = ""
+    """The heading in CSV, if it differs."""
     csv_only: bool = False
+    """Whether the column is only in CSV."""
 
 
 class CsvTable(NamedTuple):
@@ -73,7 +80,7 @@ def to_csv_table(struct: type[Document], rows: Sequence[Document]) -> CsvTable:
     columns = columns_of(struct)
     header = tuple(column.csv or column.name for column in columns.values())
     return CsvTable(
-        header, ([_csv_cell(getattr(row, name), column) for name, column in columns.items()] for row in rows)
+        header, ([_to_csv_cell(getattr(row, name), column) for name, column in columns.items()] for row in rows)
     )
 
 
@@ -93,7 +100,8 @@ def _complete(field: str, field_type: object, column: Column) -> Column:
     return replace(column, name=name, right=column.right or is_number)
 
 
-def _csv_cell(value: object, column: Column) -> object:
+def _to_csv_cell(value: object, column: Column) -> object:
+    """Return the value as a CSV cell: an empty string for None, the number of entries for a counted column."""
     if value is None:
         return ""
     return len(value) if column.counted and isinstance(value, Sized) else value

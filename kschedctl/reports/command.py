@@ -45,6 +45,10 @@ class CommandEntry(Struct, frozen=True):
     """Kind of a document -> the function that builds the document's page."""
     html_widgets: Mapping[str, str] = {}
     """Kind of a document -> the function that returns the sections that only the HTML form has."""
+    compact_forms: Mapping[str, str] = {}
+    """Kind of a document -> the function that folds nodes with the same answer together, for `--compact`."""
+    formats: Mapping[str, str] = {}
+    """Value of `-o` -> the function that renders a document of this command so, for formats that no other has."""
 
     @property
     def module(self) -> str:

@@ -1,4 +1,4 @@
-"""What a scheduler does by its configuration, as a document: kschedctl.dev/v1, kind EffectiveConfiguration."""
+"""The effective configuration of a scheduler, as a document: kschedctl.dev/v1, kind EffectiveConfiguration."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ from typing import Annotated, Any
 
 from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
-from kschedctl.reports.summary import Report
+from kschedctl.reports.report import Report
 from kschedctl.text.counts import counted
 
 
 class EffectivePlugin(Document, frozen=True):
-    """A plugin at a point. ``origin``: default, multiPoint, or the point itself; ``weight`` of those that score."""
+    """A plugin at an extension point."""
 
     name: str
     origin: str
+    """Where the plugin is enabled: default, multiPoint, or the extension point."""
     weight: int | None = None
+    """The weight of a Score plugin."""
 
 
 class EffectivePoint(Document, frozen=True):
@@ -26,37 +28,39 @@ class EffectivePoint(Document, frozen=True):
 
 
 class EffectiveArgs(Document, frozen=True):
-    """The arguments of a plugin; ``origin``: pluginConfig or default."""
+    """The arguments of a plugin."""
 
     plugin: Annotated[str, Column(keep=True)]
     origin: Annotated[str, Column("given by")]
+    """Where the arguments come from: pluginConfig or default."""
     args: Annotated[Any, Column("arguments")]
 
 
 class EffectiveProfile(Document, frozen=True):
-    """``percentage_of_nodes_to_score`` 0 is adaptive."""
+    """A profile with its plugins and their arguments."""
 
     scheduler_name: str
     percentage_of_nodes_to_score: int
+    """0 means that the percentage adapts to the number of nodes."""
     points: tuple[EffectivePoint, ...]
     args: tuple[EffectiveArgs, ...]
 
 
 class EffectiveConfiguration(Report, frozen=True):
-    """``extenders``: their URLs in calling order. ``kube_version``: of which version this is the effect.
-
-    ``ignored``: what was written that this version does not know and passes over, and which version has it. Of a live
-    cluster's scheduler ``configured_by`` says where it was found.
-    """
+    """The profiles and settings of a scheduler, with defaults filled in."""
 
     profiles: tuple[EffectiveProfile, ...]
     parallelism: int
     pod_initial_backoff_seconds: int
     pod_max_backoff_seconds: int
     extenders: tuple[str, ...] = ()
+    """The URLs of the extenders, in calling order."""
     configured_by: str = ""
+    """Where the configuration of a live cluster's scheduler was found."""
     kube_version: str = ""
+    """The version of kube-scheduler that reads the configuration."""
     ignored: tuple[str, ...] = ()
+    """Settings that this version does not know and ignores, with the versions that have them."""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "EffectiveConfiguration"
 

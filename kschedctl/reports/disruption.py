@@ -1,4 +1,4 @@
-"""Which nodes Karpenter would take away, and what keeps the others: kind Disruption."""
+"""The nodes that Karpenter would remove, and what keeps the others, as a document: kind Disruption."""
 
 from __future__ import annotations
 
@@ -7,30 +7,36 @@ from typing import Annotated
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
 from kschedctl.reports.provisioning import KarpenterEvent, LaunchedClaim, NominatedNode, OverlayVerdict
-from kschedctl.reports.summary import Report
+from kschedctl.reports.report import Report
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.text.counts import counted, first_few
 
 
 class DisruptionCandidate(Document, frozen=True):
-    """A node that a method looks at; prices an hour. ``savings_ratio``: of its price to the cost of moving its pods."""
+    """A node that a disruption method considers."""
 
     node: str
     node_pool: str
     price: float
+    """The node's price per hour."""
     reschedule_disruption_cost: float
     disruption_cost: float
     savings_ratio: float
+    """The price divided by the cost of moving the pods."""
 
 
 class DisruptionCommand(Document, frozen=True):
-    """Nodes that go; ``existing_nodes``: where their pods go; ``replacements``: what is launched for them first."""
+    """A decision to remove nodes."""
 
     decision: str
     candidates: tuple[str, ...]
+    """The nodes that are removed."""
     savings: float
+    """What the decision saves per hour."""
     existing_nodes: tuple[NominatedNode, ...]
+    """The nodes to which the pods move."""
     replacements: tuple[LaunchedClaim, ...]
+    """The nodes that are launched first."""
 
 
 class DisruptionMethod(Document, frozen=True):
@@ -48,10 +54,11 @@ class DisruptionMethod(Document, frozen=True):
 
 
 class AloneAnswer(Document, frozen=True):
-    """What becomes of a node that is looked at alone, whatever budgets say, and ``events`` about it."""
+    """The decision about a node that is considered alone, without budgets."""
 
     command: DisruptionCommand | None = None
     events: tuple[str, ...] = ()
+    """Karpenter's events about the node."""
 
 
 class SoftConstraints(Document, frozen=True):
@@ -64,6 +71,7 @@ class SoftConstraints(Document, frozen=True):
 
     @property
     def sentence(self) -> str:
+        """Describe which soft constraints keep the node."""
         named = [f"{', '.join(constraints)} of {pod}" for pod, constraints in self.pods.items()]
         return (
             f"Karpenter takes the {first_few(named)} for required while it simulates; "
@@ -72,17 +80,18 @@ class SoftConstraints(Document, frozen=True):
 
 
 class NodeFate(Document, frozen=True):
-    """What becomes of a node that Karpenter manages, looked at alone: ``why`` it stays, in Karpenter's words.
-
-    ``price``: an hour; ``pods``: those that would have to move.
-    """
+    """The fate of a node that Karpenter manages, considered alone."""
 
     node: Annotated[str, Column("node", keep=True)]
     pool: Annotated[str, Column("nodepool", keep=True)]
     fate: Annotated[str, Column("alone", tones={"stays": Tone.FAINT, "delete": Tone.GOOD, "replace": Tone.GOOD})]
+    """stays, delete or replace."""
     price: Annotated[float | None, Column("price/h", form=".4f")] = None
+    """The node's price per hour."""
     pods: Annotated[int | None, Column("pods")] = None
+    """The number of pods that would have to move."""
     why: Annotated[str, Column("why")] = ""
+    """Why the node stays, in Karpenter's words."""
     cause: Annotated[str, Column("what is behind it")] = ""
     """Which pod or constraint is behind ``why``, in our words; empty if ``why`` says it all."""
     unhealthy: tuple[str, ...] = ()
@@ -91,9 +100,10 @@ class NodeFate(Document, frozen=True):
 
 
 class Disruption(Report, frozen=True):
-    """The methods in the order in which they are tried, each by itself on the cluster as it is: the first that finds
-    a command ends the round. ``per_node`` depends on no order; the methods are one possible run where it is chance.
-    ``fates``: of all nodes that Karpenter manages.
+    """The decisions of Karpenter's disruption methods, in the order in which Karpenter tries the methods.
+
+    Each method is applied to the cluster as it is; in Karpenter, the first one that finds a command ends the round. If
+    Karpenter's order is random, the methods show one possible run.
     """
 
     emptiness: DisruptionMethod = DisruptionMethod()
@@ -101,8 +111,11 @@ class Disruption(Report, frozen=True):
     multi: DisruptionMethod = DisruptionMethod()
     single: DisruptionMethod = DisruptionMethod()
     per_node: dict[str, AloneAnswer] = {}
+    """Node -> the decision about it alone, which depends on no order."""
     overlays: tuple[OverlayVerdict, ...] = ()
+    """The NodeOverlays, and whether they are applied."""
     fates: tuple[NodeFate, ...] = ()
+    """The fate of each node that Karpenter manages."""
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     api_version: str = "kschedctl.dev/v1"
@@ -110,11 +123,11 @@ class Disruption(Report, frozen=True):
 
     @property
     def methods(self) -> dict[str, DisruptionMethod]:
-        """In the order in which they are tried."""
+        """The methods by name, in the order in which they are tried."""
         return {"Empty": self.emptiness, "Drifted": self.drift, "several nodes": self.multi, "one node": self.single}
 
     def first_line(self) -> tuple[str, ...]:
-        """What the next round does."""
+        """Return what the next round does."""
         commands = [command for method in self.methods.values() for command in method.commands]
         if not commands:
             return ("Karpenter would take no node away",)

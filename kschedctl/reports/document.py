@@ -1,4 +1,4 @@
-"""What all documents that users see have in common."""
+"""The base of all structs in documents."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import msgspec
 
 
 class Document(msgspec.Struct, frozen=True, rename="camel"):
-    """Base of all report structs: camelCase in documents, immutable."""
+    """Base of all report structs: immutable, with camelCase keys in JSON."""
 
     def to_dict(self) -> dict[str, object]:
-        """The document as plain data."""
+        """Return the document as dicts, lists and plain values."""
         plain: dict[str, object] = msgspec.json.decode(msgspec.json.encode(self))
         return plain
 
 
 class RunReport(Protocol):
-    """A report of a study that places pods, which a user may interrupt."""
+    """A report on a run that a user may interrupt."""
 
     @property
     def interrupted(self) -> bool: ...

@@ -1,4 +1,4 @@
-"""What becomes of pods that preemption evicts: they come back elsewhere, evict others in turn, or wait."""
+"""The fates of preempted pods: they come back elsewhere, preempt others in turn, or wait."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from kschedctl.reports.document import Document
 from kschedctl.text.counts import counted, first_few
 
 
-def named_victims(victims: Iterable[str], tied: Mapping[str, Sequence[str]]) -> list[str]:
-    """Name the victims; of pods that are equal in priority and start any may go, so that all of them are named.
+def list_victims(victims: Iterable[str], tied: Mapping[str, Sequence[str]]) -> list[str]:
+    """List the victims. Where pods with equal priority and start time may go instead, all of them are named.
 
-    >>> named_victims(["d/a"], {}), named_victims(["d/a", "d/b"], {"d/a": ["d/c"], "d/b": ["d/c"]})
+    >>> list_victims(["d/a"], {}), list_victims(["d/a", "d/b"], {"d/a": ["d/c"], "d/b": ["d/c"]})
     (['d/a'], ['2 of d/a, d/b, d/c'])
 
     ``tied``: victim -> pods that stay and equal the victim.
@@ -29,7 +29,7 @@ def named_victims(victims: Iterable[str], tied: Mapping[str, Sequence[str]]) -> 
 
 
 class EvictionChain(Document, frozen=True):
-    """What becomes of evicted pods until nothing moves. Each pod is counted once, by where it is in the end."""
+    """The fates of preempted pods once nothing moves any more. Each pod is counted once."""
 
     evicted: int
     """Pods that were evicted at least once."""
@@ -52,12 +52,12 @@ class EvictionChain(Document, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """The chain in words: ``evicts 5 pods: 3 come back elsewhere, 2 stay Pending``."""
+        """Return the chain in words: ``evicts 5 pods: 3 come back elsewhere, 2 stay Pending``."""
         return f"evicts {counted(self.evicted, 'pod')}{self.fates}"
 
     @property
     def fates(self) -> str:
-        """What becomes of the evicted pods, and whom their replacements evict, to follow the names of these pods."""
+        """Return the fates in words, to follow the names of the pods, and what replacements evict in turn."""
         fates = (
             (self.moved, "comes back elsewhere", "come back elsewhere"),
             (self.returned, "returns to its node", "return to their nodes"),
@@ -76,11 +76,11 @@ class EvictionChain(Document, frozen=True):
             text += f", and replacements take the node again before {first_few(self.outrun)}, which {waits}"
         return text
 
-    def named(self, victims: Iterable[str]) -> list[str]:
-        """Return the names of the victims; of several pods that are equal in priority and start all are named."""
-        return named_victims(victims, self.tied)
+    def name_victims(self, victims: Iterable[str]) -> list[str]:
+        """Return the names of the victims; of pods with equal priority and start time all are named."""
+        return list_victims(victims, self.tied)
 
     @property
     def goes_on(self) -> bool:
-        """Whether there is more to the chain than pods that are evicted once and come back elsewhere."""
+        """Whether pods do not simply come back elsewhere after one eviction."""
         return bool(self.evicted_in_turn or self.outrun or self.returned)

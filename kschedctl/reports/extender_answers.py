@@ -1,7 +1,4 @@
-"""What extenders answered, kept so that the same questions are answered without them: kind ExtenderAnswers.
-
-``kschedctl schema extender-answers`` prints the JSON Schema.
-"""
+"""Recorded answers of extenders, from which the same calls can be answered again: kind ExtenderAnswers."""
 
 from __future__ import annotations
 
@@ -11,26 +8,25 @@ from kschedctl.reports.document import Document
 
 
 class ExtenderAnswer(Document, frozen=True):
-    """What the extender at a URL answered when it was asked about a pod and these nodes.
-
-    ``question``: a hash of all that it was asked, the pod's status and times aside. ``body``: the decoded JSON of a
-    ``status`` 200; ``error``: why the call failed, in kube-scheduler's words. ``whole``: the pod was sent with its
-    annotations and volumes, which are not kept.
-    """
+    """The answer of the extender at a URL about a pod and some nodes."""
 
     extender: str
     verb: str
     pod: str
     nodes: tuple[str, ...]
     question: str
+    """A hash of the whole request, without the pod's status and times."""
     status: int = 0
     body: Any = None
+    """The decoded JSON of a response with status 200."""
     error: str = ""
+    """Why the call failed, in kube-scheduler's words."""
     whole: bool = False
+    """Whether the pod was sent with its annotations and volumes, which are not recorded."""
 
 
 class ExtenderAnswers(Document, frozen=True):
-    """In the order in which they were given."""
+    """Recorded answers, in the order of the calls."""
 
     answers: tuple[ExtenderAnswer, ...] = ()
     api_version: str = "kschedctl.dev/v1"

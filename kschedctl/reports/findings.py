@@ -1,4 +1,4 @@
-"""What lint found as a document: apiVersion kschedctl.dev/v1, kind Findings."""
+"""The findings of lint, as a document: apiVersion kschedctl.dev/v1, kind Findings."""
 
 from __future__ import annotations
 
@@ -8,100 +8,111 @@ from msgspec.structs import replace
 
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
-from kschedctl.reports.summary import Report, Summary
+from kschedctl.reports.report import Report
+from kschedctl.reports.summary import Summary
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.text.counts import counted
 
-LEVELS = ("error", "warning", "note")
+SEVERITIES_BY_GRAVITY = ("error", "warning", "note")
 """The severities, the gravest first."""
 SEVERITIES = {"error": Tone.BAD, "warning": Tone.WARNING, "note": Tone.FAINT}
 
 
 class FoundRule(Document, frozen=True):
-    """A rule that found something; ``why`` is what goes wrong."""
+    """A rule with findings."""
 
     id: str
     severity: str
     summary: str
     why: str
+    """What goes wrong if the finding is ignored."""
     fix: str
     source: str
 
 
 class Finding(Document, frozen=True):
-    """One problem. ``object`` is ``Kind namespace/name``; ``path`` a field of it.
-
-    ``namespace``: that of the object, empty where none is named or known.
-    ``owner``: what makes the object of a cluster, and is to be changed instead. ``file`` is empty for an object of a
-    cluster, ``line`` and ``column`` are then 0. ``fingerprint`` stays the same when lines move, files are renamed or
-    others are put into the lists on the way to the field. ``builds``: the folders of the kustomizations or charts in
-    whose objects it is, where that is not as it stands in the file. ``also_in``: other files of which the same is said,
-    as they have variants of the object.
-    """
+    """One problem of an object."""
 
     rule: str
     severity: str
     object: str
+    """`Kind namespace/name`."""
     path: str
+    """The field of the object."""
     message: str
     fix: str
     fingerprint: str
+    """An identity that survives moved lines, renamed files, and additions to the lists on the way to the field."""
     file: str = ""
+    """The file that contains the object; empty for an object of a cluster."""
     line: int = 0
+    """The line in the file; 0 for an object of a cluster."""
     column: int = 0
+    """The column in the file; 0 for an object of a cluster."""
     owner: str = ""
+    """The object of the cluster that creates this one and has to be changed instead."""
     builds: tuple[str, ...] = ()
+    """The folders of kustomizations or charts whose objects have the problem, if the file itself does not."""
     namespace: str = ""
+    """The object's namespace; empty if none is given."""
     also_in: tuple[str, ...] = ()
+    """Other files with variants of the object that have the same problem."""
 
 
 class Suppressed(Document, frozen=True):
-    """A finding that was silenced, and the reason: that of an annotation, or the path in the settings."""
+    """A finding that was suppressed."""
 
     finding: Finding
     reason: str
+    """The reason in the annotation, or the path in the settings."""
     in_settings: bool = False
 
 
 class PassedOver(Document, frozen=True):
-    """``what`` of the files was not linted, and ``where`` that is: files, or documents of them; ``hint``: what does."""
+    """Content of files that was not linted."""
 
     what: str
+    """What was not linted."""
     where: tuple[str, ...]
+    """The files, or documents in them."""
     hint: str = ""
+    """What to do so that it is linted."""
 
 
 class Findings(Report, frozen=True):
-    """``findings``: the gravest first, then by file, line and rule. ``checked``: how many objects.
-
-    ``passed_over``: what of the files was not linted; ``fixed``: findings that --fix put right. Left out are ``known``
-    findings, which the baseline has, those ``below`` the severity that was asked for, and those ``alike`` one that is
-    told: of the same object in another file, or of rules that speak once a namespace. ``command``: which found them.
-    """
+    """Everything that lint found."""
 
     checked: int
+    """The number of objects."""
     rules_run: int
     findings: tuple[Finding, ...] = ()
+    """The findings, the gravest first, then by file, line and rule."""
     rules: tuple[FoundRule, ...] = ()
     suppressed: tuple[Suppressed, ...] = ()
     known: int = 0
+    """The number of findings that the baseline contains."""
     below: int = 0
+    """The number of findings below the requested severity."""
     alike: int = 0
+    """The number of findings like a reported one: in another file, or of a rule that reports once per namespace."""
     unknown: tuple[UnknownKind, ...] = ()
     passed_over: tuple[PassedOver, ...] = ()
+    """Content of the files that was not linted."""
     fixed: tuple[Finding, ...] = ()
+    """The findings that --fix corrected."""
     tool_version: str = ""
     command: str = "lint"
+    """The command that found them."""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Findings"
 
     def first_line(self) -> tuple[str, ...]:
-        """How much was found among how much."""
+        """Return the number of findings by severity, and the number of objects."""
         if not self.checked and not self.findings:
             return ("Nothing was linted", "(no object was found)")
         checked = f"in {counted(self.checked, 'object')}"
         checked += f", by {counted(self.rules_run, 'rule')}" if self.rules_run else ""
-        counts = [counted(self.count(level), level) for level in LEVELS if self.count(level)]
+        counts = [counted(self.count(level), level) for level in SEVERITIES_BY_GRAVITY if self.count(level)]
         aside = [f"{len(self.suppressed)} ignored"] if self.suppressed else []
         aside += [f"{self.known} in the baseline"] if self.known else []
         aside += [f"{self.below} less grave"] if self.below else []
@@ -109,35 +120,35 @@ class Findings(Report, frozen=True):
         return (", ".join(counts) or "Nothing found", checked, *([f"({', '.join(aside)})"] if aside else []))
 
     def summarized(self, summary: Summary) -> Summary:
-        """With the gravest."""
+        """Add the gravest findings."""
         findings = tuple(f"{finding.severity}: {finding.object}: {finding.message}" for finding in self.findings)
-        return replace(summary, advice=findings, figures={level: self.count(level) for level in LEVELS})
+        return replace(summary, advice=findings, figures={level: self.count(level) for level in SEVERITIES_BY_GRAVITY})
 
     def as_findings(self) -> Self:
+        """Return itself."""
         return self
 
     def count(self, severity: str) -> int:
+        """Count the findings of a severity."""
         return sum(finding.severity == severity for finding in self.findings)
 
-    def at_least(self, severity: str) -> bool:
-        """Whether there is a finding of that severity or a graver one."""
-        return any(LEVELS.index(f.severity) <= LEVELS.index(severity) for f in self.findings)
+    def has_at_least(self, severity: str) -> bool:
+        """Return whether there is a finding of this severity or a graver one."""
+        return any(
+            SEVERITIES_BY_GRAVITY.index(f.severity) <= SEVERITIES_BY_GRAVITY.index(severity) for f in self.findings
+        )
 
 
 @runtime_checkable
 class WithFindings(Protocol):
-    """A document that says what was found, also in the forms in which other programs read findings."""
+    """A document that can be printed in the formats in which other programs read findings."""
 
     def as_findings(self) -> Findings:
-        """All that was found."""
+        """Return all findings of the document."""
 
 
 class RuleReport(Document, frozen=True):
-    """A rule in full. ``bad`` and ``good``: YAML of objects that it reports, and of the same ones put right.
-
-    ``around``: the cluster of the example, for rules that need one. ``profile``: the first that has it; ``once``: told
-    once a namespace, except in the profile ``all``.
-    """
+    """A rule with its documentation."""
 
     id: Annotated[str, Column("rule", keep=True, place=-2)]
     severity: Annotated[str, Column(keep=True, tones=SEVERITIES)]
@@ -147,15 +158,22 @@ class RuleReport(Document, frozen=True):
     source: str
     needs_cluster: Annotated[bool, Column(" ", place=-1)]
     bad: str = ""
+    """YAML of objects that the rule reports."""
     good: str = ""
+    """YAML of the same objects without the problem."""
     around: str = ""
+    """YAML of the example's cluster, for rules that need one."""
     profile: str = "default"
+    """The smallest profile that contains the rule."""
     once: bool = False
+    """Whether the rule reports once per namespace, except in the profile `all`."""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "LintRule"
 
 
 class RuleFamily(Document, frozen=True):
+    """A family of rules."""
+
     heading: str
     rules: tuple[RuleReport, ...]
 

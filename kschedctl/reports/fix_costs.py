@@ -1,4 +1,4 @@
-"""The costs of a fix as data: made once, where the fix is made, and shown by every form of an answer."""
+"""The costs of a fix as data. Every form of an answer shows the same costs."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ class FixCost(Document, frozen=True):
         return self.short or self.text
 
 
-def restart_costs(restarts: int, owner: str) -> tuple[FixCost, ...]:
-    """Return the cost of a rollout that replaces running pods; none if it replaces no pod.
+def build_restart_costs(restarts: int, owner: str) -> tuple[FixCost, ...]:
+    """Return the cost of a rollout that replaces running pods; empty if it replaces no pod.
 
-    >>> [cost.text for cost in restart_costs(1, "Deployment shop/web")]
+    >>> [cost.text for cost in build_restart_costs(1, "Deployment shop/web")]
     ['restarts 1 running pod of Deployment shop/web']
     """
     if not restarts:
@@ -59,6 +59,6 @@ def restart_costs(restarts: int, owner: str) -> tuple[FixCost, ...]:
     return (FixCost(CostKind.RESTARTS, f"restarts {counted(restarts, 'running pod')}{of_owner}", restarts),)
 
 
-def clauses(costs: Iterable[FixCost]) -> tuple[str, ...]:
+def list_clauses(costs: Iterable[FixCost]) -> tuple[str, ...]:
     """Return the clauses to show beside a fix's summary, without those that the summary says itself."""
     return tuple(cost.text for cost in costs if cost.kind is not CostKind.CHECK_FIRST)

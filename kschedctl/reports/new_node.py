@@ -1,34 +1,38 @@
-"""Whether an autoscaler would launch a node for a pod, as a part of its explanation."""
+"""Whether an autoscaler would launch nodes, for one pod and for all pods that find no room."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from kschedctl.reports.columns import Column
+import msgspec
+
+from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
+from kschedctl.text.counts import counted
 
 
 class PoolVerdict(Document, frozen=True, omit_defaults=True):
-    """Whether a pool would launch a node for the pod alone; ``answer``: of what types, or why not, in its own words.
-
-    ``missing``: all that it lacks to take the pod, the instance type that comes closest at the end; ``would_take``:
-    whether one more of its nodes would take the pod, could it grow; ``plugin``: of kube-scheduler, which refuses that.
-    """
+    """Whether a pool would launch a node for the pod alone."""
 
     pool: Annotated[str, Column("pool", keep=True)]
     takes: bool
     answer: Annotated[str, Column("answer")]
+    """The instance types, or why the pool launches none, in the autoscaler's words."""
     missing: Annotated[tuple[str, ...], Column("what is missing", lines=True)] = ()
+    """Everything that keeps the pool from taking the pod, the closest instance type last."""
     would_take: bool = False
+    """Whether one more node of the pool would take the pod, if the pool could grow."""
     plugin: str = ""
+    """The plugin of kube-scheduler that rejects a node of the pool."""
 
 
 class AutoscalerSaid(Document, frozen=True):
-    """The autoscaler's last event about the pod. ``agrees``: the replay comes to the same."""
+    """The autoscaler's last event about the pod."""
 
     message: str
     at: str = ""
     agrees: bool = True
+    """Whether the replay comes to the same answer."""
 
 
 class QueueShare(Document, frozen=True):
@@ -47,35 +51,101 @@ class QueueShare(Document, frozen=True):
 
 
 class NewNode(Document, frozen=True):
-    """``existing_node``: one that the autoscaler sees room on for the pod, so that it launches none.
-
-    ``message``: what the autoscaler writes of the pod, where it launches nothing. ``seen_types``: how many instance
-    types nodes prove, where no others are known: then that none fits is not certain. ``said``: by the autoscaler
-    itself, where its events were read; ``sources``: where groups and flags are from; ``doubts``: what is not
-    certain of them. ``differences``: where the autoscaler takes this pod otherwise than kube-scheduler.
-    """
+    """Whether the cluster's autoscaler would launch a node for the pod."""
 
     autoscaler: str
     pools: tuple[PoolVerdict, ...] = ()
     existing_node: str = ""
+    """The node on which the autoscaler sees room for the pod, so that it launches none."""
     seen_types: int | None = None
+    """The number of instance types that existing nodes show, if no others are known. It is then not certain that no
+    type fits.
+    """
     message: str = ""
+    """The autoscaler's message about the pod if it launches nothing."""
     said: AutoscalerSaid | None = None
+    """The autoscaler's own event, if events were read."""
     sources: tuple[str, ...] = ()
+    """Where node groups and flags were read."""
     doubts: tuple[str, ...] = ()
+    """What is not certain about groups and flags."""
     differences: tuple[str, ...] = ()
+    """Where the autoscaler treats this pod otherwise than kube-scheduler."""
     queue: QueueShare | None = None
     """What other waiting pods make of it, if there are any and a node would come for the pod alone."""
 
     @property
     def comes(self) -> bool:
-        """Return whether a node would come for the pod alone."""
+        """Whether a node would come for the pod alone."""
         return not self.existing_node and any(pool.takes for pool in self.pools)
 
     @property
     def closest(self) -> str:
-        """The pool that lacks the fewest things, where none takes the pod and this is known."""
+        """The pool that lacks the fewest things, if no pool takes the pod and several are compared; empty otherwise."""
         refusing = [pool for pool in self.pools if pool.missing]
         if len(refusing) < 2 or any(pool.takes for pool in self.pools):
             return ""
         return min(refusing, key=lambda pool: len(pool.missing)).pool
+
+
+class NewPoolNodes(Document, frozen=True):
+    """New nodes of a pool in a zone, and how many pods they hold in the end."""
+
+    pool: Annotated[str, Column(keep=True)]
+    zone: Annotated[str, Column()]
+    new: Annotated[int, Column()]
+    pods: Annotated[int, Column("new pods")]
+
+
+class NeverScheduled(Document, frozen=True):
+    """Pods that have no node in the end."""
+
+    pods: Annotated[tuple[str, ...], Column(keep=True)]
+    message: Annotated[str, Column(tone=Tone.VERBATIM)]
+    """kube-scheduler's message."""
+    autoscaler: Annotated[str, Column(tone=Tone.VERBATIM)]
+    """Why no node comes for them, in the autoscaler's words."""
+    causes: Annotated[tuple[str, ...], Column("what stops it", lines=True)] = ()
+    """What keeps node groups or NodePools from making a node for these pods, in our words."""
+
+
+class NodeGrowth(Document, frozen=True):
+    """The nodes that an autoscaler would launch for all pods that find no room."""
+
+    autoscaler: str
+    loops: int = 0
+    """The number of loops in which the autoscaler launched nodes."""
+    nodes: int = 0
+    """The number of new nodes."""
+    pools: tuple[NewPoolNodes, ...] = ()
+    never: tuple[NeverScheduled, ...] = ()
+    """The pods that have no node in the end."""
+    placements: dict[str, str] = msgspec.field(default_factory=dict)
+    """Pod -> node, for the pods that found no room before."""
+    evicted: int = 0
+    """The number of pods that were preempted."""
+    sources: tuple[str, ...] = ()
+    """Where node groups and flags were read."""
+    doubts: tuple[str, ...] = ()
+    """What is not certain about groups and flags."""
+
+    @property
+    def without(self) -> int:
+        """The number of pods that never get a node."""
+        return sum(len(pods.pods) for pods in self.never)
+
+    @property
+    def sentence(self) -> str:
+        """Return the new nodes in words: ``6 new nodes (4 of b, 2 a zone; 2 of c)``."""
+        if not self.nodes:
+            return f"no node comes by {self.autoscaler}"
+        pools: dict[str, list[int]] = {}
+        for pool in self.pools:
+            pools.setdefault(pool.pool, []).append(pool.new)
+        parts = [f"{sum(new):,} of {pool}{_describe_per_zone(new)}" for pool, new in pools.items()]
+        return f"{counted(self.nodes, 'new node')} ({'; '.join(parts)})"
+
+
+def _describe_per_zone(new: list[int]) -> str:
+    """Return the number of nodes per zone if it is the same in several zones, else an empty string."""
+    return f", {new[0]:,} a zone" if len(new) > 1 and len(set(new)) == 1 else ""

@@ -1,4 +1,4 @@
-"""Pods that a workload wants and that could not be created: no scheduler has ever seen them."""
+"""Pods that a workload wants and that could not be created, so that no scheduler sees them."""
 
 from __future__ import annotations
 
@@ -6,40 +6,41 @@ from collections.abc import Sequence
 
 from kschedctl.api.json_values import JsonDict
 from kschedctl.reports.document import Document
-from kschedctl.reports.fix_costs import CostKind, FixCost, clauses, restart_costs
-from kschedctl.reports.gate_problem import GateProblem
+from kschedctl.reports.fix_costs import CostKind, FixCost, build_restart_costs, list_clauses
+from kschedctl.reports.report import GateProblem
 from kschedctl.reports.summary import ShortPods
 from kschedctl.text.counts import counted
 
 
 class CreationFailure(Document, frozen=True):
-    """Why: ``message`` has the API server's words, ``by`` what tells of it (``event FailedCreate of ReplicaSet d/w``).
-
-    ``last``: when it was told last, so long (``age``) ago; ``times``: how often, as far as events tell.
-    """
+    """A reason why pods were not created."""
 
     message: str
+    """The API server's message."""
     by: str
+    """What reports it, such as `event FailedCreate of ReplicaSet d/w`."""
     last: str = ""
+    """When it was last reported."""
     age: str = ""
+    """How long ago that was."""
     times: int = 0
+    """How often events report it."""
 
 
 class CreationFix(Document, frozen=True):
-    """What lets all pods be created, replayed through admission and scheduling.
-
-    ``commands``: how, where it is not the manifest that changes. ``by``, ``kinds``, ``weakens``, ``changes``,
-    ``owner``, ``owner_patch``, ``restarts``: as of a Remedy. ``opens``: the nodes that then take one of them; ``then``:
-    why none does, in kube-scheduler's words.
-    """
+    """A change that lets all pods be created, verified by replaying admission and scheduling."""
 
     what: str
+    """The change in words."""
     commands: tuple[str, ...] = ()
+    """The commands that make it, if the manifest itself does not change."""
     by: str = "operator"
     kinds: tuple[str, ...] = ()
     weakens: str = ""
     then: str = ""
+    """Why no node takes the created pods, in kube-scheduler's words."""
     opens: tuple[str, ...] = ()
+    """The nodes that then take a pod."""
     changes: tuple[JsonDict, ...] = ()
     owner: str = ""
     owner_patch: JsonDict = {}
@@ -47,62 +48,63 @@ class CreationFix(Document, frozen=True):
 
     @property
     def costs(self) -> tuple[FixCost, ...]:
-        """Return what the fix gives up, and the running pods that it restarts."""
+        """The costs: what the fix gives up, and the running pods that it restarts."""
         given_up = (FixCost(CostKind.GIVES_UP, self.weakens),) if self.weakens else ()
-        return (*given_up, *restart_costs(self.restarts, self.owner))
+        return (*given_up, *build_restart_costs(self.restarts, self.owner))
 
     @property
     def words(self) -> str:
-        """``what`` with what it costs and what comes after it."""
-        but = f", but {'; '.join(clauses(self.costs))}" if self.costs else ""
+        """Return the change with its costs and what comes after it."""
+        but = f", but {'; '.join(list_clauses(self.costs))}" if self.costs else ""
         return f"{self.what}{but}" + (f"; then they wait: {self.then}" if self.then else "")
 
 
 class NotCreated(Document, frozen=True):
-    """``headline``: in a line, ``1 of 6 pods (6 wanted, 5 there): exceeded quota: …``.
-
-    ``wanted``: of the workload, pods of a rollout's surge among them; ``there``: those that have neither ended nor are
-    leaving; ``missing``: those that could not be created. Null is what is not known. ``object``: Pod, or what was to
-    make pods and could not be created itself: ReplicaSet, Job. ``past``: pods were created since, or all are there.
-    ``fixes``: what would let them be created.
-    """
+    """The pods of a workload that could not be created."""
 
     workload: str
     headline: str
+    """A summary such as `1 of 6 pods (6 wanted, 5 there): exceeded quota: …`."""
     wanted: int | None
+    """The number of wanted pods, including a rollout's surge; None if it is not known."""
     there: int
+    """The number of pods that exist and have neither ended nor are being deleted."""
     missing: int | None
+    """The number of pods that could not be created; None if it is not known."""
     failures: tuple[CreationFailure, ...]
     object: str = "Pod"
+    """What could not be created: Pod, or the ReplicaSet or Job that was to create pods."""
     past: bool = False
+    """Whether pods were created since, or all exist."""
     fixes: tuple[CreationFix, ...] = ()
+    """Changes that would let the pods be created."""
 
     @property
     def shortened(self) -> ShortPods:
-        """For a summary."""
+        """Return the report as it appears in a summary."""
         return ShortPods(self.missing or 0, "", self.workload, self.headline)
 
     @property
     def gate_problem(self) -> GateProblem:
-        """Return what a CI gate objects to."""
+        """Return the problem that a CI gate reports."""
         return GateProblem("not-created", self.workload, self.headline)
 
 
-def refused(several: Sequence[NotCreated]) -> str:
-    """``2 of 3 pods (3 wanted, 1 there): exceeded quota: …``; of several workloads how many pods."""
-    if len(several) == 1:
-        return several[0].headline
+def describe_not_created(reports: Sequence[NotCreated]) -> str:
+    """Return the headline of one workload, or for several the numbers of pods and workloads."""
+    if len(reports) == 1:
+        return reports[0].headline
     return (
-        f"{counted(sum(workload.missing or 0 for workload in several), 'pod')} of {counted(len(several), 'workload')}"
+        f"{counted(sum(workload.missing or 0 for workload in reports), 'pod')} of {counted(len(reports), 'workload')}"
     )
 
 
 class OnceCreated(Document, frozen=True):
-    """What scheduling would say of the pod if it were created."""
+    """The answer of scheduling about the pod if it were created."""
 
     verdict: str
     headline: str
 
 
 NOT_CREATED = "NotCreated"
-"""The verdict on a pod that would be scheduled, and cannot be created."""
+"""The verdict on a pod that would be scheduled but cannot be created."""

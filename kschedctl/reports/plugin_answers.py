@@ -1,35 +1,65 @@
-"""What plugins and extenders answered, as part of several reports."""
+"""The answers of plugins and extenders in a cycle, as parts of several reports."""
 
 from __future__ import annotations
 
 from kschedctl.reports.document import Document
 
+EXTENDER_INPUT_NOTE = "extenders got of pods what kube-scheduler's plugins read: no annotations, no environment"
+
 
 class StatusReport(Document, frozen=True):
-    """What a plugin answered: upstream's code and words."""
+    """A plugin's answer: upstream's code and reasons."""
 
     code: str
     reasons: tuple[str, ...] = ()
 
 
 class FirstFailReport(Document, frozen=True):
+    """The answer of the first plugin that rejects a pod."""
+
     plugin: str
     code: str
     reasons: tuple[str, ...] = ()
 
 
 class ExtenderCallReport(Document, frozen=True):
-    """A call of the extender at a URL: about which ``nodes``; ``full``: they were sent whole, not by name."""
+    """A call of the extender at a URL."""
 
     extender: str
     verb: str
     nodes: tuple[str, ...]
+    """The nodes in the request."""
     full: bool = False
+    """Whether the nodes were sent as whole objects instead of names."""
 
 
 class ExtenderErrorReport(Document, frozen=True):
-    """Why a call gave no answer that counts: kube-scheduler's words, or why the answer is not known."""
+    """A call without a usable answer."""
 
     extender: str
     verb: str
     error: str
+    """kube-scheduler's words, or why the answer is not known."""
+
+
+class SearchStart(Document, frozen=True):
+    """Where the first search for nodes starts. Further runs start elsewhere if this is not known."""
+
+    index: int
+    """The index in the scheduler's order of nodes."""
+    known: bool
+    """Whether the index was given. Otherwise only the scheduler knows it."""
+
+
+class SearchedNodes(Document, frozen=True):
+    """The search for nodes for one pod."""
+
+    start: SearchStart
+    nodes: int
+    """The number of nodes to search."""
+    examined: int
+    """The number of nodes that were examined."""
+    found: int
+    """The number of feasible nodes that were found."""
+    next: int
+    """The index at which the next search starts."""

@@ -1,4 +1,4 @@
-"""What a plan makes of each pool of nodes: part of the documents of plans."""
+"""The change that a plan makes to a pool of nodes, as part of the documents of plans."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ NO_POOL = {"": "(none)"}
 
 
 class PoolChange(Document, frozen=True):
-    """How many nodes and pods a pool has now and after the plan, and the shares of cpu and memory that pods request of
-    it, in percent; None where it offers none.
+    """The nodes, pods and utilization of a pool now and after the plan. Utilization is in percent of what the pool
+    offers, None if it offers nothing.
     """
 
     pool: Annotated[str, Column(keep=True, words=NO_POOL)]

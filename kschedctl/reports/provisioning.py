@@ -1,4 +1,4 @@
-"""What Karpenter's next run would do for pods that wait: kind Provisioning."""
+"""The result of Karpenter's next provisioning run for pending pods, as a document: kind Provisioning."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from typing import Annotated
 
 from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
-from kschedctl.reports.summary import Report
+from kschedctl.reports.report import Report
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.text.counts import agreeing, counted
 
 _LISTS = re.compile(r" \(counts = [^;]*|, requirements=.*?(?=, resources=|$)")
 
 
-def without_lists(error: str) -> str:
-    """A reason of Karpenter's without what it counts and requires.
+def shorten_error(error: str) -> str:
+    """Return Karpenter's error without its lists of counts and requirements.
 
-    >>> without_lists("unsatisfiable topology constraint for pod affinity, key=zone (counts = a: 1, nodeDomains = x")
+    >>> shorten_error("unsatisfiable topology constraint for pod affinity, key=zone (counts = a: 1, nodeDomains = x")
     'unsatisfiable topology constraint for pod affinity, key=zone'
     """
     return _LISTS.sub("", error)
@@ -33,7 +33,7 @@ class KarpenterEvent(Document, frozen=True):
 
 
 class RequirementTerm(Document, frozen=True, omit_defaults=True):
-    """A requirement as a NodeClaim has it."""
+    """A requirement in a NodeClaim."""
 
     key: str
     operator: str
@@ -50,25 +50,26 @@ class ClaimTaint(Document, frozen=True, omit_defaults=True):
 
 
 class CheapestOffering(Document, frozen=True):
-    """The lowest price an hour, and ``type|zone|capacityType`` of all that have it."""
+    """The lowest price of the offerings."""
 
     price: float
+    """The price per hour."""
     options: tuple[str, ...]
+    """`type|zone|capacityType` of each offering with this price."""
 
 
 class LaunchedClaim(Document, frozen=True):
-    """A NodeClaim that would be made.
-
-    ``scheduling_requirements``: what its pods leave; ``requirements``: of the object, narrowed to what can be had.
-    ``instance_types``: name and lowest price of those that are left, the cheapest first.
-    """
+    """A NodeClaim that Karpenter would create."""
 
     node_pool: str
     pods: tuple[str, ...]
     scheduling_requirements: tuple[RequirementTerm, ...]
+    """The requirements that the pods leave."""
     instance_types: tuple[tuple[str, float], ...]
+    """The name and lowest price of each possible instance type, the cheapest first."""
     cheapest: CheapestOffering | None
     requirements: tuple[RequirementTerm, ...]
+    """The requirements in the object, narrowed to available offerings."""
     requests: dict[str, str]
     labels: dict[str, str]
     annotations: dict[str, str]
@@ -77,44 +78,44 @@ class LaunchedClaim(Document, frozen=True):
 
 
 class NominatedNode(Document, frozen=True):
-    """A node, or one on its way, that takes pods."""
+    """A node, or a node on its way, that takes pods."""
 
     node: str
     pods: tuple[str, ...]
 
 
 class ProvisioningError(Document, frozen=True):
-    """Why no new node comes for a pod; ``parts``: pool by pool, in the order of templates."""
+    """Why no new node comes for a pod."""
 
     error: str
     parts: tuple[str, ...]
+    """The reasons by NodePool, in the order in which pools are tried."""
 
 
 class GivenUp(Document, frozen=True):
-    """A wish of a pod that was dropped."""
+    """A preference of a pod that was dropped."""
 
     pod: Annotated[str, Column(keep=True)]
     reason: Annotated[str, Column("wish")]
 
 
 class PoolAnswer(Document, frozen=True, omit_defaults=True):
-    """What a pool alone would launch for a pod alone, or why nothing.
-
-    ``skipped``: why the pool takes no part at all.
-    """
+    """What a NodePool alone would launch for a pod alone, or why it launches nothing."""
 
     instance_types: tuple[str, ...] = ()
     cheapest: CheapestOffering | None = None
     error: str | None = None
     relaxations: tuple[str, ...] = ()
+    """The preferences that were dropped."""
     skipped: bool = False
+    """Whether the pool takes no part at all."""
 
-    def text(self, in_full: bool = False) -> str:
-        """In a sentence; the lists in Karpenter's errors only in full."""
+    def describe(self, *, in_full: bool = False) -> str:
+        """Describe the answer in a sentence. Lists in Karpenter's errors are included only if `in_full`."""
         if self.skipped:
             return "takes no part: not ready, or none of its types is left"
         if self.error:
-            return self.error if in_full else without_lists(self.error)
+            return self.error if in_full else shorten_error(self.error)
         cheapest = self.cheapest
         price = f", cheapest {cheapest.options[0]} at ${cheapest.price:.4f}/h" if cheapest and cheapest.price else ""
         dropped = f", with {counted(len(self.relaxations), 'wish', 'wishes')} given up" if self.relaxations else ""
@@ -131,37 +132,47 @@ class OverlayVerdict(Document, frozen=True):
 
 
 class Provisioning(Report, frozen=True):
-    """``pending``: the pods that count; ``rejected``: events of those that do not. ``templates``: the pools that take
-    part, in the order in which they are tried. ``limits_exceeded``: pool -> why nothing would be launched although a
-    claim was made. ``per_pool``: pod -> pool -> answer, which depends on no order. One possible run where upstream's
-    order is chance. ``seen_types``: how many instance types nodes prove, where no others are known; then that no type
-    fits is not certain, and there are no prices. ``still_pending``: pods for which a node comes and that kube-scheduler
-    would place nowhere all the same, each node being of its cheapest type, with its message. ``node_classes``:
-    pool -> why its node class is not ready, or that it was not read: then its zones, pod limit and disk are not known.
-    """
+    """The result of Karpenter's next run. If Karpenter's order is random, it is one possible run."""
 
     pending: tuple[str, ...] = ()
+    """The pods that Karpenter considers."""
     rejected: tuple[KarpenterEvent, ...] = ()
+    """The events of pods that Karpenter does not consider."""
     deleting_node_pods: tuple[str, ...] = ()
+    """The pods of nodes that are being deleted."""
     scheduler_error: str | None = None
     templates: tuple[str, ...] = ()
+    """The NodePools that take part, in the order in which they are tried."""
     pool_events: tuple[KarpenterEvent, ...] = ()
     new_node_claims: tuple[LaunchedClaim, ...] = ()
+    """The NodeClaims that would be created."""
     existing_nodes: tuple[NominatedNode, ...] = ()
+    """The existing nodes that take pods."""
     pod_errors: dict[str, ProvisioningError] = {}
+    """Pod -> why no new node comes for it."""
     relaxations: tuple[GivenUp, ...] = ()
+    """The preferences of pods that were dropped."""
     limits_exceeded: dict[str, str] = {}
+    """NodePool -> why nothing would be launched although a claim was made."""
     per_pool: dict[str, dict[str, PoolAnswer]] = {}
+    """Pod -> NodePool -> the pool's answer, which depends on no order."""
     missing: dict[str, dict[str, tuple[str, ...]]] = {}
     """Pod without a node -> NodePool -> all that keeps the pool from taking it, for up to 8 kinds of pods."""
     overlays: tuple[OverlayVerdict, ...] = ()
     seen_types: int | None = None
+    """The number of instance types that existing nodes show, if no others are known. There are then no prices, and
+    it is not certain that no type fits.
+    """
     still_pending: dict[str, str] = {}
+    """Pod for which a node comes but that kube-scheduler would place nowhere -> its message. New nodes are of their
+    cheapest type.
+    """
     rivals: tuple[str, ...] = ()
     """Waiting pods for which no node is launched, and that take room on the new nodes."""
     enough: int | None = None
     """How many new nodes would be enough, if pods are still pending; None if none that further runs add is."""
     node_classes: dict[str, str] = {}
+    """NodePool -> why its node class is not ready or was not read. Its zones, pod limit and disk are then not known."""
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     api_version: str = "kschedctl.dev/v1"
@@ -169,11 +180,12 @@ class Provisioning(Report, frozen=True):
 
     @property
     def everyone_gets_a_node(self) -> bool:
+        """Whether every pending pod gets a node."""
         refused = self.pod_errors or self.rejected or self.scheduler_error
         return not (refused or self.limits_exceeded or self.still_pending)
 
     def first_line(self) -> tuple[str, ...]:
-        """How many nodes would come, and for how many pods."""
+        """Return the number of new nodes, and of the pods for which they come."""
         pods = counted(len(self.pending) + len({event.name for event in self.rejected}), "pending pod")
         made = len(self.new_node_claims)
         what = f"Karpenter would launch {counted(made, 'node')}" if made else "Karpenter would launch no node"

@@ -7,44 +7,51 @@ from collections.abc import Iterable
 from kschedctl.api.json_values import JsonDict
 from kschedctl.reports.document import Document
 from kschedctl.reports.eviction_chain import EvictionChain
-from kschedctl.reports.fix_costs import CostKind, FixCost, clauses
+from kschedctl.reports.fix_costs import CostKind, FixCost, list_clauses
 from kschedctl.reports.summary import ShortFix
 from kschedctl.text.counts import counted, first_few
 
-OWNERS = {"author": "app", "operator": "platform"}
-"""Who makes a change: the team of the workload, or that of the cluster."""
+TEAMS = {"author": "app", "operator": "platform"}
+"""Who makes a change -> the team: that of the workload, or that of the cluster."""
 
 
 class Remedy(Document, frozen=True):
-    """The smallest changes that let the pod schedule: none of them can be left out.
-
-    ``by``: who makes them, "author" of the workload or "operator" of the cluster, who could make all. ``weakens``: the
-    guarantees that are given up, None for none. ``opens``: the nodes that then take the pod. ``commands``: what can be
-    typed, or read, to make the changes. ``kinds``: of each change, for --only and --without. ``victims``: the pods that
-    the scheduler then evicts to make room, where the workload's other pods change with it in its whole rollout.
-    ``restarts``: so many of its pods that run now are replaced. ``alternatives``: where the same can be done as well,
-    each replayed too. ``step``: what the dearest change costs, by which fixes are ordered: "patience", "correction",
-    "room", "neighbour", "wish", "guarantee" or "loss".
-
-    ``changes``: of each object, as it was read, either ``{"kind", "namespace", "name", "patch"}`` with RFC 6902
-    operations, or ``{"create": object}``, or ``{"delete": {"kind", "namespace", "name"}}``. ``"anew": true`` beside a
-    patch: the API server refuses it as an update, so the object is deleted and created so. ``owner_patch``: what the
-    pod asks for otherwise, as strategic merge patch of the ``owner`` that makes it; empty where it stays as it is.
-    """
+    """The smallest set of changes that lets the pod schedule: none of them can be left out."""
 
     summary: str
     by: str
+    """Who makes the changes: "author" of the workload or "operator" of the cluster, who could make all."""
     weakens: str | None
+    """The guarantees that are given up; None for none."""
     opens: tuple[str, ...]
+    """The nodes that then take the pod."""
     commands: tuple[str, ...]
+    """The commands that make the changes, or instructions."""
     changes: tuple[JsonDict, ...]
+    """The changes of objects as they were read, one dict per object.
+
+    Each is `{"kind", "namespace", "name", "patch"}` with RFC 6902 operations, `{"create": object}`, or `{"delete":
+    {"kind", "namespace", "name"}}`. With `"anew": true` the API server rejects the patch as an update, so the object is
+    deleted and created again.
+    """
     kinds: tuple[str, ...] = ()
+    """The kind of each change, for --only and --without."""
     victims: tuple[str, ...] = ()
+    """The pods that the scheduler then preempts. If the workload's other pods change too, these are the victims of
+    the whole rollout.
+    """
     alternatives: tuple[str, ...] = ()
+    """Other nodes or objects for which the same change works; each was replayed."""
     owner: str = ""
+    """The workload that creates the pod."""
     owner_patch: JsonDict = {}
+    """The change of the pod's spec as a strategic merge patch of the owner; empty if the spec stays."""
     restarts: int = 0
+    """The number of running pods that the rollout replaces."""
     step: str = ""
+    """The cost class of the dearest change, by which fixes are ordered: "patience", "correction", "room",
+    "neighbour", "wish", "guarantee" or "loss".
+    """
     chain: EvictionChain | None = None
     """What becomes of the victims once their controllers recreate them; None without victims."""
     holds: bool | None = None
@@ -63,7 +70,7 @@ class Remedy(Document, frozen=True):
 
     @property
     def all_costs(self) -> tuple[FixCost, ...]:
-        """Return the costs of the fix, after the pods that take the room first."""
+        """All costs; first the pods that take the room before this one, if any."""
         costs = self.costs
         if not costs and self.weakens:
             costs = (FixCost(CostKind.GIVES_UP, self.weakens),)
@@ -77,19 +84,19 @@ class Remedy(Document, frozen=True):
 
     @property
     def drawbacks(self) -> tuple[str, ...]:
-        """Return what is against the fix, as clauses that follow "but", without what the summary says itself."""
-        return clauses(self.all_costs)
+        """The costs as clauses that follow "but", without those that the summary says itself."""
+        return list_clauses(self.all_costs)
 
     @property
     def gain(self) -> str:
-        """Return how many other waiting pods the fix places, as a clause; empty for none."""
+        """The number of other waiting pods that the fix places, as a clause; empty for none."""
         return f"also places {counted(len(self.also_places), 'other')}" if self.also_places else ""
 
     def shortened(self, clears: int = 0) -> ShortFix:
-        """``clears``: how many pods get a node with it."""
+        """Return the fix as it appears in a summary. `clears` is the number of pods that get a node with it."""
         return ShortFix(
             summary=self.summary,
-            owner=OWNERS[self.by],
+            owner=TEAMS[self.by],
             but="; ".join(self.drawbacks),
             nodes=self.opens[:3],
             clears=clears,

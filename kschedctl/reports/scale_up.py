@@ -1,4 +1,4 @@
-"""What the Cluster Autoscaler's next loop would do for pods that wait: kind ScaleUp."""
+"""The result of Cluster Autoscaler's next scale-up loop, as a document: kind ScaleUp."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ from typing import Annotated
 
 from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
-from kschedctl.reports.summary import Report
+from kschedctl.reports.report import Report
 from kschedctl.text.counts import counted
 
 
 class GroupRefusal(Document, frozen=True):
-    """The plugin that refuses a pod on a new node of a group, and its reasons."""
+    """The plugin that rejects a pod on a new node of a group, and its reasons."""
 
     plugin: str = ""
     reasons: tuple[str, ...] = ()
 
 
 class RemainingPod(Document, frozen=True):
-    """Why no group grows for a pod: ``rejected`` by its filters, or the group is ``skipped``.
-
-    ``message``: the text of the event NotTriggerScaleUp.
-    """
+    """Why no node group grows for a pod."""
 
     rejected: dict[str, GroupRefusal] = {}
+    """Group -> the filter plugin that rejects the pod on a new node."""
     skipped: dict[str, tuple[str, ...]] = {}
+    """Group -> why it was skipped."""
     message: str | None = None
+    """The message of the event NotTriggerScaleUp."""
 
 
 class TemplateGap(Document, frozen=True):
-    """What the template of a node group without nodes lacks; replayed: with it, a new node takes the pods."""
+    """What the template of a node group without nodes lacks. With it, a new node takes the pods; this was replayed."""
 
     group: Annotated[str, Column("node group", keep=True)]
     pods: tuple[str, ...]
@@ -41,6 +41,7 @@ class TemplateGap(Document, frozen=True):
 
     @property
     def sentence(self) -> str:
+        """Describe what the template lacks, and the settings that add it."""
         where = "" if self.provider else " (on AWS)"
         return (
             f"it has no nodes, and its template lacks the {' and the '.join(self.lacks)}; with the "
@@ -49,16 +50,18 @@ class TemplateGap(Document, frozen=True):
 
 
 class ExpansionOption(Document, frozen=True):
-    """So many nodes of a group for these pods; ``similar``: the groups with which it would share them."""
+    """A way to grow a node group for pods."""
 
     group: str
     nodes: int
+    """The number of new nodes."""
     pods: tuple[str, ...] = ()
     similar: tuple[str, ...] = ()
+    """The groups with which it would share the new nodes."""
 
 
 class GroupIncrease(Document, frozen=True, rename={"source": "from", "target": "to"}):
-    """A group that grows."""
+    """A node group that grows."""
 
     group: Annotated[str, Column("node group", keep=True)]
     source: Annotated[int, Column("nodes")]
@@ -66,11 +69,14 @@ class GroupIncrease(Document, frozen=True, rename={"source": "from", "target": "
 
 
 class GroupTemplate(Document, frozen=True):
-    """What a new node of a group is: ``pods`` that come with it, and what these request, in millicores and bytes."""
+    """A new node of a group, as the autoscaler imagines it."""
 
     pods: tuple[str, ...] = ()
+    """The pods that come with the node, such as those of DaemonSets."""
     cpu_milli: int = 0
+    """The CPU that these pods request, in millicores."""
     memory: int = 0
+    """The memory that these pods request, in bytes."""
     taints: tuple[str, ...] = ()
     labels: dict[str, str] = {}
     unschedulable: bool = False
@@ -86,31 +92,33 @@ class AutoscalerEvent(Document, frozen=True):
 
 
 class ScaleUp(Report, frozen=True):
-    """``unschedulable``: the pods of which the scheduler said so; ``filtered_out``: those of them that need no node.
-
-    ``upcoming``: group -> nodes on their way. ``result``: as upstream names it, None where the loop ends before.
-    ``options``: what the expander chooses from; ``tied``: the groups among which chance decides, the ``best`` is the
-    first of them by name. ``increases``: what is done; ``triggered``: the pods for which; ``awaiting``: those of which
-    another loop has to decide. One possible run where upstream's order is chance. ``seen_groups``: the groups are those
-    that labels name, and nothing is known of their limits. ``faults``: node groups and options that make no sense, and
-    are left out. ``sources``: where groups and flags are from; ``doubts``: what is not certain of them;
-    ``unknown_groups``: those of which nobody knows what a new node would be.
-    """
+    """The result of the next scale-up loop. If the autoscaler's order is random, it is one possible run."""
 
     unschedulable: tuple[str, ...] = ()
+    """The pods that kube-scheduler reports as unschedulable."""
     filtered_out: tuple[str, ...] = ()
+    """The unschedulable pods that need no new node."""
     upcoming: dict[str, int] = {}
+    """Node group -> the number of nodes on their way."""
     cluster_healthy: bool = True
     loop_error: str | None = None
     result: str | None = None
+    """Upstream's name of the result; None if the loop ends earlier."""
     error: str | None = None
     options: tuple[ExpansionOption, ...] = ()
+    """The options from which the expander chooses."""
     best: str | None = None
+    """The option that is chosen, the first by name if several are tied."""
     tied: tuple[str, ...] = ()
+    """The groups among which chance decides."""
     increases: tuple[GroupIncrease, ...] = ()
+    """The groups that grow."""
     triggered: tuple[str, ...] = ()
+    """The pods for which groups grow."""
     awaiting: tuple[str, ...] = ()
+    """The pods about which a later loop decides."""
     remaining: dict[str, RemainingPod] = {}
+    """Pod -> why no group grows for it."""
     details: dict[str, dict[str, str]] = {}
     """Pod -> node group -> the figures behind a refusal, for pods of up to 50 kinds that remain."""
     template_gaps: tuple[TemplateGap, ...] = ()
@@ -124,26 +132,31 @@ class ScaleUp(Report, frozen=True):
     enough: int | None = None
     """How many new nodes would be enough, if pods are still pending; None if none that further loops add is."""
     seen_groups: bool = False
+    """Whether node groups are only known from labels, so that their limits are not known."""
     sources: tuple[str, ...] = ()
+    """Where node groups and flags were read."""
     doubts: tuple[str, ...] = ()
+    """What is not certain about groups and flags."""
     unknown_groups: tuple[str, ...] = ()
+    """The groups whose new nodes nobody can describe."""
     faults: tuple[str, ...] = ()
+    """Invalid node groups and options, which are ignored."""
     undecided: bool = False
     api_version: str = "kschedctl.dev/v1"
     kind: str = "ScaleUp"
 
     @property
     def everyone_gets_a_node(self) -> bool:
-        """Return whether no pod is left without a node once the groups have grown."""
+        """Whether every pod gets a node once the groups have grown."""
         return not (self.remaining or self.still_pending)
 
     @property
     def waiting(self) -> tuple[str, ...]:
-        """The pods that no node has room for."""
+        """The unschedulable pods for which no node has room."""
         return tuple(pod for pod in self.unschedulable if pod not in set(self.filtered_out))
 
     def first_line(self) -> tuple[str, ...]:
-        """Which groups grow, or that none does."""
+        """Return the groups that grow."""
         grown = ", ".join(
             f"{increase.group} from {increase.source:,} to {increase.target:,}" for increase in self.increases
         )

@@ -1,7 +1,4 @@
-"""What users write to ask "what if": a list of steps. apiVersion kschedctl.dev/v1, kind Scenario.
-
-``kschedctl schema scenario`` prints the JSON Schema.
-"""
+"""The steps of a what-if scenario, as users write them: apiVersion kschedctl.dev/v1, kind Scenario."""
 
 from __future__ import annotations
 
@@ -16,53 +13,56 @@ Name = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class Part(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """Base of all parts: camelCase, and no field but those that are known."""
+    """Base of all parts of a scenario: camelCase, without unknown fields."""
 
 
 class SomeNodes(Part, frozen=True):
-    """Nodes by name, by a label selector, or both."""
+    """Nodes by name, by label selector, or both."""
 
     nodes: tuple[Name, ...] = ()
     selector: str = ""
 
 
-class Lost(SomeNodes, frozen=True):
-    """Nodes that are gone: also those of a ``zone`` or of a ``pool``."""
+class LostNodes(SomeNodes, frozen=True):
+    """Nodes that fail, also selected by zone or by pool."""
 
     zone: str = ""
     pool: str = ""
 
 
 class TaintPart(Part, frozen=True):
+    """A taint to add or remove."""
+
     key: Name
     value: str = ""
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute", ""] = ""
 
 
 class TaintNodes(SomeNodes, frozen=True):
-    """Taints to ``add`` to nodes, and to ``remove``: those of the key, with an effect only those."""
+    """Taints to add to nodes and to remove from them."""
 
     add: tuple[TaintPart, ...] = ()
     remove: tuple[TaintPart, ...] = ()
+    """The taints to remove: all of a key, or only those with the given effect."""
 
 
-class Label(SomeNodes, frozen=True, kw_only=True):
-    """Labels to set on nodes; null takes one off."""
+class LabelNodes(SomeNodes, frozen=True, kw_only=True):
+    """Labels to set on nodes; null removes a label."""
 
     labels: dict[str, str | None]
 
 
 class AddNodes(Part, frozen=True, kw_only=True):
-    """Nodes ``like`` an existing one, or by a ``template``, which is a Node; with these ``labels`` besides.
-
-    They are named ``name``-0, ``name``-1 and so on.
-    """
+    """New nodes, named `name`-0, `name`-1 and so on."""
 
     count: Positive = 1
     like: str = ""
+    """The existing node to copy."""
     template: JsonDict | None = None
+    """The Node to copy."""
     name: str = ""
     labels: dict[str, str] = msgspec.field(default_factory=dict)
+    """Labels to add."""
 
 
 class NamedWorkload(Part, frozen=True, kw_only=True):
@@ -75,14 +75,14 @@ class NamedWorkload(Part, frozen=True, kw_only=True):
     name: Name
 
 
-class Scale(NamedWorkload, frozen=True, kw_only=True):
-    """A workload with so many pods."""
+class ScaleWorkload(NamedWorkload, frozen=True, kw_only=True):
+    """A workload and its new number of pods."""
 
     replicas: Annotated[int, msgspec.Meta(ge=0, le=150_000)]
 
 
-class Apply(Part, frozen=True):
-    """Manifests, from ``files`` beside the scenario or as they stand here."""
+class ApplyManifests(Part, frozen=True):
+    """Manifests, from files beside the scenario or written in it."""
 
     files: tuple[Name, ...] = ()
     manifests: tuple[JsonDict, ...] = ()
@@ -90,9 +90,8 @@ class Apply(Part, frozen=True):
 
 
 class SetPriorityClass(Part, frozen=True, kw_only=True):
-    """A PriorityClass to create or, with a ``value``, to change; the pods of these ``workloads`` come to be in it.
-
-    Other pods keep the priority that they were created with.
+    """A PriorityClass to create, or to change if a value is given. Other pods keep the priority that they were
+    created with.
     """
 
     name: Name
@@ -100,66 +99,67 @@ class SetPriorityClass(Part, frozen=True, kw_only=True):
     global_default: bool = False
     preemption_policy: Literal["PreemptLowerPriority", "Never"] = "PreemptLowerPriority"
     workloads: tuple[NamedWorkload, ...] = ()
+    """The workloads whose pods get this class."""
 
 
 class Configure(Part, frozen=True):
-    """A KubeSchedulerConfiguration, from a ``file`` beside the scenario or as it stands here."""
+    """A KubeSchedulerConfiguration, from a file beside the scenario or written in it."""
 
     file: str = ""
     configuration: JsonDict | None = None
 
 
 class EditNodePool(Part, frozen=True, kw_only=True):
-    """A NodePool of Karpenter's, with a merge patch of its ``spec``; null takes a field out."""
+    """A NodePool of Karpenter, with a merge patch of its spec; null removes a field."""
 
     name: Name
     spec: JsonDict
 
 
 class InstanceTypes(Part, frozen=True):
-    """Instance types of which Karpenter launches nodes for the pods that wait, once.
-
-    From ``files`` beside the scenario or as they stand here, in the form of kwok's instance_types.json; ``settings``:
-    Karpenter's, such as preferencePolicy.
-    """
+    """Instance types from which Karpenter launches nodes for the pending pods, once."""
 
     files: tuple[Name, ...] = ()
     types: tuple[JsonDict, ...] = ()
+    """The types in the form of kwok's instance_types.json."""
     settings: JsonDict = msgspec.field(default_factory=dict)
+    """Karpenter's settings, such as preferencePolicy."""
 
 
-MOST_REFUSED = 5
-"""Pods that get no node of which it is said why."""
+EXPLAINED_UNPLACED = 5
+"""The number of unplaced pods whose reasons are reported."""
 
 
 class Step(Part, frozen=True):
-    """Just one of these."""
+    """A step of a scenario. Exactly one field is set."""
 
     cordon: SomeNodes | None = None
     uncordon: SomeNodes | None = None
     taint: TaintNodes | None = None
-    label: Label | None = None
+    label: LabelNodes | None = None
     add_nodes: AddNodes | None = None
     remove_nodes: SomeNodes | None = None
-    scale: Scale | None = None
-    apply: Apply | None = None
+    scale: ScaleWorkload | None = None
+    apply: ApplyManifests | None = None
     priority_class: SetPriorityClass | None = None
     configure: Configure | None = None
     drain: SomeNodes | None = None
-    fail: Lost | None = None
+    fail: LostNodes | None = None
     node_pool: EditNodePool | None = None
     instance_types: InstanceTypes | None = None
 
 
 class Scenario(Part, frozen=True, kw_only=True):
+    """The steps of a what-if question."""
+
     api_version: Literal["kschedctl.dev/v1"] = "kschedctl.dev/v1"
     kind: Literal["Scenario"] = "Scenario"
     name: str = ""
     steps: Annotated[tuple[Step, ...], msgspec.Meta(min_length=1)]
 
 
-def scenario_schema() -> JsonDict:
-    """The JSON Schema of a Scenario."""
+def build_scenario_schema() -> JsonDict:
+    """Build the JSON Schema of a Scenario, in which a step has exactly one field."""
     schema: JsonDict = msgspec.json.schema(Scenario)
     definitions = schema["$defs"]
     definitions["Step"] |= {"minProperties": 1, "maxProperties": 1}

@@ -1,12 +1,12 @@
-"""One section of an audit as a document: apiVersion kschedctl.dev/v1, kind AuditSection."""
+"""The base of an audit section's document: apiVersion kschedctl.dev/v1, kind AuditSection."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kschedctl.reports.findings import LEVELS, Finding, Findings, FoundRule
-from kschedctl.reports.summary import Report
-from kschedctl.reports.unknown import VERDICT, UnknownKind, reasons
+from kschedctl.reports.findings import SEVERITIES_BY_GRAVITY, Finding, Findings, FoundRule
+from kschedctl.reports.report import Report
+from kschedctl.reports.unknown import VERDICT, UnknownKind, describe_unread
 
 SOUND, FINDINGS, UNKNOWN = "sound", "findings", "unknown"
 """The states of a section: nothing is wrong; something is; nobody knows, since its grounds are missing."""
@@ -14,51 +14,58 @@ COMMAND = "audit"
 
 
 class Section(Report, frozen=True, kw_only=True, tag_field="name"):
-    """``headline``: the answer in a line. ``findings``: the gravest first, of which ``rules`` tells why they matter.
-
-    ``state`` is sound, findings (errors or warnings; notes leave it sound) or unknown; ``undecided``: what was not read
-    (``unknown``) could change it, also where something was found.
-    """
+    """The answer of one section of the audit."""
 
     title: str
     headline: str
+    """The answer in one line."""
     state: str
+    """sound (no errors or warnings), findings, or unknown."""
     findings: tuple[Finding, ...] = ()
+    """The findings, the gravest first."""
     rules: tuple[FoundRule, ...] = ()
+    """The rules of the findings, which say why they matter."""
     unknown: tuple[UnknownKind, ...] = ()
+    """The kinds of objects that were not read."""
     not_replayed: tuple[str, ...] = ()
+    """What could change the answer and is not replayed."""
     undecided: bool = False
+    """Whether what was not read could change the state, also where something was found."""
     tool_version: str = ""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "AuditSection"
 
     @property
     def name(self) -> str:
-        """``pending``: by which it is asked for."""
+        """The name by which the section is selected."""
         return str(self.__struct_config__.tag)
 
-    def at_least(self, severity: str) -> bool:
-        """Whether it found something of that severity, or graver."""
-        return any(LEVELS.index(finding.severity) <= LEVELS.index(severity) for finding in self.findings)
+    def has_at_least(self, severity: str) -> bool:
+        """Return whether there is a finding of this severity or a graver one."""
+        return any(
+            SEVERITIES_BY_GRAVITY.index(finding.severity) <= SEVERITIES_BY_GRAVITY.index(severity)
+            for finding in self.findings
+        )
 
     def as_findings(self) -> Findings:
-        """What it found, for readers of findings."""
-        return findings_of((self,), 0, self.tool_version)
+        """Return the findings for formats of other programs."""
+        return collect_findings((self,), 0, self.tool_version)
 
 
-def findings_of(sections: Iterable[Section], checked: int, tool_version: str) -> Findings:
-    """What sections found, the gravest first, then in their order; ``checked``: among how many objects.
+def collect_findings(sections: Iterable[Section], checked: int, tool_version: str) -> Findings:
+    """Collect the findings of sections, the gravest first, then in the order of the sections.
 
-    Where nothing is found since grounds are missing, that is a finding too: readers of findings know no other word.
+    A section without an answer, because its data is missing, becomes a finding too: other programs have no word for it.
+    `checked` is the number of objects.
     """
     sections = tuple(sections)
     findings = [finding for section in sections for finding in section.findings]
-    findings += [_not_known(section) for section in sections if section.undecided]
+    findings += [_build_unknown_finding(section) for section in sections if section.undecided]
     rules = {rule.id: rule for section in sections for rule in section.rules}
     return Findings(
         checked=checked,
         rules_run=0,
-        findings=tuple(sorted(findings, key=lambda finding: LEVELS.index(finding.severity))),
+        findings=tuple(sorted(findings, key=lambda finding: SEVERITIES_BY_GRAVITY.index(finding.severity))),
         rules=tuple(rules.values()),
         unknown=tuple(dict.fromkeys(unknown for section in sections for unknown in section.unknown)),
         tool_version=tool_version,
@@ -66,7 +73,8 @@ def findings_of(sections: Iterable[Section], checked: int, tool_version: str) ->
     )
 
 
-def _not_known(section: Section) -> Finding:
+def _build_unknown_finding(section: Section) -> Finding:
+    """Build the finding for a section whose data is missing."""
     rule = f"audit-{section.name}-not-known"
     missing = [unknown for unknown in section.unknown if unknown.affects == VERDICT]
     return Finding(
@@ -74,7 +82,7 @@ def _not_known(section: Section) -> Finding:
         severity="note",
         object=section.title,
         path="",
-        message=f"not known: {reasons(missing)}; the answer could differ",
+        message=f"not known: {describe_unread(missing)}; the answer could differ",
         fix="Read what is missing too",
         fingerprint=rule,
     )

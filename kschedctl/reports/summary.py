@@ -1,50 +1,41 @@
-"""What people in a chat, and language models, need of an answer, and no more: kind Summary, at most 12 KB of JSON."""
+"""The short form of an answer, for chats and language models, at most 12 KB of JSON: kind Summary."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable, Iterator, Mapping
-from html import escape
-from importlib import import_module
-from itertools import islice
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
 from kschedctl.reports.fix_costs import FixCost
-from kschedctl.reports.gate_problem import GateProblem
-from kschedctl.reports.unknown import reasons
-from kschedctl.text.printable import printable
 
 MOST_BYTES, MOST_ENTRIES, LONGEST, MOST_COMMANDS = 12_000, 8, 400, 3
 """How long the JSON, a list and a text (in characters) may be; how many commands it ends with."""
-FRAME = "width: 100%; height: 40em; border: 0"
 LISTS = ("pods", "closest", "causes", "fixes", "victims", "advice", "doubts")
-"""What is shortened where a summary is too long still."""
+"""The lists that are shortened if a summary is too long."""
 
 
 class ShortCause(Document, frozen=True):
-    """A reason in kube-scheduler's words, how many nodes it stands against, and the figures on the closest one.
-
-    ``conflict``: the demand of the pod behind it that excludes another one.
-    """
+    """A reason in kube-scheduler's words."""
 
     reason: str
     nodes: int
+    """The number of nodes to which it applies."""
     plugin: str = ""
     of_nodes: int = 0
+    """The number of eligible nodes."""
     closest: str = ""
+    """The node that is closest to passing."""
     fact: str = ""
+    """The figures on the closest node."""
     conflict: str = ""
+    """The demand of the pod that excludes another demand."""
 
 
-def standing_against(nodes: int, within: int, total: int) -> str:
-    """Which nodes a reason stands against: so many of those ``within`` reach, of the cluster's where none is.
+def describe_node_share(nodes: int, within: int, total: int) -> str:
+    """Describe to how many nodes a reason applies: of those `within` reach, or of all nodes if none is within reach.
 
-    >>> standing_against(9, 9, 12), standing_against(2, 9, 12), standing_against(2, 2, 12), standing_against(5, 0, 12)
-    ('all 9 eligible nodes', '2 of 9 eligible nodes', 'both eligible nodes', '5 of 12 nodes')
+    >>> describe_node_share(9, 9, 12), describe_node_share(2, 9, 12), describe_node_share(5, 0, 12)
+    ('all 9 eligible nodes', '2 of 9 eligible nodes', '5 of 12 nodes')
     """
     if total == 1:
         return ""
@@ -57,22 +48,27 @@ def standing_against(nodes: int, within: int, total: int) -> str:
 
 
 class ShortNodes(Document, frozen=True):
-    """Refused nodes that are alike: how many, their pools, one of them, and what refuses it."""
+    """Rejected nodes that are alike."""
 
     nodes: int
+    """The number of nodes."""
     pools: tuple[str, ...]
     such_as: str
+    """One of the nodes."""
     refused_by: tuple[str, ...]
 
 
 class ShortFix(Document, frozen=True):
-    """A change that was replayed. ``owner``: app or platform team; ``but``: its drawbacks, such as what it gives up."""
+    """A change that was verified by replay."""
 
     summary: str
     owner: str
+    """The team that makes the change: app or platform."""
     but: str = ""
+    """The drawbacks, such as what the change gives up."""
     nodes: tuple[str, ...] = ()
     clears: int = 0
+    """The number of pods that get a node with it."""
     commands: tuple[str, ...] = ()
     rivals: tuple[str, ...] = ()
     """Some of the waiting pods that take the room first, so that the pod still waits; empty if the fix holds."""
@@ -85,12 +81,12 @@ class ShortFix(Document, frozen=True):
 
     @property
     def words(self) -> str:
-        """The summary with what is against the fix."""
+        """Return the summary with the drawbacks."""
         return f"{self.summary}, but {self.but}" if self.but else self.summary
 
 
 class ShortPods(Document, frozen=True):
-    """Pods with one fate: how many, one of them, and why."""
+    """Pods with the same fate: their number, one of them, and the reason."""
 
     pods: int
     such_as: str
@@ -99,146 +95,66 @@ class ShortPods(Document, frozen=True):
 
 
 class Summary(Document, frozen=True):
-    """``summarizes`` is the kind of the full document, ``headline`` its first line.
-
-    ``best``: nodes that take the pod, the best first, with their scores; ``victims``: whom preemption would evict, on
-    ``nominated``. ``figures``: the numbers of the answer by name. ``doubts``: what was not read or is not replayed.
-    ``next``: command lines that tell more. ``left_out``: how many entries of a list did not fit in, by its name.
-    """
+    """The decisive facts of an answer."""
 
     summarizes: str
+    """The kind of the full document."""
     subject: str
     verdict: str
     headline: str
+    """The first line of the full document."""
     message: str = ""
     undecided: bool = False
     causes: tuple[ShortCause, ...] = ()
+    """What stands against the pod, or why nodes are rejected."""
     closest: tuple[ShortNodes, ...] = ()
+    """The rejected nodes that are closest to fitting."""
     best: dict[str, int] = {}
+    """Node -> score, for the best nodes, the best first."""
     nominated: str = ""
+    """The node on which preemption would make room."""
     victims: tuple[str, ...] = ()
+    """The pods that preemption would evict there."""
     pods: tuple[ShortPods, ...] = ()
     fixes: tuple[ShortFix, ...] = ()
     advice: tuple[str, ...] = ()
     preemption: str = ""
     """Why preemption cannot help, if it is because of the priorities of the pods."""
     figures: dict[str, int] = {}
+    """Name -> number."""
     doubts: tuple[str, ...] = ()
+    """What was not read or is not replayed."""
     next: tuple[str, ...] = ()
+    """Command lines to continue with."""
     left_out: dict[str, int] = {}
+    """List -> the number of entries that did not fit in."""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Summary"
 
-    def fitting(self) -> Summary:
-        """With a few of each list; with ever fewer, and in the end without commands, until it has MOST_BYTES."""
-        summary = self._with_entries(MOST_ENTRIES)
+    def shorten(self) -> Summary:
+        """Shorten the lists, and in the end leave out commands, until the JSON has at most MOST_BYTES."""
+        summary = self._limit_entries(MOST_ENTRIES)
         for entries in range(MOST_ENTRIES, 0, -1):
             if len(msgspec.json.encode(summary)) <= MOST_BYTES:
                 return summary
-            summary = summary._with_entries(entries)
+            summary = summary._limit_entries(entries)
         return replace(summary, fixes=tuple(replace(fix, commands=()) for fix in summary.fixes), next=())
 
-    def _with_entries(self, entries: int) -> Summary:
-        """With so many entries of each list at most, and no text longer than LONGEST."""
+    def _limit_entries(self, entries: int) -> Summary:
+        """Return the summary with at most this many entries per list, and with long texts cut."""
         whole = {name: getattr(self, name) for name in LISTS}
         left_out = {name: max(len(values) - entries, 0) + self.left_out.get(name, 0) for name, values in whole.items()}
-        kept = {name: _cut(values[:entries]) for name, values in whole.items()}
-        texts = {name: _cut(getattr(self, name)) for name in ("subject", "headline", "message")}
+        kept = {name: _cut_texts(values[:entries]) for name, values in whole.items()}
+        texts = {name: _cut_texts(getattr(self, name)) for name in ("subject", "headline", "message")}
         return replace(self, **kept, **texts, left_out={name: number for name, number in left_out.items() if number})
 
 
-def _cut(value: object) -> object:
-    """The value with long texts cut, but for commands, which are of use as a whole alone."""
+def _cut_texts(value: object) -> object:
+    """Cut long texts in a value, except for commands, which are useless in part."""
     if isinstance(value, str):
         return value if len(value) <= LONGEST else f"{value[: LONGEST - 1]}…"
     if isinstance(value, tuple):
-        return tuple(map(_cut, value))
+        return tuple(map(_cut_texts, value))
     if isinstance(value, msgspec.Struct):
-        return replace(value, **{f: _cut(getattr(value, f)) for f in value.__struct_fields__ if f != "commands"})
+        return replace(value, **{f: _cut_texts(getattr(value, f)) for f in value.__struct_fields__ if f != "commands"})
     return value
-
-
-def _shown(report: Report, form: str) -> object:
-    """The text that a command prints. What renders stands above, and is loaded when it is wanted."""
-    style = import_module("kschedctl.render.page").Style()
-    return import_module("kschedctl.render.renderers").RENDERERS[form](report, style)
-
-
-class Report(Document, frozen=True):
-    """A document that answers a question."""
-
-    def first_line(self) -> tuple[str, ...]:
-        """The answer in a line, in parts, each of which a page may show in a tone."""
-        return (str(getattr(self, "headline", "")),)
-
-    def summarized(self, summary: Summary) -> Summary:
-        """The summary with what decides of this kind of answer."""
-        return summary
-
-    def summary(self, commands: Iterable[str] = ()) -> Summary:
-        """What decides, in at most 12 KB of JSON; ``commands``: what can be typed next.
-
-        >>> Report().summary().summarizes
-        'Report'
-        """
-        summary = Summary(
-            summarizes=str(getattr(self, "kind", type(self).__name__)),
-            subject="",
-            verdict="",
-            headline=" ".join(filter(None, self.first_line())),
-            undecided=bool(getattr(self, "undecided", False)),
-            doubts=tuple(self._doubts()),
-            next=tuple(islice(dict.fromkeys(commands), MOST_COMMANDS)),
-        )
-        return self.summarized(summary).fitting()
-
-    def csv_table(self) -> CsvTable | None:
-        """Return the main table of the report for ``-o csv``, or None if it has none."""
-        return None
-
-    def pod_names(self) -> Iterable[str] | None:
-        """Return the pods for ``-o name``, as ``namespace/name``, or None if the report is about no pods."""
-        return None
-
-    def gate_problems(self) -> Iterable[GateProblem] | None:
-        """Return what a CI gate objects to, or None if no gate asks for this kind of report."""
-        return None
-
-    def answers_of_sections(self) -> Mapping[str, str]:
-        """Return the one-line answer of each section that HTML folds away, by the section's title."""
-        return {}
-
-    def as_list(self) -> Document:
-        """Return the document whose main list becomes a DataFrame if this report has no CSV table."""
-        return self
-
-    def to_markdown(self) -> str:
-        """Markdown, like ``-o markdown``."""
-        return str(_shown(self, "markdown"))
-
-    def to_html(self) -> str:
-        """HTML, like ``-o html``: a page that loads nothing, with its own style and script."""
-        return str(_shown(self, "html"))
-
-    def _repr_html_(self) -> str:
-        """For notebooks: the page in a frame of its own, whose script reaches nothing around it."""
-        return f'<iframe sandbox="allow-scripts" style="{FRAME}" srcdoc="{escape(self.to_html())}"></iframe>'
-
-    def to_frame(self) -> Any:
-        """The rows of ``-o csv`` as a DataFrame of polars, else of pandas; where there is no CSV, of its main list.
-
-        The columns are then what JSON calls the fields. Raises UsageError where neither is installed.
-        """
-        return import_module("kschedctl.render.frames").to_frame(self)
-
-    def __str__(self) -> str:
-        """The answer in a line, without anything that a terminal would obey."""
-        return printable(" ".join(filter(None, self.first_line())) or type(self).__name__)
-
-    def _doubts(self) -> Iterator[str]:
-        if getattr(self, "interrupted", False):
-            yield "interrupted: a partial result"
-        if unknown := reasons(getattr(self, "unknown", ())):
-            yield unknown
-        yield from (f"not replayed: {what}" for what in getattr(self, "not_replayed", ()))
-        yield from (f"a bug of kube-scheduler decides: {what}" for what in getattr(self, "upstream_faults", ()))

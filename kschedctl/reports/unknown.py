@@ -1,4 +1,4 @@
-"""What an answer leans on that was not read, and the words for it."""
+"""What an answer depends on and that was not read, with the words for it."""
 
 from __future__ import annotations
 
@@ -33,67 +33,68 @@ SUBJECTS: Mapping[str, str] = {
     "Nomination": "gated pods' nominations",
     "ReleaseNote": "release notes",
 }
-"""What people call the objects of a kind, where the kind says it less well."""
+"""Kind -> what people call its objects, where the kind itself says it less well."""
 
 INSTANCE_TYPES = "InstanceType"
-SPELT: Mapping[str, str] = {"ReleaseNote": "release notes", INSTANCE_TYPES: "instance types"}
-"""The plural of what is no kind of objects."""
+PLURALS: Mapping[str, str] = {"ReleaseNote": "release notes", INSTANCE_TYPES: "instance types"}
+"""Plurals of names that are no kinds of objects."""
 
 
 class UnknownKind(msgspec.Struct, frozen=True, rename="camel"):
-    """A kind of which objects may exist that were not read: ``why`` goes on from its plural.
-
-    ``affects``: the most of the answer that it could change: ``verdict``, ``message``, ``scores``, ``victims``, which
-    ``remedies`` work or, of pods that run, their ``replacement``; which pods could not be created: ``creation``; what
-    lint finds: ``findings``.
-    """
+    """A kind of objects that were not read and that may exist."""
 
     kind: str
     why: str
+    """A clause that continues the plural of the kind."""
     affects: str
+    """The most important part of the answer that it could change.
+
+    One of verdict, message, scores, victims, remedies, replacement (of running pods), creation (which pods could not be
+    created), and findings.
+    """
 
 
 class Unread(TypedDict):
-    """The fields of a report that tell what was not read, and whether its verdict hangs on that."""
+    """The fields of a report that list what was not read, and whether the verdict depends on it."""
 
     unknown: tuple[UnknownKind, ...]
     undecided: bool
 
 
 class Basis(Unread):
-    """The fields that tell all that an answer rests on: ``not_replayed``, what plugins and the like it leaves out."""
+    """The fields of a report that list everything that limits the answer."""
 
     not_replayed: tuple[str, ...]
 
 
 class ClusterBasis(Basis):
-    """What an answer about many pods rests on: what of them is ``ignored``, what was ``extended`` by extenders."""
+    """The fields of a report about many pods that list everything that limits the answer."""
 
     ignored: tuple[str, ...]
     extended: tuple[str, ...]
 
 
-def undecided(unknown: Iterable[UnknownKind]) -> bool:
-    """Whether the verdict itself could be another."""
+def is_undecided(unknown: Iterable[UnknownKind]) -> bool:
+    """Return whether the verdict itself could change."""
     return any(u.affects == VERDICT for u in unknown)
 
 
-def unless(unknown: Iterable[UnknownKind]) -> str:
-    """``unless claims or devices say otherwise``: what the verdict leans on."""
+def describe_verdict_doubts(unknown: Iterable[UnknownKind]) -> str:
+    """Return a clause about what could change the verdict: ``unless claims or devices say otherwise``."""
     subjects = [SUBJECTS.get(u.kind, pluralize_kind(u.kind)) for u in unknown if u.affects == VERDICT]
     listed = " or ".join((", ".join(subjects[:-1]), subjects[-1])) if len(subjects) > 1 else "".join(subjects)
     return f"unless {listed} say otherwise"
 
 
-def reasons(unknown: Iterable[UnknownKind]) -> str:
-    """``PersistentVolumeClaims, CSINodes were not among the files; Namespaces could not be read: forbidden``."""
+def describe_unread(unknown: Iterable[UnknownKind]) -> str:
+    """Describe why kinds were not read: ``PersistentVolumeClaims were not among the files``."""
     by_why: dict[str, list[str]] = {}
     for entry in unknown:
-        by_why.setdefault(entry.why, []).append(SPELT.get(entry.kind) or pluralize_kind(entry.kind))
+        by_why.setdefault(entry.why, []).append(PLURALS.get(entry.kind) or pluralize_kind(entry.kind))
     return "; ".join(f"{', '.join(kinds)} {why}" for why, kinds in by_why.items())
 
 
-def doubt(unknown: Iterable[UnknownKind]) -> str:
-    """``, unless claims say otherwise (PersistentVolumeClaims were not among the files)``; empty without any."""
+def describe_doubt(unknown: Iterable[UnknownKind]) -> str:
+    """Return a clause about what could change the verdict, and why it was not read; empty if nothing could."""
     of_verdict = [u for u in unknown if u.affects == VERDICT]
-    return f", {unless(of_verdict)} ({reasons(of_verdict)})" if of_verdict else ""
+    return f", {describe_verdict_doubts(of_verdict)} ({describe_unread(of_verdict)})" if of_verdict else ""

@@ -1,4 +1,6 @@
-"""What waits before kube-scheduler sees a pod of it: in a queue of Kueue or Volcano, suspended, with an operator."""
+"""Objects that wait before kube-scheduler sees a pod of them: in a queue of Kueue or Volcano, suspended, or with an
+operator.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from typing import Annotated
 
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
-from kschedctl.reports.gate_problem import GateProblem
+from kschedctl.reports.report import GateProblem
 from kschedctl.reports.summary import ShortPods
 from kschedctl.text.counts import counted
 
@@ -28,7 +30,7 @@ class WaitingState(StrEnum):
 
 
 class ReportedCondition(Document, frozen=True):
-    """A condition as the object's status has it, word for word."""
+    """A condition in the status of an object, word for word."""
 
     type: str
     status: str
@@ -43,26 +45,29 @@ class ReportedCondition(Document, frozen=True):
 
 
 class WaitingElsewhere(Document, frozen=True):
-    """An object whose pods kube-scheduler does not see yet.
-
-    ``resource``: kind, namespace and name. ``headline``: what it waits for, in a line. ``pods``: how many it would
-    have, None if that is not known. ``decides``: who lets it start. ``details``: facts behind the headline.
-    ``conditions``: what its status says, word for word. ``holders``: what holds the quota or the place that it waits
-    for. ``part_of``: the workloads that it stands for. ``exists``: the cluster has it, which is told by its UID.
-    """
+    """An object whose pods kube-scheduler does not see yet."""
 
     resource: Annotated[str, Column(keep=True)]
+    """Kind, namespace and name."""
     state: Annotated[WaitingState, Column(tone=Tone.WARNING)]
     headline: Annotated[str, Column()]
+    """What the object waits for, in one line."""
     pods: Annotated[int | None, Column(place=-1)] = None
+    """The number of pods that it would have; None if it is not known."""
     decides: str = ""
+    """Who lets it start."""
     details: tuple[str, ...] = ()
+    """The facts behind the headline."""
     conditions: tuple[ReportedCondition, ...] = ()
+    """The conditions in its status."""
     holders: tuple[str, ...] = ()
+    """What holds the quota or the place that it waits for."""
     part_of: tuple[str, ...] = ()
+    """The workloads that it stands for."""
     created: str = ""
     age: str = ""
     exists: bool = True
+    """Whether the cluster has the object, judged by its UID."""
 
     @property
     def kind(self) -> str:
@@ -102,20 +107,22 @@ def count_by_state(waiting: Sequence[WaitingElsewhere]) -> str:
     return ", ".join(phrases)
 
 
-def is_not_admitted(waiting: Sequence[WaitingElsewhere]) -> bool:
-    """Return whether something of the cluster waits for a decision of a queue or of a gang's scheduler."""
-    return bool(not_admitted(waiting))
+def has_unadmitted(waiting: Sequence[WaitingElsewhere]) -> bool:
+    """Return whether an object of the cluster waits for a decision of a queue or of a gang's scheduler."""
+    return bool(find_unadmitted(waiting))
 
 
-def is_not_checked(waiting: Sequence[WaitingElsewhere]) -> bool:
-    """Return whether nobody knows of some pods: an operator would create them, or a queue has not seen them yet."""
+def has_unchecked(waiting: Sequence[WaitingElsewhere]) -> bool:
+    """Return whether pods are unknown because an operator would create them or a queue has not seen their object
+    yet.
+    """
     return any(
         entry.state is WaitingState.NOT_CHECKED or (entry.state is WaitingState.NOT_ADMITTED and not entry.exists)
         for entry in waiting
     )
 
 
-def not_admitted(waiting: Sequence[WaitingElsewhere]) -> list[WaitingElsewhere]:
-    """Return what of the cluster waits for a decision of a queue, of a gang's scheduler or of kube-scheduler."""
+def find_unadmitted(waiting: Sequence[WaitingElsewhere]) -> list[WaitingElsewhere]:
+    """Return the objects of the cluster that wait for a decision of a queue, a gang's scheduler or kube-scheduler."""
     states = (WaitingState.NOT_ADMITTED, WaitingState.BYPASSES_SCHEDULER)
     return [entry for entry in waiting if entry.state in states and entry.exists]

@@ -22,14 +22,14 @@ from kschedctl.scheduler.engine.extenders.extender import CallExtender, HTTPExte
 from kschedctl.scheduler.engine.sampling import SampledFrom, Sampling
 from kschedctl.scheduler.engine.unsure_nominations import COUNTED
 from kschedctl.scheduler.event_handling.event_handlers import EventHandlers
-from kschedctl.scheduler.event_handling.registrations import REFUSING_POINTS, Registrations, union_of_actions
+from kschedctl.scheduler.event_handling.registrations import REJECTING_POINTS, Registrations, union_of_actions
 from kschedctl.scheduler.framework import Plugin, PreEnqueuePlugin, QueueSortPlugin, offers
 from kschedctl.scheduler.framework.declaration import Declaration, DeclaredPlugin
-from kschedctl.scheduler.framework.dependencies import DoubtfulPlugin, Unknown, not_asked, unknowns
-from kschedctl.scheduler.framework.extension_points import points_by_methods
+from kschedctl.scheduler.framework.dependencies import DoubtfulPlugin, Unknown, find_plugins_not_asked, find_unknowns
+from kschedctl.scheduler.framework.extension_points import find_extension_points
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.kinds_read import kinds_of, needless
-from kschedctl.scheduler.framework.noted_changes import NotedChange, noted
+from kschedctl.scheduler.framework.kinds_read import find_needless_kinds, list_kinds_read
+from kschedctl.scheduler.framework.noted_changes import NotedChange, find_noted_unknowns
 from kschedctl.scheduler.plugins.node_ports import SIDECAR_PORTS
 from kschedctl.scheduler.registry.in_tree import IN_TREE, in_tree_of
 from kschedctl.snapshot.fork import Fork
@@ -41,10 +41,10 @@ WITHOUT_ANSWER = frozenset({"queueSort", "preBind", "bind", "postBind"})
 
 
 class Framework:
-    """A profile with its plugins made.
+    """A profile with its plugins.
 
-    ``enabled`` are the plugins that it runs, ``missing`` those that are not replayed but could change an answer, and
-    where others than in-tree ones are not. ``extenders``: those of the configuration.
+    `enabled` are the plugins that it runs, and `missing` those that are not replayed although they could change an
+    answer. `extenders` are those of the configuration.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Framework:
         }
         self.enabled = sorted(enabled)
         self.doubtful = [plugin for plugin in self.plugins.values() if offers(plugin, DoubtfulPlugin)]
-        self.noted = tuple(_noted(self.plugins.values(), gates))
+        self.noted = tuple(_iter_noted_changes(self.plugins.values(), gates))
         self._less: dict[frozenset[str], Framework] = {}
         self._at: dict[str, list[Plugin]] = {}
         unmade = enabled - self.plugins.keys()
@@ -73,14 +73,14 @@ class Framework:
         self.missing = sorted([*missing, *self._missing_points()])
 
     def _missing_points(self) -> Iterator[str]:
-        """Where plugins of other packages run that are replayed elsewhere: ``name at point``."""
-        others = {name: points_by_methods(self.plugins[name]) for name in self.plugins.keys() - IN_TREE.keys()}
+        """Yield `name at point` for plugins of other packages that run at points which are not replayed for them."""
+        others = {name: find_extension_points(self.plugins[name]) for name in self.plugins.keys() - IN_TREE.keys()}
         for point, names in self.profile.plugins.items():
             if point not in WITHOUT_ANSWER:
                 yield from (f"{name} at {point}" for name in names if name in others and point not in others[name])
 
-    def without(self, names: frozenset[str]) -> Framework:
-        """The framework without some plugins, one object for each set of names."""
+    def without_plugins(self, names: frozenset[str]) -> Framework:
+        """Return the framework without some plugins, as one object for each set of names."""
         if not names:
             return self
         if names not in self._less:
@@ -89,13 +89,13 @@ class Framework:
         return self._less[names]
 
     def with_plugin(self, plugin: Plugin) -> Framework:
-        """The framework with another plugin of that name."""
+        """Return the framework with another plugin of the same name."""
         other = self._copy()
         other.plugins = {**self.plugins, plugin.name: plugin}
         return other
 
-    def unasked(self) -> Framework:
-        """The framework for cycles that upstream never runs: no extender is asked in them."""
+    def without_extenders(self) -> Framework:
+        """The framework without extenders, for cycles that upstream never runs."""
         if all(extender.call is None for extender in self.extenders):
             return self
         other = self._copy()
@@ -103,13 +103,13 @@ class Framework:
         return other
 
     def _copy(self) -> Framework:
-        """One that is to become another."""
+        """Return a copy that is to be changed."""
         other = copy(self)
         other._less, other._at = {}, {}
         return other
 
-    def at(self, point: str) -> list[Plugin]:
-        """The plugins of an extension point in order; not to be changed."""
+    def plugins_at(self, point: str) -> list[Plugin]:
+        """Return the plugins of an extension point in order; the list must not be changed."""
         plugins = self._at.get(point)
         if plugins is None:
             named = self.profile.plugins[point]
@@ -117,9 +117,9 @@ class Framework:
         return plugins
 
     @property
-    def refusing_plugins(self) -> tuple[Plugin, ...]:
-        """The plugins that can refuse a pod, each once."""
-        return tuple({plugin.name: plugin for point in REFUSING_POINTS for plugin in self.at(point)}.values())
+    def rejecting_plugins(self) -> tuple[Plugin, ...]:
+        """The plugins that can reject a pod, each once."""
+        return tuple({plugin.name: plugin for point in REJECTING_POINTS for plugin in self.plugins_at(point)}.values())
 
 
 class Scheduler:
@@ -134,7 +134,7 @@ class Scheduler:
     ) -> None:
         self.cluster, self.call_extender, self.sampled = cluster, call_extender, sampled
         self.gates = FeatureGates(cluster.kube_version, cluster.feature_gates, cluster.version_mix)
-        third_party = _not_in_tree(cluster) if cluster.configuration else {}
+        third_party = _find_other_plugins(cluster) if cluster.configuration else {}
         self.configuration: SchedulerConfiguration = load_configuration(
             cluster.configuration, self.gates, third_party, other_builds=cluster.other_builds
         )
@@ -155,27 +155,29 @@ class Scheduler:
         )
 
     def kinds_read(self) -> tuple[str, ...]:
-        """The kinds of objects that the plugins of its profiles look at."""
-        return kinds_of((self._declared[name] for name in sorted(self._enabled & self._declared.keys())), self.gates)
+        """The kinds of objects that the plugins of its profiles read."""
+        return list_kinds_read(
+            (self._declared[name] for name in sorted(self._enabled & self._declared.keys())), self.gates
+        )
 
     def needless(self, specs: Iterable[PodSpec]) -> dict[str, str]:
-        """The kinds that no answer about a cluster of these pods can lean on, and why."""
-        return needless(self._declared.values(), specs)
+        """Return the kinds that cannot affect any answer about these pods, each with the reason."""
+        return find_needless_kinds(self._declared.values(), specs)
 
     @cached_property
     def view(self) -> Fork:
-        rules = settings(self.gates, frozenset(self.configuration.profiles))
+        rules = build_settings(self.gates, frozenset(self.configuration.profiles))
         all_count = COUNTED.at(self.gates.release) == "all"
-        return Fork.of(self.cluster, rules._replace(held_back=None if all_count else self._held_back))
+        return Fork.from_cluster(self.cluster, rules._replace(held_back=None if all_count else self._is_held_back))
 
-    def _held_back(self, info: PodInfo, view: Fork) -> bool:
-        """Whether a PreEnqueue plugin of the profile that serves a pod refuses it."""
+    def _is_held_back(self, info: PodInfo, view: Fork) -> bool:
+        """Return whether a PreEnqueue plugin of the pod's profile rejects it."""
         framework = self.framework(info.spec.scheduler_name)
-        plugins = framework.at("preEnqueue") if framework else ()
+        plugins = framework.plugins_at("preEnqueue") if framework else ()
         return any(p.pre_enqueue(info, view).rejected for p in plugins if offers(p, PreEnqueuePlugin))
 
     def ignored(self, specs: Iterable[PodSpec]) -> tuple[str, ...]:
-        """What the version does not store of these pods, and of all that is no pod."""
+        """Return what the version does not store of these pods and of all other objects."""
         specs = tuple(specs)
         return (*ignored_of_pods(specs, self.gates), *group_ignored(specs, self.gates), *self._ignored)
 
@@ -184,7 +186,7 @@ class Scheduler:
         return tuple(ignored_of_cluster(self.cluster, self.gates))
 
     def framework(self, scheduler_name: str) -> Framework | None:
-        """The profile that serves this schedulerName, if one does."""
+        """Return the profile that serves a schedulerName, or None."""
         if scheduler_name not in self._frameworks and scheduler_name in self.configuration.profiles:
             profile = self.configuration.profiles[scheduler_name]
             self._frameworks[scheduler_name] = Framework(profile, self.gates, self._declared, self.extenders)
@@ -192,22 +194,22 @@ class Scheduler:
 
     @cached_property
     def queue_sort(self) -> QueueSortPlugin | None:
-        """The plugin that orders the queue, None for PrioritySort or one that is not replayed."""
+        """The plugin that orders the queue; None for PrioritySort or a plugin that is not replayed."""
         first = self.framework(next(iter(self.configuration.profiles)))
-        plugins = first.at("queueSort") if first else []
+        plugins = first.plugins_at("queueSort") if first else []
         return next((plugin for plugin in plugins if offers(plugin, QueueSortPlugin)), None)
 
     def registrations(self, scheduler_name: str) -> Registrations:
-        """Which events the plugins of a profile asked for."""
+        """Return the events that the plugins of a profile registered for."""
         if scheduler_name not in self._registrations:
             framework = self.framework(scheduler_name)
-            plugins = framework.refusing_plugins if framework else ()
+            plugins = framework.rejecting_plugins if framework else ()
             self._registrations[scheduler_name] = Registrations(plugins, self.gates, extended=bool(self.extenders))
         return self._registrations[scheduler_name]
 
     @cached_property
     def event_handlers(self) -> EventHandlers:
-        """What the scheduler makes of changes: it listens to what some plugin of any profile asked for."""
+        """The handlers that turn changes into events that some plugin of a profile registered for."""
         profiles = frozenset(self.configuration.profiles)
         actions = union_of_actions(map(self.registrations, sorted(profiles)))
         slices, classes = self.cluster.resource_slices, self.cluster.device_classes
@@ -215,51 +217,51 @@ class Scheduler:
         return EventHandlers(actions, profiles, self.gates, requests, slices=slices, classes=classes)
 
     def framework_for(self, info: PodInfo, view: Fork) -> tuple[Framework | None, tuple[Unknown, ...]]:
-        """The profile that serves a pod, without the plugins that lack what they would need, and what is unknown."""
+        """Return the profile that serves a pod, without plugins that lack required objects, and the unknowns."""
         framework = self.framework(info.spec.scheduler_name)
         if framework is None:
             return None, ()
         if not (framework.extenders or framework.doubtful or framework.noted or view.objects.gaps):
             return framework, ()
         doubts = tuple(
-            dict.fromkeys(unknown for extender in framework.extenders for unknown in extender.unknowns(info.pod))
+            dict.fromkeys(unknown for extender in framework.extenders for unknown in extender.find_unknowns(info.pod))
         )
         doubts += tuple(doubt for plugin in framework.doubtful for doubt in plugin.doubts(info, view))
-        doubts += tuple(noted(framework.noted, info, view))
+        doubts += tuple(find_noted_unknowns(framework.noted, info, view))
         if not view.objects.gaps:
             return framework, doubts
-        doubts += unknowns(framework.plugins.values(), info, view)
-        return framework.without(not_asked(doubts)), doubts
+        doubts += find_unknowns(framework.plugins.values(), info, view)
+        return framework.without_plugins(find_plugins_not_asked(doubts)), doubts
 
     def sampling(self) -> Sampling | None:
-        """The searches for nodes of a cycle that stands for itself, None where all nodes are looked at."""
-        return self.sampled.begin(self.configuration, len(self.view.nodes)) if self.sampled else None
+        """The node sampling of a single cycle; None if all nodes are examined."""
+        return self.sampled.start_sampling(self.configuration, len(self.view.nodes)) if self.sampled else None
 
     def cycle(self, framework: Framework, pod: Pod) -> Cycle:
-        """One scheduling cycle for a pod, as the API server would hold it; it need not be in the cluster."""
+        """Run one scheduling cycle for a pod as the API server stores it; it need not be in the cluster."""
         return run_cycle(framework, PodInfo(pod, self.view.settings.requests), self.view)
 
 
-def _noted(plugins: Iterable[Plugin], gates: FeatureGates) -> Iterator[NotedChange]:
-    """The changes that release notes alone tell, of a version that is not verified."""
+def _iter_noted_changes(plugins: Iterable[Plugin], gates: FeatureGates) -> Iterator[NotedChange]:
+    """Yield the changes known only from release notes, in a version that is not verified."""
     if gates.minor > VERIFIED_MINOR:
         declared = (plugin for plugin in plugins if isinstance(plugin, DeclaredPlugin))
-        yield from (change for plugin in declared for change in plugin.noted_changes() if change.holds(gates))
+        yield from (change for plugin in declared for change in plugin.noted_changes() if change.applies(gates))
 
 
 def _is_ignorable(extender: JsonObject) -> bool:
     return bool(extender.get("ignorable"))
 
 
-def _not_in_tree(cluster: Cluster) -> Mapping[str, Declaration]:
-    """Plugins that a configuration may name and that are not in-tree."""
+def _find_other_plugins(cluster: Cluster) -> Mapping[str, Declaration]:
+    """Return the plugins that a configuration may name and that are not in-tree."""
     from kschedctl.scheduler.registry.scheduler_plugins import registered_plugins  # noqa: PLC0415 - for few clusters
 
     return registered_plugins(other_builds=cluster.other_builds)
 
 
-def settings(gates: FeatureGates, served: frozenset[str]) -> Settings:
-    """What the gates and the names of the profiles mean for the snapshot."""
+def build_settings(gates: FeatureGates, served: frozenset[str]) -> Settings:
+    """Build the snapshot's settings from the gates and the names of the profiles."""
     return Settings(
         served,
         Options(

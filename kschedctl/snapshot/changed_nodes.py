@@ -1,4 +1,4 @@
-"""The nodes of other columns with some of them changed and some more: only what differs is looked at anew."""
+"""Columns of nodes of which some are changed and some are added; only differences are computed anew."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ T = TypeVar("T")
 
 
 class ChangedNodes(NodeColumns):
-    """The rows of other columns in their order, some with another node, and after them one for each of ``more``.
+    """The rows of other columns in their order, some with another node, followed by a row for each of `more`.
 
-    A changed node has the images of the one in whose place it is; those that are more hold none.
+    A changed node has the images of the one that it replaces; added nodes have none.
     """
 
     def __init__(self, of: NodeColumns, changed: Mapping[Row, Node], more: Sequence[Node] = ()) -> None:
@@ -41,7 +41,7 @@ class ChangedNodes(NodeColumns):
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """A node that is changed keeps its name."""
+        """Names of the nodes; a changed node keeps its name."""
         known = self._of.names
         if not self._more:
             return known
@@ -56,19 +56,21 @@ class ChangedNodes(NodeColumns):
 
     @cached_property
     def taint_sets(self) -> tuple[list[tuple[Taint, ...]], Ints]:
-        return self._replaced(*self._of.taint_sets, {row: node.spec.taints for row, node in self._new.items()})
+        return self._with_changed_values(
+            *self._of.taint_sets, {row: node.spec.taints for row, node in self._new.items()}
+        )
 
     @cached_property
     def declared_features(self) -> tuple[list[tuple[str, ...]], Ints]:
         own = {row: node.status.declared_features for row, node in self._new.items()}
-        return self._replaced(*self._of.declared_features, own)
+        return self._with_changed_values(*self._of.declared_features, own)
 
     def images(self, names: Collection[str]) -> list[ImageState | None]:
         return self._of.images(names)
 
     @cached_property
-    def same_labels(self) -> bool:
-        """Whether no node has other labels than the one in whose place it is, as where nodes are cordoned."""
+    def has_same_labels(self) -> bool:
+        """Whether no node's labels changed, as when nodes are cordoned."""
         known = self._of.objects
         return not self._more and all(
             node.metadata is known[row].metadata or node.metadata.labels == known[row].metadata.labels
@@ -76,20 +78,20 @@ class ChangedNodes(NodeColumns):
         )
 
     def label(self, key: str) -> LabelColumn:
-        if self.same_labels:
+        if self.has_same_labels:
             return self._of.label(key)
         if key not in self._labels:
             column = self._of.label(key)
             own = {row: node.metadata.labels.get(key) for row, node in self._new.items()}
-            values, codes = self._replaced(
+            values, codes = self._with_changed_values(
                 column.values, column.codes, {row: value for row, value in own.items() if value is not None}
             )
             codes[[row for row, value in own.items() if value is None]] = -1
             self._labels[key] = LabelColumn(codes, tuple(values))
         return self._labels[key]
 
-    def _replaced(self, values: Sequence[T], codes: Ints, own: Mapping[Row, T]) -> tuple[list[T], Ints]:
-        """Distinct values, and which of them each node has, where these nodes have others; new values come last."""
+    def _with_changed_values(self, values: Sequence[T], codes: Ints, own: Mapping[Row, T]) -> tuple[list[T], Ints]:
+        """Return the distinct values and each node's index, after nodes got the given values; new values come last."""
         known = {value: code for code, value in enumerate(values)}
         extended = np.append(codes, np.zeros(self._more, codes.dtype))
         for row, value in own.items():

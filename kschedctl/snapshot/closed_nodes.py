@@ -1,4 +1,4 @@
-"""Nodes of a fork that take no more pods, as if they were cordoned: closed and opened again without a new snapshot."""
+"""Nodes of a fork that take no more pods, as if they were cordoned, without building a new snapshot."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from kschedctl.api.objects import Node
 
 
 class ClosedNodes:
-    """``mask`` (N,): the closed nodes; ``cordoned``: how each of them looks once it is cordoned.
+    """The closed nodes, `mask` (N,), and `cordoned`, each of them as a cordoned Node.
 
-    Of the pods that come only those may be asked about to which a cordon means no more than that they cannot go there.
-    A node is closed before pods leave it, and opened after they are back: whoever keeps answers sees it change then.
+    Valid only for pods to which a cordon means no more than that they cannot go there. A node is closed before pods
+    leave it and opened after they are back, so that caches see it change.
     """
 
     def __init__(self, nodes: int) -> None:
@@ -20,10 +20,10 @@ class ClosedNodes:
         self.cordoned: dict[Row, Node] = {}
 
     def close(self, row: Row, cordoned: Node) -> None:
-        """No pod comes to the node any more."""
+        """Let no more pods come to the node."""
         self.mask[row], self.cordoned[row] = True, cordoned
 
     def open(self, row: Row) -> None:
-        """Pods come to it again, if they did not."""
+        """Let pods come to the node again."""
         self.mask[row] = False
         self.cordoned.pop(row, None)

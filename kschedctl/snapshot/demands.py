@@ -1,4 +1,4 @@
-"""What nodes offer and what pods request, as matrices with one column a resource."""
+"""What nodes offer and what pods request, as matrices with one column per resource."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from kschedctl.api.pod_requests import parse_quantities
 from kschedctl.api.quantity import QuantityError
 from kschedctl.errors import InputError
 from kschedctl.snapshot.nodes import NodeColumns
-from kschedctl.snapshot.pod_info import PodInfo, amounts
+from kschedctl.snapshot.pod_info import PodInfo, to_amounts
 from kschedctl.snapshot.pods import PodColumns
 
 
 class Demands:
-    """R resources of the nodes and pods of a snapshot; millicores, bytes or units. Raises InputError when asked."""
+    """R resources of the nodes and pods of a snapshot, in millicores, bytes or units. Properties raise InputError."""
 
     def __init__(self, nodes: NodeColumns, pods: PodColumns) -> None:
         self._nodes, self._pods = nodes, pods
@@ -39,18 +39,18 @@ class Demands:
 
     @cached_property
     def requests(self) -> Amounts:
-        """(T, R): what each of the pods' infos requests; 1 in the column of pods."""
+        """(T, R): what each distinct pod requests, with 1 in the column of pods."""
         matrix = self.matrix([info.requests for info in self._distinct])
         matrix[:, self.resources[names.PODS]] = 1
         return matrix[self._pods.distinct.demand]
 
     @cached_property
     def nonzero_requests(self) -> Amounts:
-        """(T, R): the same, containers without cpu or memory requests counted with a default."""
+        """(T, R): requests with a default for containers without CPU or memory requests."""
         return self.matrix([info.nonzero_requests for info in self._distinct])[self._pods.distinct.demand]
 
     def matrix(self, rows: Sequence[Mapping[str, int]]) -> Amounts:
-        """Amounts by resource name as one row each of an int64 matrix with R columns."""
+        """Convert amounts by resource name to an int64 matrix with R columns."""
         matrix = np.zeros((len(rows), len(self.resources)), np.int64)
         for i, row in enumerate(rows):
             for name, amount in row.items():
@@ -58,8 +58,8 @@ class Demands:
         return matrix
 
     def offered_by(self, nodes: Sequence[Node]) -> Amounts:
-        """(K, R): what nodes that are none of these offer of the resources that are known. Raises InputError."""
-        offers = map(offered, nodes)
+        """Return what other nodes offer of the known resources, (K, R). Raises InputError."""
+        offers = map(compute_offer, nodes)
         return self.matrix([{name: offer[name] for name in offer if name in self.resources} for offer in offers])
 
     @property
@@ -73,15 +73,15 @@ class Demands:
         for node in self._nodes.objects:  # machines of a kind offer the same
             key = tuple(node.status.allocatable.items())
             if key not in known:
-                known[key] = offered(node)
+                known[key] = compute_offer(node)
             offers.append(known[key])
         return offers
 
 
-def offered(node: Node) -> dict[str, int]:
-    """What a node offers; millicores, bytes or units. Raises InputError."""
+def compute_offer(node: Node) -> dict[str, int]:
+    """Return what a node offers, in millicores, bytes or units. Raises InputError."""
     try:
-        return amounts(parse_quantities(node.status.allocatable))
+        return to_amounts(parse_quantities(node.status.allocatable))
     except QuantityError as error:
         where = f"Node {node.metadata.name}, status.allocatable"
         raise InputError(error.what, where=where, hint=error.hint) from None

@@ -1,4 +1,4 @@
-"""Where the pods of a snapshot are now, and all that follows from it: they come and go, the snapshot stays as it is."""
+"""A copy-on-write state on a snapshot: the nodes that pods are on now, and everything that follows from it."""
 
 from __future__ import annotations
 
@@ -25,29 +25,28 @@ from kschedctl.snapshot.snapshot import Settings, Snapshot
 from kschedctl.snapshot.tallies import Tally
 from kschedctl.snapshot.trail import Trail
 
-TALLIES_KEPT, MEMOS_KEPT = 1024, 4096
+MAX_TALLIES, MAX_MEMOS = 1024, 4096
 Memo: TypeAlias = dict[Hashable, Any]
-"""What was made, by its name."""
+"""Cached results by key."""
 Weigh: TypeAlias = Callable[[], Counts]
-WHAT_SELECTS = ("namespaces", "services", "replication_controllers", "replica_sets", "stateful_sets")
-"""The fields of a cluster that say which pods belong together."""
+SELECTING_FIELDS = ("namespaces", "services", "replication_controllers", "replica_sets", "stateful_sets")
+"""Fields of a cluster that determine which pods belong together."""
 K = TypeVar("K")
 V = TypeVar("V")
 
 
 class Fork:
-    """A snapshot whose pods can be moved by ``assume`` and ``forget``. This is what plugins look at.
+    """A snapshot whose pods can be moved by `assume` and `forget`. Plugins look at a Fork.
 
-    ``node`` (P,): the row of the node that each pod is on, -1 for none. ``objects``: the others as they are now, when
-    claims are bound and budgets are spent. ``trail``: what happened, in order; ``touched`` (N,): how long it was after
-    the last move to or from each node. ``nominations``, (M,) each: rows that were promised, and the positions of the
-    pods that wait for them. ``preempting``: the pods, as ``namespace/name``, whose victims are being evicted.
-    ``arrivals`` tells who came to a node when; ``time_passes``: the present is later at each look.
-    ``absent`` (P,): pods that did not come yet, or are gone for good; None for none.
-    ``placement`` (N,): the only nodes that may run pods while a pod group is tried on some, None for all.
-    ``closed``: nodes that take no more pods, besides those cordoned in the snapshot; None for none.
-    ``group_since``: in the cycle of a pod group, how long the trail was when it began; else None.
-    ``gang_history``: what became of gangs, where a queue is worked off; else None.
+    `node` (P,) is the row of each pod's node, -1 for none. `objects` are the other objects as they are now, after
+    claims were bound and PDBs used up. `trail` has all moves in order, and `touched` (N,) its length after the last
+    move to or from each node. `nominations`, (M,) each, are nominated rows and the positions of the nominated pods.
+    `preempting` has the pods, as `namespace/name`, whose victims are being evicted. `arrivals` tells when pods came to
+    their nodes, and `time_passes` whether the present is later at each comparison. `absent` (P,) marks pods that did
+    not come yet or are gone for good. `placement` (N,) are the only nodes that may run pods while a pod group is tried
+    on a part of the nodes. `closed` are nodes that take no more pods, besides those cordoned in the snapshot.
+    `group_since` is the length of the trail when the cycle of a pod group began. `gang_history` has the past of gangs
+    while a queue is replayed. Each of these five is None if it does not apply.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -66,41 +65,43 @@ class Fork:
         self._by_node: PodsByNode | None = None
         self._tallies: dict[Hashable, Tally] = {}
         self.preempting: set[str] = set()
-        self._ahead: dict[int, Delta] = {}
-        self._promises: dict[int, int] | None = None
+        self._nominated_by_priority: dict[int, Delta] = {}
+        self._nominated_rows: dict[int, int] | None = None
         self._memo: Memo = {}
         self._memo_of_pods: Memo = {}
 
     @classmethod
-    def of(cls, cluster: Cluster, settings: Settings = Settings()) -> Fork:
-        """The fork of a cluster's snapshot."""
-        return cls(Snapshot.of(cluster, settings))
+    def from_cluster(cls, cluster: Cluster, settings: Settings = Settings()) -> Fork:
+        """Build the fork of a cluster's snapshot."""
+        return cls(Snapshot.from_cluster(cluster, settings))
 
     def fork(self) -> Fork:
-        """A copy that goes its own way; what plugins compute once serves both."""
+        """Return an independent copy that shares the results that plugins cached."""
         requested, nonzero_requested = self.requested, self.nonzero_requested  # made once
         other = copy(self)
         other.node, other.touched, other.trail = self.node.copy(), self.touched.copy(), self.trail.copy()
         other._arrivals = self._arrivals and self._arrivals.copy()
         other.requested, other.nonzero_requested = requested.copy(), nonzero_requested.copy()
         other._tallies = {key: tally.copy() for key, tally in self._tallies.items()}
-        other._ahead, other.preempting = dict(self._ahead), set(self.preempting)
-        other._promises = other._by_node = None
+        other._nominated_by_priority, other.preempting = dict(self._nominated_by_priority), set(self.preempting)
+        other._nominated_rows = other._by_node = None
         other.objects = self.objects.fork()
         return other
 
-    def without(self, gone: Bools) -> Fork:
-        """A fork that lacks some nodes (N,); the pods on them have no node there."""
-        other = Fork(self.snapshot.without(gone, self.cluster, self.node))
+    def without_nodes(self, gone: Bools) -> Fork:
+        """Return a fork without some nodes (N,); the pods on them have no node there."""
+        other = Fork(self.snapshot.without_nodes(gone, self.cluster, self.node))
         other.pods, other._memo_of_pods = self.pods, self._memo_of_pods
         other.requested, other.nonzero_requested = self.requested[~gone], self.nonzero_requested[~gone]
         return other
 
-    def changed(self, cluster: Cluster, nodes: Mapping[Row, Node] = {}, more: Sequence[tuple[Row, Node]] = ()) -> Fork:
-        """A fork with the objects of another cluster, whose pods are these: see ``Snapshot.changed``."""
-        other = Fork(self.snapshot.changed(cluster, self.node, nodes, more))
+    def with_changes(
+        self, cluster: Cluster, nodes: Mapping[Row, Node] = {}, more: Sequence[tuple[Row, Node]] = ()
+    ) -> Fork:
+        """Return a fork with the objects of another cluster that has the same pods; see `Snapshot.changed`."""
+        other = Fork(self.snapshot.with_changes(cluster, self.node, nodes, more))
         other.pods = self.pods
-        if all(getattr(self.cluster, field) is getattr(cluster, field) for field in WHAT_SELECTS):
+        if all(getattr(self.cluster, field) is getattr(cluster, field) for field in SELECTING_FIELDS):
             other._memo_of_pods = self._memo_of_pods
         empty = np.zeros((len(more), self.requested.shape[1]), np.int64)
         other.requested = np.concatenate((self.requested, empty))
@@ -111,7 +112,7 @@ class Fork:
 
     @property
     def cluster(self) -> Cluster:
-        """All objects as they are now, but the pods and the nodes, which are as they were."""
+        """All objects as they are now, except for pods and nodes, which are as in the snapshot."""
         return self.objects.cluster
 
     @property
@@ -125,40 +126,41 @@ class Fork:
 
     @property
     def nodes_in_placement(self) -> int:
-        """How many these are."""
+        """Number of nodes that may run pods."""
         return len(self.nodes) if self.placement is None else int(self.placement.sum())
 
     @property
     def arrivals(self) -> Arrivals:
-        """Up to now; it holds until the next move."""
+        """When pods came to their nodes, valid until the next move."""
         if self._arrivals is None:
             self._arrivals = Arrivals(self.snapshot.node.copy())
-        return self._arrivals.brought_up(self.trail, len(self.pods))
+        return self._arrivals.bring_up_to_date(self.trail, len(self.pods))
 
     @cached_property
     def nominations(self) -> tuple[Rows, Rows]:
+        """Nominated rows and the positions of the nominated pods, (M,) each."""
         rows, positions = self.snapshot.nominations
-        return rows[~self._held_back], positions[~self._held_back]
+        return rows[~self._is_held_back], positions[~self._is_held_back]
 
     @property
     def unsure_nominations(self) -> tuple[Rows, Rows]:
-        """(K,) each: those of pods that do not come into the queue.
+        """Nominations of pods that do not enter the queue, (K,) each: rows and positions.
 
-        The scheduler enters a nomination when the pod comes into the queue, and with each update of a pod outside of
-        it. So one that starts now does not know of these; one that saw the pod change does.
+        The scheduler records a nomination when the pod enters the queue, and with each update of a pod outside of the
+        queue. So a scheduler that starts now does not know of these nominations, and one that saw the pod change does.
         Upstream: moveToActiveQ and Update in pkg/scheduler/backend/queue/scheduling_queue.go (v1.36).
         """
         rows, positions = self.snapshot.nominations
-        return rows[self._held_back], positions[self._held_back]
+        return rows[self._is_held_back], positions[self._is_held_back]
 
     @cached_property
-    def _held_back(self) -> Bools:
-        """(M,): which of the snapshot's nominations are of such pods."""
+    def _is_held_back(self) -> Bools:
+        """(M,): whether the snapshot's nomination is of a pod that does not enter the queue."""
         held_back, pods = self.settings.held_back, self.pods
         if held_back is None:
             return np.zeros(len(self.snapshot.nominations[1]), np.bool_)
         positions = self.snapshot.nominations[1].tolist()
-        infos = (pods.infos[pods.info[position]].of(self.stored(pods.objects[position])) for position in positions)
+        infos = (pods.infos[pods.info[position]].for_pod(self.stored(pods.objects[position])) for position in positions)
         return np.fromiter((held_back(info, self) for info in infos), np.bool_, len(positions))
 
     @cached_property
@@ -185,29 +187,29 @@ class Fork:
         return self.snapshot.demands.matrix(rows)
 
     def stored(self, pod: Pod) -> Pod:
-        """A pod of the cluster's documents as the API server would hold it. Raises InputError."""
+        """Return a pod of the cluster's documents as the API server would store it. Raises InputError."""
         return self.settings.stored(pod, self.cluster)
 
     def admitted(self, pod: Pod) -> Pod:
-        """The pod as it is after its creation."""
+        """Return the pod as it is after its creation."""
         return self.settings.admitted(pod)
 
     # -- sums ----------------------------------------------------------------------------------------------------
 
     @cached_property
     def requested(self) -> Amounts:
-        """(N, R): what the pods of each node request together, and how many they are."""
+        """(N, R): the total requests of the pods of each node, with the number of pods as a resource."""
         return self.sum_by_node(self.requests)
 
     @cached_property
     def nonzero_requested(self) -> Amounts:
-        """(N, R): the same by ``nonzero_requests``."""
+        """(N, R): the same totals by `nonzero_requests`."""
         return self.sum_by_node(self.nonzero_requests)
 
     def sum_by_node(self, values: Counts) -> Counts:
-        """(T, ...) by info -> (N, ...): added up over the pods of each node."""
+        """Sum values of distinct pods, (T, ...), over the pods of each node, (N, ...)."""
         total = np.zeros((len(self.nodes), *values.shape[1:]), np.int64)
-        chosen = self.pods.with_infos(np.asarray(values.any(axis=tuple(range(1, values.ndim)))))
+        chosen = self.pods.find_positions(np.asarray(values.any(axis=tuple(range(1, values.ndim)))))
         chosen = chosen[self.node[chosen] >= 0]
         node, info = self.node[chosen], self.pods.info[chosen]
         for sums, amounts in zip(total.T, values.T, strict=True) if values.ndim > 1 else [(total, values)]:
@@ -215,58 +217,64 @@ class Fork:
         return total
 
     def count_by_node(self, selected: Bools) -> Counts:
-        """(N,): how many of the pods selected, (T,) by info, each node holds."""
+        """Count the selected pods on each node, (N,); `selected` (T,) marks distinct pods."""
         return self.sum_by_node(selected.astype(np.int64))
 
     def tally(
         self, key: Hashable, weights: Weigh, domains: Domains | None = None, info: PodInfo | None = None
     ) -> Counts:
-        """Weights, (T,) by info, added up over the pods of each node (N,), or of each domain.
+        """Sum weights of distinct pods, (T,), over the pods of each node, (N,), or of each domain.
 
-        ``key`` names the weights and domains, for pods like ``info`` where one is given, as in ``memo``. They are made
-        once, and their sums kept as pods come and go. The sums are not to be written to, and hold until the next move.
+        `key` identifies the weights and domains, for pods like `info` if it is given, as in `memo`. Weights are
+        computed once and their sums maintained as pods move. The sums are read-only and valid until the next move.
         """
-        return self.kept_tally(key, weights, domains, info).brought_up(self.trail)
+        return self.find_tally(key, weights, domains, info).bring_up_to_date(self.trail)
 
-    def kept_tally(
+    def find_tally(
         self, key: Hashable, weights: Weigh, domains: Domains | None = None, info: PodInfo | None = None
     ) -> Tally:
-        """The same sums, for who asks for them again and again; they are to be brought up along this fork's trail."""
-        named = _named(key, info)
+        """Return the maintained sums themselves, for repeated use; the caller brings them up to date with this
+        fork's trail.
+        """
+        named = _key_for(key, info)
         tally = self._tallies.get(named)
         if tally is None:
-            by_node = self.sum_by_node(made := weights())
-            tally = Tally(made, domains, by_node if domains is None else domains.sums(by_node), len(self.trail))
+            by_node = self.sum_by_node(weight_by_pod := weights())
+            tally = Tally(
+                weight_by_pod, domains, by_node if domains is None else domains.sums(by_node), len(self.trail)
+            )
             if named is not None:
-                make_room(self._tallies, TALLIES_KEPT)
-                tally = self._tallies[named] = tally if self.closed is None else tally.small()
+                drop_oldest_if_full(self._tallies, MAX_TALLIES)
+                tally = self._tallies[named] = tally if self.closed is None else tally.compact()
         return tally
 
     def memo(self, key: Hashable, make: Callable[[], V], info: PodInfo | None = None) -> V:
-        """What depends on nodes and infos, but not on where pods are: made once for all forks.
+        """Return a result that depends on nodes and distinct pods but not on where pods are, cached for all forks.
 
-        ``key`` names it, for pods like ``info`` where one is given; for one that no other is known to be like it is
-        made each time.
+        `key` identifies the result, for pods like `info` if it is given. It is computed each time for a pod to which no
+        other is known to be equal.
         """
-        return _kept(self._memo, _named(key, info), make)
+        return _get_or_make(self._memo, _key_for(key, info), make)
 
     def memo_of_pods(self, key: Hashable, make: Callable[[], V], info: PodInfo | None = None) -> V:
-        """What depends on infos, and on what ``WHAT_SELECTS`` them, but on no node: kept where nodes change, too."""
-        return _kept(self._memo_of_pods, _named(key, info), make)
+        """Return a result that depends on distinct pods and on SELECTING_FIELDS but on no node; kept if nodes
+        change.
+        """
+        return _get_or_make(self._memo_of_pods, _key_for(key, info), make)
 
     # -- moving pods ---------------------------------------------------------------------------------------------
 
     def clone(self, position: Position, count: int) -> list[Position]:
-        """Give the fork so many pods more, all like one that it has and under its name; their positions."""
+        """Add `count` copies of a pod, all under its name, and return their positions."""
         known = len(self.pods)
-        self.pods = self.pods.with_more(position, count)
+        self.pods = self.pods.with_clones(position, count)
         self.node = np.append(self.node, np.full(count, -1, np.int32))
         self.absent = None if self.absent is None else np.append(self.absent, np.zeros(count, np.bool_))
         self._by_node = None
         return [Position(number) for number in range(known, known + count)]
 
-    def renamed(self, position: Position, pod: Pod) -> Pod:
-        """The pod of that position; a clone under a name and a UID of its own, where it has to be told from others."""
+    def with_clone_name(self, position: Position, pod: Pod) -> Pod:
+        """Return the pod of a position; a clone gets a name and a UID of its own."""
         if position < len(self.snapshot.pods):
             return pod
         meta = pod.metadata
@@ -274,14 +282,15 @@ class Fork:
         return replace(pod, metadata=replace(meta, name=f"{meta.name}-{position}", uid=uid))
 
     def assume(self, position: Position, row: Row) -> None:
-        """Bind a pod to a node."""
+        """Put a pod on a node."""
         self._move(position, row, 1)
 
     def forget(self, position: Position) -> None:
-        """Take a bound pod off its node."""
+        """Take a pod off its node."""
         self._move(position, Row(int(self.node[position])), -1)
 
     def _move(self, position: Position, row: Row, sign: int) -> None:
+        """Update all sums for a pod that comes to a node or leaves it."""
         info = int(self.pods.info[position])
         change = np.add if sign > 0 else np.subtract
         for total, request in (
@@ -293,11 +302,11 @@ class Fork:
         self.trail.append(row, info, sign, position)
         self.touched[row] = len(self.trail)
         self._by_node = None
-        if self._ahead and position in self.nominations[1]:
-            self._ahead = {}
+        if self._nominated_by_priority and position in self.nominations[1]:
+            self._nominated_by_priority = {}
 
     def placed_before(self) -> Bools:
-        """(P,): the pods that have a node, in the cycle of a pod group those that had one when it began."""
+        """Return the pods that have a node, (P,); in the cycle of a pod group, those that had one when it began."""
         placed = self.node >= 0
         if self.group_since is not None:
             _, signs, positions = self.trail.pods_since(self.group_since)
@@ -306,94 +315,97 @@ class Fork:
         return placed
 
     def pods_on(self, row: Row) -> list[Position]:
-        """The positions of the pods on a node, in the order of the cluster."""
+        """Return the positions of the pods on a node, in the order of the cluster."""
         if self._by_node is None:
             self._by_node = PodsByNode(self.node, len(self.nodes))
-        return self._by_node.on(row)
+        return self._by_node.find_pods(row)
 
     # -- nominated pods ------------------------------------------------------------------------------------------
 
     def nominate(self, position: Position, row: Row) -> None:
-        """Promise a node to a pod instead of the one that it may have been promised; with NO_ROW none."""
+        """Nominate a node for a pod in place of an earlier one; NO_ROW removes the nomination."""
         rows, positions = self.nominations
         others = positions != position
         rows, positions = rows[others], positions[others]
         if row != NO_ROW:
             rows, positions = np.append(rows, row), np.append(positions, position)
         self.nominations = rows, positions
-        self._ahead = {}
-        if self._promises is not None:
-            self._promises[position] = row
+        self._nominated_by_priority = {}
+        if self._nominated_rows is not None:
+            self._nominated_rows[position] = row
 
     def nominated_row(self, position: Position) -> Row:
-        """The row that a pod was promised, NO_ROW for none."""
-        if self._promises is None:
+        """Return the row nominated for a pod, or NO_ROW."""
+        if self._nominated_rows is None:
             rows, positions = self.nominations
-            self._promises = dict(zip(positions.tolist(), rows.tolist(), strict=True))
-        return Row(self._promises.get(position, NO_ROW))
+            self._nominated_rows = dict(zip(positions.tolist(), rows.tolist(), strict=True))
+        return Row(self._nominated_rows.get(position, NO_ROW))
 
     def nominated_from(self, priority: int) -> Delta:
-        """The pods of at least this priority that wait for the node that they were promised, as if they were there."""
-        if priority not in self._ahead:
+        """Return a delta that adds the nominated pods of at least this priority."""
+        if priority not in self._nominated_by_priority:
             rows, positions = self.nominations
             infos = self.pods.info[positions]
             ahead = (self.node[positions] < 0) & (self.pods.priority[infos] >= priority)
             ones = np.ones(int(ahead.sum()), np.int64)
-            self._ahead[priority] = Delta.of(rows[ahead].astype(np.int32), infos[ahead], ones)
-        return self._ahead[priority]
+            self._nominated_by_priority[priority] = Delta.from_changes(rows[ahead].astype(np.int32), infos[ahead], ones)
+        return self._nominated_by_priority[priority]
 
     def nominated_besides(self, position: Position, priority: int) -> Delta:
-        """The nominated pods of at least this priority, as if they were there, without one of them."""
+        """Return a delta that adds the nominated pods of at least this priority except one."""
         rows, positions = self.nominations
         infos = self.pods.info[positions]
         ahead = (self.node[positions] < 0) & (self.pods.priority[infos] >= priority) & (positions != position)
-        return Delta.of(rows[ahead].astype(np.int32), infos[ahead], np.ones(int(ahead.sum()), np.int64))
+        return Delta.from_changes(rows[ahead].astype(np.int32), infos[ahead], np.ones(int(ahead.sum()), np.int64))
 
     def nominated_against(self, info: PodInfo) -> Delta:
-        """The nominated pods, but for itself, to which a pod must yield."""
+        """Return a delta that adds the nominated pods that a pod must yield to, without the pod itself."""
         delta = self.nominated_from(info.priority)
         if not delta:
             return delta
         rows, positions = self.nominations
-        position = self.pods.position(info.pod.key)
-        if position is not None and same_pod(self.pods.objects[position], info.pod):
+        position = self.pods.find_position(info.pod.key)
+        if position is not None and is_same_pod(self.pods.objects[position], info.pod):
             return self.nominated_besides(position, info.priority) if position in positions else delta
         itself = [
-            i for i, p in enumerate(positions.tolist()) if same_pod(self.renamed(p, self.pods.objects[p]), info.pod)
+            i
+            for i, p in enumerate(positions.tolist())
+            if is_same_pod(self.with_clone_name(p, self.pods.objects[p]), info.pod)
         ]
         if not itself:
             return delta
         infos, others = self.pods.info[positions], np.ones(len(positions), np.bool_)
         others[itself] = False
         others &= (self.node[positions] < 0) & (self.pods.priority[infos] >= info.priority)
-        return Delta.of(rows[others].astype(np.int32), infos[others], np.ones(int(others.sum()), np.int64))
+        return Delta.from_changes(rows[others].astype(np.int32), infos[others], np.ones(int(others.sum()), np.int64))
 
 
-def _named(key: Hashable, info: PodInfo | None) -> Hashable:
-    """The key for all pods like ``info``; None when no other is known to be like it."""
+def _key_for(key: Hashable, info: PodInfo | None) -> Hashable:
+    """Return the key for all pods like `info`, or None if no other pod is known to be equal."""
     if info is None:
         return key
     return None if info.number is None else (key, info.number)
 
 
-def _kept(memo: Memo, named: Hashable, make: Callable[[], V]) -> V:
-    if named in memo:
-        known: V = memo[named]
+def _get_or_make(memo: Memo, key: Hashable, make: Callable[[], V]) -> V:
+    """Return the cached result of a key, or compute and cache it."""
+    if key in memo:
+        known: V = memo[key]
         return known
     made = make()
-    if named is not None:
-        make_room(memo, MEMOS_KEPT)
-        memo[named] = made
+    if key is not None:
+        drop_oldest_if_full(memo, MAX_MEMOS)
+        memo[key] = made
     return made
 
 
-def make_room(kept: dict[K, V], most: int) -> None:
-    """Drop the oldest when there are enough."""
-    if len(kept) >= most:
-        del kept[next(iter(kept))]
+def drop_oldest_if_full(cache: dict[K, V], max_entries: int) -> None:
+    """Drop the oldest entry of a cache that has `most` entries."""
+    if len(cache) >= max_entries:
+        del cache[next(iter(cache))]
 
 
-def same_pod(left: Pod, right: Pod) -> bool:
-    """By UID where both have one, else by name."""
+def is_same_pod(left: Pod, right: Pod) -> bool:
+    """Return whether two pods are the same, by UID if both have one, else by name."""
     a, b = left.metadata, right.metadata
     return a.uid == b.uid if a.uid and b.uid else (a.namespace, a.name) == (b.namespace, b.name)

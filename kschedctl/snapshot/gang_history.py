@@ -1,4 +1,4 @@
-"""What became of gangs of other projects while a queue is worked off, as far as it decides what becomes of them."""
+"""The past of other projects' gangs while a queue is replayed, as far as it decides what happens to them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NANOSECONDS = 10**9
 
 
 class QueueTime(Protocol):
-    """Nanoseconds of the queue: ``time`` stands still, ``now`` is later at each look."""
+    """The clock of the queue, in nanoseconds: `time` stands still and `now` is later at each call."""
 
     time: int
 
@@ -18,7 +18,7 @@ class QueueTime(Protocol):
 
 
 class GangHistory:
-    """``failed``: when each gang failed last. What holds at one time holds throughout an attempt.
+    """The past of gangs. `failed` is the time of each gang's last failure; it holds throughout an attempt.
 
     Upstream: PodGroupManager in pkg/coscheduling/core/core.go of kubernetes-sigs/scheduler-plugins.
     """
@@ -26,44 +26,46 @@ class GangHistory:
     def __init__(self, clock: QueueTime) -> None:
         self.clock = clock
         self.failed: dict[GangKey, int] = {}
-        self._left_alone: dict[GangKey, int] = {}
-        self._missed: dict[GangKey, int] = {}
+        self._backoff_ends: dict[GangKey, int] = {}
+        self._missed_moves: dict[GangKey, int] = {}
         """Until when those are left alone that were so when some pod was bound or evicted last."""
         self._granted: dict[GangKey, int] = {}
 
-    def leave_alone(self, key: GangKey, seconds: int) -> None:
-        """Nobody of it is tried for so long; that does not end later for one that is left alone already."""
-        if seconds and not self.is_left_alone(key):
-            self._left_alone[key] = self.clock.time + seconds * NANOSECONDS
+    def back_off(self, key: GangKey, seconds: int) -> None:
+        """Let no pod of a gang be tried for some seconds; a gang that backs off already is not delayed further."""
+        if seconds and not self.is_backing_off(key):
+            self._backoff_ends[key] = self.clock.time + seconds * NANOSECONDS
 
-    def is_left_alone(self, key: GangKey) -> bool:
-        return key in self._left_alone and self.clock.time <= self._left_alone[key]
+    def is_backing_off(self, key: GangKey) -> bool:
+        """Return whether pods of the gang are not tried now."""
+        return key in self._backoff_ends and self.clock.time <= self._backoff_ends[key]
 
     def note_move(self) -> None:
-        """A pod was bound or evicted, which those that are left alone now do not make use of before their time."""
-        self._missed = {key: end for key, end in self._left_alone.items() if self.clock.time <= end}
+        """Record that a pod was bound or evicted, which gangs that back off cannot use before their time."""
+        self._missed_moves = {key: end for key, end in self._backoff_ends.items() if self.clock.time <= end}
 
     def next_return(self) -> int | None:
-        """The first end of these times that nobody has been told of."""
-        return min(self._missed.values(), default=None)
+        """Return the first end of a backoff that was not announced, or None."""
+        return min(self._missed_moves.values(), default=None)
 
     def flushed(self) -> None:
-        """Everybody is tried again now."""
-        self._missed = {key: end for key, end in self._missed.items() if self.clock.time <= end}
+        """Forget the backoffs that have ended, since all pods are tried again now."""
+        self._missed_moves = {key: end for key, end in self._missed_moves.items() if self.clock.time <= end}
 
     def grant(self, key: GangKey, seconds: int) -> None:
-        """For so long it is taken to have the resources that it wants at the least."""
+        """Assume for some seconds that the gang has the minimum resources that it wants."""
         if not self.is_granted(key):
             self._granted[key] = self.clock.time + seconds * NANOSECONDS
 
     def is_granted(self, key: GangKey) -> bool:
+        """Return whether the gang is assumed to have its minimum resources."""
         return key in self._granted and self.clock.time <= self._granted[key]
 
     def state(self, key: GangKey) -> tuple[bool, bool]:
-        """What a pod of it is asked by now: whether it is left alone, and has been granted its resources."""
-        return self.is_left_alone(key), self.is_granted(key)
+        """Return what a pod's answer depends on now: whether its gang backs off, and whether it is granted."""
+        return self.is_backing_off(key), self.is_granted(key)
 
     def fail(self, key: GangKey) -> None:
-        """Some pod of it fits nowhere, or had to leave its node."""
+        """Record that a pod of the gang fits nowhere or had to leave its node."""
         self._granted.pop(key, None)
         self.failed[key] = self.clock.now()

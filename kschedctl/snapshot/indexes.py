@@ -1,6 +1,7 @@
-"""The cluster's objects as a fork has them, and what is derived from them: found out again only when they change.
+"""The objects of a fork, and indexes of them that are recomputed only when the objects change.
 
-Objects never change, nor do tuples of them: what was derived from some tuples holds as long as they are the cluster's.
+Objects never change, nor do tuples of them, so what was derived from some tuples holds as long as they are the
+cluster's.
 """
 
 from __future__ import annotations
@@ -12,20 +13,20 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from kschedctl.api.objects import Struct
 from kschedctl.cluster import FIELDS, Cluster, Gap
 
-VERSIONS_KEPT = 4
+MAX_VERSIONS = 4
 AnyObject: TypeAlias = Any
-"""One of some kind, which whoever asks names."""
+"""An object of the kind that the caller names."""
 V = TypeVar("V")
 
 
 class Indexes:
-    """What was derived, each under a key with the very objects that it was derived from; the latest few of each key."""
+    """Derived values, each under a key together with the objects that it was derived from; the latest few per key."""
 
     def __init__(self) -> None:
         self._versions: dict[Hashable, list[tuple[tuple[object, ...], AnyObject]]] = {}
 
-    def get(self, key: Hashable, read: tuple[object, ...], make: Callable[[], V]) -> V:
-        """What was made of these objects, made now if it was not before."""
+    def get_or_make(self, key: Hashable, read: tuple[object, ...], make: Callable[[], V]) -> V:
+        """Return the value derived from these very objects, computing it if there is none."""
         versions = self._versions.setdefault(key, [])
         for place, (known, value) in enumerate(versions):
             if all(map(is_, known, read)):
@@ -35,31 +36,31 @@ class Indexes:
                 return held
         made = make()
         versions.insert(0, (read, made))
-        del versions[VERSIONS_KEPT:]
+        del versions[MAX_VERSIONS:]
         return made
 
 
 class Maintained(Protocol):
-    """Something derived that is kept up to date while objects of a fork are replaced."""
+    """A derived value that is kept up to date while objects of a fork are replaced."""
 
     def replaced(self, objects: AnyObject) -> None:
-        """An object, of a kind that it follows, came into the place of the one of its name."""
+        """Take note that an object of a kind that it follows replaces the one of its name."""
 
 
 F = TypeVar("F", bound=Maintained)
 
 
 class ClusterObjects:
-    """The objects of a fork: those of a cluster, of which some are replaced as pods are placed and evicted.
+    """The objects of a fork: those of a cluster, some of them replaced as pods are placed and evicted.
 
-    ``indexes`` are shared with the other forks; followers are the fork's own.
+    `indexes` are shared with other forks; followers belong to this fork.
     """
 
     def __init__(self, cluster: Cluster, indexes: Indexes) -> None:
         self._cluster, self._indexes = cluster, indexes
         self._replaced: dict[str, list[Struct]] = {}
         self._followers: dict[Hashable, AnyObject] = {}
-        self._told: dict[str, list[Maintained]] = {}
+        self._followers_by_kind: dict[str, list[Maintained]] = {}
         self.replaced = 0
         """How many objects were replaced so far."""
 
@@ -72,61 +73,66 @@ class ClusterObjects:
 
     @property
     def gaps(self) -> Mapping[str, Gap]:
-        """The kinds that are not covered, as of the cluster."""
+        """Kinds that the cluster does not cover."""
         return self._cluster.gaps
 
     def of(self, kind: str) -> tuple[AnyObject, ...]:
-        """The objects of a kind as they are now."""
+        """Return the objects of a kind as they are now."""
         cluster = self.cluster if kind in self._replaced else self._cluster
         kind_objects: tuple[AnyObject, ...] = getattr(cluster, FIELDS[kind])
         return kind_objects
 
     def index(self, key: Hashable, make: Callable[..., V], *kinds: str, of: tuple[object, ...] = ()) -> V:
-        """``make`` of the objects of these kinds, kept while they are the same; ``of``: of what else it was made."""
+        """Return `make` of the objects of these kinds, cached while the objects are the same.
+
+        `of` has other objects from which the value is made.
+        """
         read = tuple(map(self.of, kinds))
-        return self._indexes.get(key, (*read, *of), lambda: make(*read))
+        return self._indexes.get_or_make(key, (*read, *of), lambda: make(*read))
 
     def in_namespace(self, kind: str, namespace: str) -> Sequence[AnyObject]:
-        """The objects of a kind that are in a namespace."""
-        return self.index(("by namespace", kind), _by_namespace, kind).get(namespace, ())
+        """Return the objects of a kind in a namespace."""
+        return self.index(("by namespace", kind), _group_by_namespace, kind).get(namespace, ())
 
-    def named(self, kind: str, namespace: str, name: str) -> AnyObject | None:
-        """The object of that name, None where there is none."""
-        return self.index(("by name", kind), _by_name, kind).get((namespace, name))
+    def find(self, kind: str, namespace: str, name: str) -> AnyObject | None:
+        """Return the object of a kind, namespace and name, or None."""
+        return self.index(("by name", kind), _index_by_name, kind).get((namespace, name))
 
     def gap(self, kind: str, namespace: str = "") -> Gap | None:
-        """Why a kind is not covered, as of the cluster."""
+        """Return why a kind is not covered in the cluster, or None."""
         return self._cluster.gap(kind, namespace)
 
     def follow(self, key: Hashable, make: Callable[[], F], *kinds: str) -> F:
-        """What ``make`` derives from the objects as they are now, told of what replaces one of these kinds."""
+        """Return the value that `make` derives from the objects, which is told of replacements of these kinds."""
         follower: F | None = self._followers.get(key)
         if follower is None:
             follower = self._followers[key] = make()
             for kind in kinds:
-                self._told.setdefault(kind, []).append(follower)
+                self._followers_by_kind.setdefault(kind, []).append(follower)
         return follower
 
     def replace(self, objects: Mapping[str, Sequence[Struct]]) -> None:
-        """Put these objects in the place of those of their kind and name; those that are new are added."""
+        """Replace objects by those of the same kind and name; new ones are added."""
         for kind, replacements in objects.items():
             self._replaced.setdefault(kind, []).extend(replacements)
             self.replaced += len(replacements)
-            for follower in self._told.get(kind, ()):
+            for follower in self._followers_by_kind.get(kind, ()):
                 for replacement in replacements:
                     follower.replaced(replacement)
 
     def fork(self) -> ClusterObjects:
-        """The objects once more, which can be replaced there without an effect here."""
+        """Return a copy in which objects can be replaced independently."""
         return ClusterObjects(self.cluster, self._indexes)
 
 
-def _by_namespace(objects: tuple[AnyObject, ...]) -> dict[str, list[AnyObject]]:
+def _group_by_namespace(objects: tuple[AnyObject, ...]) -> dict[str, list[AnyObject]]:
+    """Group objects by namespace."""
     by_namespace: dict[str, list[AnyObject]] = {}
     for obj in objects:
         by_namespace.setdefault(obj.metadata.namespace, []).append(obj)
     return by_namespace
 
 
-def _by_name(objects: tuple[AnyObject, ...]) -> dict[tuple[str, str], AnyObject]:
+def _index_by_name(objects: tuple[AnyObject, ...]) -> dict[tuple[str, str], AnyObject]:
+    """Index objects by namespace and name."""
     return {(obj.metadata.namespace, obj.metadata.name): obj for obj in objects}

@@ -1,4 +1,4 @@
-"""Pods that are alike in all that scheduling reads are found, and share one PodInfo."""
+"""Grouping of pods that are equal in all that scheduling reads, so that they share one PodInfo."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 
 class DistinctInfos(Sequence[PodInfo]):
-    """T infos, each of which is made when it is first asked for: many a cluster has one for every other pod.
+    """T PodInfos, each of which is built on first use, since many a cluster has one for every other pod.
 
-    ``rows`` (T,): the first of the pods, in their table, that have it. ``stored``: a pod as the API server has it.
+    `rows` (T,) are the first pods in the table that have each info. `stored` converts a pod to what the API server
+    stores.
     """
 
     def __init__(self, pods: PodTable, rows: Rows, stored: Callable[[Pod], Pod], options: Options) -> None:
@@ -43,7 +44,7 @@ class DistinctInfos(Sequence[PodInfo]):
 
     @cached_property
     def templates(self) -> list[Pod]:
-        """What each info's pods have in common, as the documents have it."""
+        """The common part of each info's pods, as in the documents."""
         templates = self._pods.templates
         return [templates[number] for number in self._pods.template[self.rows].tolist()]
 
@@ -54,6 +55,7 @@ class DistinctInfos(Sequence[PodInfo]):
         return [named[code] for code in self._pods.node.codes[self.rows].tolist()]
 
     def _make(self, number: int) -> PodInfo:
+        """Build the info of a number."""
         pod = self._pods[int(self.rows[number])]
         info = PodInfo(self._stored(pod), self._options, number, self._alike.get(number, number))
         self._made[number] = info
@@ -61,23 +63,23 @@ class DistinctInfos(Sequence[PodInfo]):
 
     @cached_property
     def _alike(self) -> dict[int, int]:
-        """Of infos with resource claims: the first that differs from it in nothing but names."""
+        """Number of an info with resource claims -> the first info that differs only in names."""
         known: dict[bytes, int] = {}
         with_claims = [number for number, template in enumerate(self.templates) if template.spec.resource_claims]
         return {
-            number: known.setdefault(digest(_unnamed(self._pods[int(self.rows[number])])), number)
+            number: known.setdefault(digest(_without_claim_names(self._pods[int(self.rows[number])])), number)
             for number in with_claims
         }
 
 
-def interned(pods: PodTable, stored: Callable[[Pod], Pod], options: Options) -> tuple[Ints, DistinctInfos]:
-    """(P,): the number of each pod's info, and the infos. ``stored``: a pod as the API server has it.
+def intern_pods(pods: PodTable, stored: Callable[[Pod], Pod], options: Options) -> tuple[Ints, DistinctInfos]:
+    """Return the number of each pod's info, (P,), and the infos. `stored` converts a pod to what the API server stores.
 
-    Pods of one template share one when both are bound or neither is, unless claims were made for them by name.
+    Pods of one template share an info if both or neither are bound, unless claims were made for them by name.
     """
     bound = np.array([bool(name) for name in pods.node.values], np.bool_)[pods.node.codes]
     groups = pods.template.astype(np.int64) * 2 + bound
-    named = np.array([_is_named(template.spec) for template in pods.templates], np.bool_)[pods.template]
+    named = np.array([_has_claims_by_name(template.spec) for template in pods.templates], np.bool_)[pods.template]
     groups[named] = 2 * len(pods.templates) + np.arange(int(named.sum()))
     _, first, inverse = np.unique(groups, return_index=True, return_inverse=True)
     order = np.argsort(first)
@@ -86,8 +88,8 @@ def interned(pods: PodTable, stored: Callable[[Pod], Pod], options: Options) -> 
     return numbers[inverse], DistinctInfos(pods, first[order], stored, options)
 
 
-def _unnamed(pod: Pod) -> tuple[object, ...]:
-    """What scheduling reads of a pod besides the names of its resource claims, and its own where it matters."""
+def _without_claim_names(pod: Pod) -> tuple[object, ...]:
+    """Return what scheduling reads of a pod, without the names of its resource claims."""
     spec, status = pod.spec, pod.status
     return (
         pod.metadata.namespace,
@@ -103,14 +105,15 @@ def _unnamed(pod: Pod) -> tuple[object, ...]:
         status.node_allocatable_resource_claim_statuses,
         [c.reason for c in status.conditions if c.type == "PodResizePending"],
         status.extended_resource_claim_status,
-        (pod.metadata.name, pod.metadata.uid) if _has_volumes_of_its_own(spec) else None,
+        (pod.metadata.name, pod.metadata.uid) if _has_ephemeral_volumes(spec) else None,
     )
 
 
-def _is_named(spec: PodSpec) -> bool:
-    """Whether claims may have been made for the very pod, by its name."""
-    return bool(spec.resource_claims or (spec.volumes and _has_volumes_of_its_own(spec)))
+def _has_claims_by_name(spec: PodSpec) -> bool:
+    """Return whether claims may have been made for this very pod, by its name."""
+    return bool(spec.resource_claims or (spec.volumes and _has_ephemeral_volumes(spec)))
 
 
-def _has_volumes_of_its_own(spec: PodSpec) -> bool:
+def _has_ephemeral_volumes(spec: PodSpec) -> bool:
+    """Return whether the pod has ephemeral volumes."""
     return any(volume.ephemeral is not None for volume in spec.volumes)

@@ -1,4 +1,4 @@
-"""What a pod demands of nodes as masks, (N,): each rule is judged once for nodes that are alike in what it reads."""
+"""Constraints of pods on nodes as masks, (N,), evaluated once for nodes that are equal in what a constraint reads."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated
 from kschedctl.snapshot.nodes import NodeColumns
 
 
-def matching(nodes: NodeColumns, selector: CompiledNodeSelector) -> Bools:
-    """The nodes that a node selector matches. Raises NodeSelectorError."""
+def match_node_selector(nodes: NodeColumns, selector: CompiledNodeSelector) -> Bools:
+    """Return the nodes that a node selector matches. Raises NodeSelectorError."""
     return nodes.evaluate(selector.match, selector.keys, selector.names).astype(np.bool_)
 
 
-def allowed(nodes: NodeColumns, required: RequiredNodeAffinity) -> Bools:
-    """The nodes that a pod's own selector and required terms match; terms that cannot be parsed match none."""
+def match_required_affinity(nodes: NodeColumns, required: RequiredNodeAffinity) -> Bools:
+    """Return the nodes that a pod's nodeSelector and required terms match; invalid terms match none."""
     return nodes.evaluate(required.allows, required.keys, required.names).astype(np.bool_)
 
 
-def first_untolerated(
+def find_untolerated_taints(
     nodes: NodeColumns, tolerations: Iterable[Toleration], comparison_operators: bool = False
 ) -> tuple[list[Taint | None], Ints]:
-    """The first taint of each distinct list that repels pods and is not tolerated, and which list a node has."""
+    """Return the first untolerated NoSchedule or NoExecute taint of each taint set, and each node's taint set."""
     taint_sets, taint_set = nodes.taint_sets
     own = tuple(tolerations)
     return [find_untolerated(taints, own, HARD_EFFECTS, comparison_operators) for taints in taint_sets], taint_set
 
 
-def tolerated(nodes: NodeColumns, tolerations: Iterable[Toleration], comparison_operators: bool = False) -> Bools:
-    """The nodes of which every taint that repels pods is tolerated."""
-    against, taint_set = first_untolerated(nodes, tolerations, comparison_operators)
+def find_tolerated(nodes: NodeColumns, tolerations: Iterable[Toleration], comparison_operators: bool = False) -> Bools:
+    """Return the nodes whose NoSchedule and NoExecute taints are all tolerated."""
+    against, taint_set = find_untolerated_taints(nodes, tolerations, comparison_operators)
     return np.array([taint is None for taint in against], np.bool_)[taint_set]

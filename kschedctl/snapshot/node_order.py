@@ -1,4 +1,4 @@
-"""The order in which the scheduler goes through nodes: round robin over the zones, in the order zones appeared.
+"""The order in which the scheduler goes through nodes: round robin over the zones, in order of their appearance.
 
 Upstream: pkg/scheduler/backend/cache/node_tree.go and component-helpers/node/topology/helpers.go (v1.36).
 """
@@ -15,13 +15,13 @@ BETA_ZONE, BETA_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-doma
 
 
 def zone_key(node: Node) -> tuple[str, str]:
-    """(region, zone) by the node's labels, the deprecated ones first; empty where there is none."""
+    """Return (region, zone) from the node's labels, preferring the deprecated ones; empty if there is none."""
     labels = node.metadata.labels
     return labels.get(BETA_REGION, labels.get(REGION, "")), labels.get(BETA_ZONE, labels.get(ZONE, ""))
 
 
 def interleave_zones(nodes: Iterable[Node]) -> list[Node]:
-    """The nodes in the scheduler's order, given in the order in which they joined."""
+    """Return the nodes in the scheduler's order, given in the order in which they joined."""
     zones: dict[tuple[str, str], list[Node]] = {}
     for node in nodes:
         zones.setdefault(zone_key(node), []).append(node)

@@ -1,4 +1,4 @@
-"""Some of a snapshot's nodes as columns of their own, gathered from the columns of all when they are looked at."""
+"""Columns for some of a snapshot's nodes, gathered from the columns of all nodes on first use."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kschedctl.snapshot.nodes import ImageState, LabelColumn, NodeColumns
 
 
 class NodeSubset(NodeColumns):
-    """The nodes of the rows (M,) of other columns, in that order. A label may keep values that none of them has."""
+    """The nodes at the rows (M,) of other columns, in that order. A label may keep values that no node has."""
 
     def __init__(self, of: NodeColumns, rows: Rows) -> None:
         super().__init__()
@@ -53,10 +53,11 @@ class NodeSubset(NodeColumns):
     def images(self, names: Collection[str]) -> list[ImageState | None]:
         for name, state in zip(names, self._of.images(names), strict=True):
             if name not in self._images:
-                self._images[name] = None if state is None else self._here(state)
+                self._images[name] = None if state is None else self._restrict_image(state)
         return [self._images[name] for name in names]
 
-    def _here(self, state: ImageState) -> ImageState | None:
+    def _restrict_image(self, state: ImageState) -> ImageState | None:
+        """Restrict an image to these nodes; None if no node has it."""
         rows = self._row_of[state.rows]
         kept = rows >= 0
         return ImageState(rows[kept], state.sizes[kept]) if kept.any() else None

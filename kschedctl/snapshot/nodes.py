@@ -1,4 +1,4 @@
-"""The nodes of a snapshot as columns, one row a node in the scheduler's own order."""
+"""The nodes of a snapshot as columns, with one row per node in the scheduler's own order."""
 
 from __future__ import annotations
 
@@ -18,56 +18,56 @@ V = TypeVar("V", bound=np.generic)
 
 
 class Domains:
-    """A partition of the nodes: ``codes`` (N,) are their domains, of which there are ``size``; -1 for none."""
+    """A partition of the nodes. `codes` (N,) are their domains, of which there are `size`; -1 for none."""
 
     def __init__(self, codes: Ints, size: int) -> None:
         self.codes, self.size = codes, size
 
     @cached_property
     def present(self) -> Bools:
-        """(N,): the node is in a domain."""
+        """(N,): whether the node is in a domain."""
         return self.codes >= 0
 
     @cached_property
     def complete(self) -> bool:
-        """Every node is in a domain."""
+        """Whether every node is in a domain."""
         return bool(self.present.all())
 
     @cached_property
     def occupied(self) -> int:
-        """How many domains have nodes."""
+        """Number of domains with nodes."""
         return int(np.count_nonzero(self.counts(slice(None))))
 
     @cached_property
     def alone(self) -> bool:
-        """No two nodes share a domain."""
-        return self._one_each or bool((self.counts(self.present.nonzero()[0]) <= 1).all())
+        """Whether no two nodes share a domain."""
+        return self._is_identity or bool((self.counts(self.present.nonzero()[0]) <= 1).all())
 
     def counts(self, rows: Rows | slice) -> Rows:
-        """(size,): how many of the rows, all in domains, each domain has."""
+        """Count the rows in each domain, (size,); all rows must be in domains."""
         return np.bincount(self._index[rows], minlength=self.size)
 
     def sums(self, by_node: Rows) -> Rows:
-        """(size,): the values of the nodes (N,) added up in each domain."""
+        """Sum values of the nodes (N,) in each domain, (size,)."""
         counted = np.flatnonzero((by_node != 0) & self.present)
         return np.bincount(self._index[counted], by_node[counted], self.size).astype(np.int64)
 
     def at_nodes(self, values: npt.NDArray[V]) -> npt.NDArray[V]:
-        """(N,): of each node its domain's value. ``values`` (size + 1,): the last is for nodes in no domain."""
-        return values[: len(self.codes)] if self._one_each else values.take(self._index, axis=0)
+        """Return each node's value of its domain, (N,). The last of `values` (size + 1,) is for nodes in no domain."""
+        return values[: len(self.codes)] if self._is_identity else values.take(self._index, axis=0)
 
     @cached_property
     def _index(self) -> Rows:
         return self.codes.astype(np.intp)
 
     @cached_property
-    def _one_each(self) -> bool:
-        """Every node is a domain by itself, in order."""
+    def _is_identity(self) -> bool:
+        """Whether every node is a domain by itself, in order."""
         return len(self.codes) == self.size and bool((self.codes == np.arange(self.size)).all())
 
 
 class LabelColumn(Domains):
-    """One label of all nodes: ``codes`` (N,) index ``values``, -1 where a node has no such label."""
+    """One label of all nodes. `codes` (N,) index `values`, -1 for nodes without the label."""
 
     def __init__(self, codes: Ints, values: tuple[str, ...]) -> None:
         super().__init__(codes, len(values))
@@ -75,22 +75,21 @@ class LabelColumn(Domains):
 
 
 class ImageState(NamedTuple):
-    """An image that some nodes hold: their rows in the order in which they joined, and its size in bytes on each."""
+    """An image on some nodes."""
 
     rows: Ints
+    """Rows of the nodes in the order in which they joined."""
     sizes: Rows
+    """Size in bytes on each of these nodes."""
 
     @property
     def size(self) -> int:
-        """The size of an image, by the first node that reports it."""
+        """The size that the first node reports."""
         return int(self.sizes[0])
 
 
 class NodeColumns(ABC):
-    """N nodes. Shapes are (N,) unless said otherwise.
-
-    ``index``: the row of each name.
-    """
+    """Columns of N nodes. Shapes are (N,) unless said otherwise."""
 
     def __init__(self) -> None:
         self._groups: dict[frozenset[str], tuple[Ints, Ints]] = {}
@@ -108,6 +107,7 @@ class NodeColumns(ABC):
 
     @cached_property
     def index(self) -> dict[str, Row]:
+        """Name -> row."""
         return {name: Row(row) for row, name in enumerate(self.names)}
 
     @cached_property
@@ -122,20 +122,20 @@ class NodeColumns(ABC):
     @cached_property
     @abstractmethod
     def taint_sets(self) -> tuple[list[tuple[Taint, ...]], Ints]:
-        """The distinct lists of taints, and which of them each node has."""
+        """The distinct lists of taints, and the index of each node's list."""
 
     @cached_property
     @abstractmethod
     def declared_features(self) -> tuple[list[tuple[str, ...]], Ints]:
-        """The distinct lists of declared features, and which of them each node has."""
+        """The distinct lists of declared features, and the index of each node's list."""
 
     @abstractmethod
     def images(self, names: Collection[str]) -> list[ImageState | None]:
-        """The nodes that hold each of the images; None for one that no node holds."""
+        """Return the nodes that have each of the images, or None for an image on no node."""
 
     @abstractmethod
     def label(self, key: str) -> LabelColumn:
-        """The column of one label key."""
+        """Return the column of one label key."""
 
     def evaluate(
         self,
@@ -144,11 +144,11 @@ class NodeColumns(ABC):
         names: frozenset[str] = frozenset(),
         dtype: npt.DTypeLike = np.bool_,
     ) -> npt.NDArray[np.generic]:
-        """``function(labels, name)`` for every node, computed once for nodes that agree in all that it reads.
+        """Return `function(labels, name)` for every node, computed once for nodes that agree in what it reads.
 
-        It reads the labels of these ``keys``, and tells the nodes of these ``names`` from others.
+        It reads the labels of these `keys`, and distinguishes the nodes of these `names` from others.
         """
-        first, group = self._grouping(keys)
+        first, group = self._group_by_labels(keys)
         any_other = "".join(names) + "?"  # longer than each
         answers = np.array([function(self.objects[row].metadata.labels, any_other) for row in first.tolist()], dtype)[
             group
@@ -157,8 +157,8 @@ class NodeColumns(ABC):
             answers[row] = function(self.objects[row].metadata.labels, self.names[row])
         return answers
 
-    def _grouping(self, keys: frozenset[str]) -> tuple[Ints, Ints]:
-        """Nodes grouped by the labels: the first row of each group, and the group of each node."""
+    def _group_by_labels(self, keys: frozenset[str]) -> tuple[Ints, Ints]:
+        """Group nodes by the labels: the first row of each group, and the group of each node."""
         if keys not in self._groups:
             group = np.zeros(len(self), np.int64)
             for key in sorted(keys):
@@ -170,7 +170,7 @@ class NodeColumns(ABC):
 
 
 class AllNodes(NodeColumns):
-    """The nodes of a cluster; a column is made when it is first looked at."""
+    """The nodes of a cluster; a column is built when it is first used."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         super().__init__()
@@ -185,25 +185,28 @@ class AllNodes(NodeColumns):
 
     @cached_property
     def taint_sets(self) -> tuple[list[tuple[Taint, ...]], Ints]:
-        return _distinct(node.spec.taints for node in self.objects)
+        return _encode_distinct(node.spec.taints for node in self.objects)
 
     @cached_property
     def declared_features(self) -> tuple[list[tuple[str, ...]], Ints]:
-        return _distinct(node.status.declared_features for node in self.objects)
+        return _encode_distinct(node.status.declared_features for node in self.objects)
 
     def images(self, names: Collection[str]) -> list[ImageState | None]:
-        """The first question is for some images alone; who asks about others asks about many: then all are found."""
+        """Return the nodes that have each of the images.
+
+        The first call looks only for its images. A later call with unknown images finds those of all nodes.
+        """
         unknown = set(names) - self._images.keys()
         if unknown and not self._all_images:
             self._all_images = bool(self._images)
-            self._images |= dict.fromkeys(unknown) | self._held(None if self._all_images else unknown)
+            self._images |= dict.fromkeys(unknown) | self._find_images(None if self._all_images else unknown)
         return [self._images.get(name) for name in names]
 
-    def _held(self, wanted: set[str] | None) -> dict[str, ImageState | None]:
-        """The images that nodes hold, of all or of those that are wanted."""
+    def _find_images(self, wanted: set[str] | None) -> dict[str, ImageState | None]:
+        """Find the images on nodes, all of them or the wanted ones."""
         sizes_by_image: dict[str, tuple[list[int], list[int]]] = {}
         names_of: dict[int, Collection[str]] = {}  # nodes share the images of a list
-        for row in self._by_name:
+        for row in self._rows_by_name:
             images = self.objects[row].status.images
             for image, known in zip(images, map(names_of.get, map(id, images)), strict=True):
                 names = known
@@ -220,7 +223,7 @@ class AllNodes(NodeColumns):
         }
 
     @cached_property
-    def _by_name(self) -> list[int]:
+    def _rows_by_name(self) -> list[int]:
         """The rows in the order in which the nodes joined."""
         return sorted(range(len(self)), key=self.names.__getitem__)
 
@@ -233,8 +236,8 @@ class AllNodes(NodeColumns):
         return self._labels[key]
 
 
-def _distinct(values: Iterable[tuple[T, ...]]) -> tuple[list[tuple[T, ...]], Ints]:
-    """The distinct ones of many hashable values, and the index of each value among them."""
+def _encode_distinct(values: Iterable[tuple[T, ...]]) -> tuple[list[tuple[T, ...]], Ints]:
+    """Return the distinct values, and the index of each value among them."""
     known: dict[tuple[T, ...], int] = {}
     codes = [known.setdefault(value, len(known)) for value in values]
     return list(known), np.array(codes, np.int32)

@@ -1,4 +1,4 @@
-"""Some nodes of a fork by themselves, for plugins that look at nothing but a node's own row."""
+"""Some nodes of a fork, for plugins that read only a node's own row."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ V = TypeVar("V")
 
 
 class OwnRows:
-    """The rows (M,) of a fork, as if each held ``more`` (M,) pods like one than it does. Columns as those of a Fork."""
+    """The rows (M,) of a fork, as if each had `more` (M,) additional pods like `info`. Columns as in a Fork."""
 
     def __init__(self, of: Fork, rows: Rows, more: Counts | None = None, info: int = 0) -> None:
         self.fork, self.rows = of, rows
@@ -37,9 +37,9 @@ class OwnRows:
 
 
 NodeView = Fork | OwnRows
-"""What such a plugin is shown."""
+"""What a plugin that reads only a node's own row is shown."""
 
 
-def of_all_nodes(view: NodeView) -> Fork:
-    """The fork that the view is of, or is."""
+def whole_fork(view: NodeView) -> Fork:
+    """Return the fork that the view shows a part of, or the view itself if it is a fork."""
     return view.fork if isinstance(view, OwnRows) else view

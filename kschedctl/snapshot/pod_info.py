@@ -1,4 +1,4 @@
-"""What the scheduler derives from one pod: requests, host ports, affinity terms. Pods alike in all that share one.
+"""What the scheduler derives from one pod: requests, host ports and affinity terms.
 
 Upstream: PodInfo in pkg/scheduler/framework/types.go and AffinityTerm in
 staging/src/k8s.io/kube-scheduler/framework/types.go (v1.36).
@@ -19,24 +19,24 @@ from kschedctl.api.quantity import Quantity, QuantityError, parse
 from kschedctl.errors import InputError
 
 DEFAULT_REQUESTS = {names.CPU: parse("100m"), names.MEMORY: parse("200Mi")}
-"""What a container that requests nothing is taken to use when nodes are scored."""
+"""Requests that scoring assumes for a container without requests."""
 ALL_HOST_IPS = "0.0.0.0"
 
 
 class HostPort(NamedTuple):
-    """A port taken on the node; the address 0.0.0.0 stands for all."""
+    """A port taken on the node; the address 0.0.0.0 stands for all addresses."""
 
     ip: str
     protocol: str
     port: int
 
     def conflicts(self, other: HostPort) -> bool:
-        """Whether both are the same port and protocol on overlapping addresses."""
+        """Return whether both are the same port and protocol on overlapping addresses."""
         return self[1:] == other[1:] and (self.ip == other.ip or ALL_HOST_IPS in (self.ip, other.ip))
 
 
 class AffinityTerm(NamedTuple):
-    """A pod (anti-)affinity term: which pods it is about, and the topology that it speaks of."""
+    """A pod affinity or anti-affinity term: the pods that it selects, and its topology key."""
 
     namespaces: frozenset[str]
     selector: Selector
@@ -46,19 +46,21 @@ class AffinityTerm(NamedTuple):
 
     @property
     def by_namespace_labels(self) -> bool:
-        """Whether the labels of namespaces decide which pods it is about."""
+        """Whether the labels of namespaces decide which pods it selects."""
         return bool(self.namespace_selector.requirements)
 
     def matches(self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]) -> bool:
-        """Whether a pod with these labels, in that namespace with its labels, is meant."""
+        """Return whether the term selects a pod with these labels in a namespace with these labels."""
         in_scope = namespace in self.namespaces or self.namespace_selector.matches(namespace_labels)
         return in_scope and self.selector.matches(labels)
 
-    def unrolled(self, namespaces: Mapping[str, Mapping[str, str]], replaced: bool = False) -> AffinityTerm:
-        """The names of the namespaces (name -> labels) that the namespace selector selects added to its own.
+    def with_selected_namespaces(
+        self, namespaces: Mapping[str, Mapping[str, str]], replaced: bool = False
+    ) -> AffinityTerm:
+        """Return the term with the namespaces (name -> labels) that its namespace selector selects added by name.
 
-        ``replaced``: they take the selector's place, as documented. Upstream since 1.34 keeps it and matches it against
-        no labels.
+        `replaced`: the names take the place of the selector, as documented. Upstream since 1.34 keeps the selector and
+        matches it against no labels.
         """
         if self.namespace_selector.selects_everything:
             return self
@@ -68,19 +70,18 @@ class AffinityTerm(NamedTuple):
 
 
 class PodInfo:
-    """One pod, defaulted as the API server would, and what plugins derive from it, each part on first use.
+    """One pod with the API server's defaults, and what plugins derive from it, each part on first use.
 
-    ``number``: stands for all that is said here, so that what follows from it is found out once; None where no other
-    pod is known to be alike. ``alike``: the same number for pods that differ in nothing but which resource claims they
-    have, and in their names.
+    `number` is shared by equal pods, so that results can be cached under it; None if no other pod is known to be equal.
+    `alike` is the same for pods that differ only in their names and in which resource claims they have.
     """
 
     def __init__(self, pod: Pod, options: Options, number: int | None = None, alike: int | None = None) -> None:
         self.pod, self.spec, self.options, self.number = pod, pod.spec, options, number
         self.alike = number if alike is None else alike
 
-    def of(self, pod: Pod) -> Self:
-        """The PodInfo of a pod that differs in name and status alone: what was derived already is not again."""
+    def for_pod(self, pod: Pod) -> Self:
+        """Return the PodInfo of a pod that differs only in name and status, sharing what was derived."""
         other = copy(self)
         other.pod, other.spec = pod, pod.spec
         return other
@@ -103,26 +104,28 @@ class PodInfo:
 
     @cached_property
     def requests(self) -> dict[str, int]:
-        """Resource -> amount (millicores for cpu) that the pod takes on its node. Raises InputError."""
-        return self.amounts(self.options)
+        """Resource -> amount (millicores for CPU) that the pod takes on its node. Raises InputError."""
+        return self.compute_amounts(self.options)
 
     @cached_property
     def nonzero_requests(self) -> dict[str, int]:
-        """Resource -> amount, where containers that request no cpu or memory count with a default."""
+        """Resource -> amount, with a default for containers without CPU or memory requests."""
         missing: Mapping[str, Quantity] = DEFAULT_REQUESTS
         if self.options.pod_level and has_pod_level_requests(self.pod):
             missing = {name: q for name, q in DEFAULT_REQUESTS.items() if name not in self.requests}
-        return self.amounts(self.options._replace(non_missing=missing)) if missing else self.requests
+        return self.compute_amounts(self.options._replace(non_missing=missing)) if missing else self.requests
 
     @cached_property
     def incoming_requests(self) -> dict[str, int]:
-        """What a pod that was not started yet asks of a node: its status does not count. Raises InputError."""
-        return self.amounts(self.options._replace(use_status=False, dra_node_allocatable=False))
+        """Resource -> amount that a pod which has not started requests; its status does not count. Raises
+        InputError.
+        """
+        return self.compute_amounts(self.options._replace(use_status=False, dra_node_allocatable=False))
 
-    def amounts(self, options: Options) -> dict[str, int]:
-        """The requests under other options, as integers. Raises InputError that names the pod."""
+    def compute_amounts(self, options: Options) -> dict[str, int]:
+        """Compute the requests under other options, as integers. Raises InputError that names the pod."""
         try:
-            return amounts(compute_pod_requests(self.pod, options))
+            return to_amounts(compute_pod_requests(self.pod, options))
         except QuantityError as error:
             raise InputError(error.what, where=f"Pod {self.pod.key}", hint=error.hint) from None
 
@@ -138,33 +141,33 @@ class PodInfo:
 
     @cached_property
     def required_affinity(self) -> tuple[AffinityTerm, ...]:
-        return self._terms(_required(self._pod_affinity))
+        return self._parse_or_drop(_required_terms(self._pod_affinity))
 
     @cached_property
     def required_anti_affinity(self) -> tuple[AffinityTerm, ...]:
-        return self._terms(_required(self._pod_anti_affinity))
+        return self._parse_or_drop(_required_terms(self._pod_anti_affinity))
 
     @cached_property
     def preferred_affinity(self) -> tuple[AffinityTerm, ...]:
-        return self._terms(_preferred(self._pod_affinity))
+        return self._parse_or_drop(_preferred_terms(self._pod_affinity))
 
     @cached_property
     def preferred_anti_affinity(self) -> tuple[AffinityTerm, ...]:
-        return self._terms(_preferred(self._pod_anti_affinity))
+        return self._parse_or_drop(_preferred_terms(self._pod_anti_affinity))
 
     @cached_property
     def affinity_errors(self) -> list[str]:
-        """The groups of terms of which a selector cannot be parsed, in upstream's order and words."""
+        """Groups of terms with a selector that cannot be parsed, in upstream's order and words."""
         groups = {
-            "requiredAffinityTerms": _required(self._pod_affinity),
-            "requiredAntiAffinityTerms": _required(self._pod_anti_affinity),
-            "preferredAffinityTerms": _preferred(self._pod_affinity),
-            "preferredAntiAffinityTerms": _preferred(self._pod_anti_affinity),
+            "requiredAffinityTerms": _required_terms(self._pod_affinity),
+            "requiredAntiAffinityTerms": _required_terms(self._pod_anti_affinity),
+            "preferredAffinityTerms": _preferred_terms(self._pod_affinity),
+            "preferredAntiAffinityTerms": _preferred_terms(self._pod_anti_affinity),
         }
         errors = []
         for name, terms in groups.items():
             try:
-                self._parse(terms)
+                self._parse_terms(terms)
             except SelectorError as error:
                 errors.append(f"{name}: {error}")
         return errors
@@ -177,14 +180,15 @@ class PodInfo:
     def _pod_anti_affinity(self) -> PodAffinity | None:
         return self.spec.affinity.pod_anti_affinity if self.spec.affinity else None
 
-    def _terms(self, terms: Iterable[tuple[PodAffinityTerm, int]]) -> tuple[AffinityTerm, ...]:
-        """Upstream drops a whole group of a running pod's terms when one of them cannot be parsed."""
+    def _parse_or_drop(self, terms: Iterable[tuple[PodAffinityTerm, int]]) -> tuple[AffinityTerm, ...]:
+        """Parse terms; upstream drops a running pod's whole group of terms if one cannot be parsed."""
         try:
-            return self._parse(terms)
+            return self._parse_terms(terms)
         except SelectorError:
             return ()
 
-    def _parse(self, terms: Iterable[tuple[PodAffinityTerm, int]]) -> tuple[AffinityTerm, ...]:
+    def _parse_terms(self, terms: Iterable[tuple[PodAffinityTerm, int]]) -> tuple[AffinityTerm, ...]:
+        """Parse terms. Raises SelectorError."""
         return tuple(
             AffinityTerm(
                 namespaces=frozenset(term.namespaces)
@@ -199,10 +203,10 @@ class PodInfo:
         )
 
 
-def amounts(requests: Quantities) -> dict[str, int]:
-    """The counted resources as integers: cpu in millicores, all others in units, rounded up. Raises QuantityError.
+def to_amounts(requests: Quantities) -> dict[str, int]:
+    """Convert counted resources to integers: CPU in millicores, others in units, rounded up. Raises QuantityError.
 
-    Beyond 64 bits they become what upstream's do: 0, or what wraps around (see Quantity).
+    Beyond 64 bits they become what upstream's do: 0, or a wrapped number (see Quantity).
     """
     result = {}
     for name, quantity in requests.items():
@@ -215,11 +219,13 @@ def amounts(requests: Quantities) -> dict[str, int]:
     return result
 
 
-def _required(affinity: PodAffinity | None) -> list[tuple[PodAffinityTerm, int]]:
+def _required_terms(affinity: PodAffinity | None) -> list[tuple[PodAffinityTerm, int]]:
+    """Return the required terms, with weight 0."""
     terms = affinity.required_during_scheduling_ignored_during_execution if affinity else ()
     return [(term, 0) for term in terms]
 
 
-def _preferred(affinity: PodAffinity | None) -> list[tuple[PodAffinityTerm, int]]:
+def _preferred_terms(affinity: PodAffinity | None) -> list[tuple[PodAffinityTerm, int]]:
+    """Return the preferred terms with their weights."""
     terms = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
     return [(term.pod_affinity_term, term.weight) for term in terms]

@@ -18,23 +18,23 @@ from kschedctl.snapshot.interning import DistinctInfos
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
 
 SPARSE = 32
-"""Where fewer than one in so many infos match, their numbers take less memory than a mask."""
+"""If fewer than one in this many infos match, their numbers take less memory than a mask."""
 ONE_OF = (IN, EQUALS, DOUBLE_EQUALS)
 
 _encode = msgspec.msgpack.Encoder().encode
 
 
 class PodInfos:
-    """T infos; each is known by its number among them. Columns are (T,).
+    """T distinct PodInfos, known by their numbers. Columns are (T,).
 
-    What is the same in a pod's document and in the pod as the API server has it is read of the former.
+    Fields that are the same in the document and in the stored pod are read from the document.
     """
 
     def __init__(self, infos: DistinctInfos) -> None:
         self.infos = infos
         self._terms: dict[str, dict[str | None, list[tuple[AffinityTerm, int]]]] = {}
         self._against: dict[Hashable, list[tuple[AffinityTerm, int]]] = {}
-        self._asking: dict[tuple[str, str], bool] = {}
+        self._uses_namespace_labels: dict[tuple[str, str], bool] = {}
         self._matches: dict[tuple[Selector, frozenset[str] | None], Bools] = {}
         self._few_matches: dict[tuple[Selector, frozenset[str] | None], Ints] = {}
         """The numbers of the infos where they are few."""
@@ -42,8 +42,8 @@ class PodInfos:
 
     @cached_property
     def terminating(self) -> Bools:
-        """Being deleted."""
-        return self.where_alike(lambda pod: pod.metadata.deletion_timestamp is not None)
+        """(T,): whether the pods are being deleted."""
+        return self.where_template(lambda pod: pod.metadata.deletion_timestamp is not None)
 
     @cached_property
     def priority(self) -> npt.NDArray[np.int64]:
@@ -52,10 +52,11 @@ class PodInfos:
         return np.array(priorities, np.int64)
 
     @cached_property
-    def _with_affinity(self) -> list[tuple[PodInfo, list[int]]]:
-        """The infos of pods that have affinity to other pods, or against them, by one that has the same terms.
+    def _infos_with_affinity(self) -> list[tuple[PodInfo, list[int]]]:
+        """Infos with pod (anti-)affinity, each with the numbers of the infos that have the same terms.
 
-        Bound pods of one namespace that share an affinity have the same; of others creation may change it.
+        Bound pods of a namespace that share an affinity struct have the same terms; creation may change those of
+        others.
         """
         groups: dict[tuple[str, int] | int, list[int]] = {}
         for number, template in enumerate(self.infos.templates):
@@ -66,20 +67,20 @@ class PodInfos:
         return [(self.infos[numbers[0]], numbers) for numbers in groups.values()]
 
     def with_terms(self, *of: str) -> Bools:
-        """The infos that have any of these terms, which are named as PodInfo does: ``required_anti_affinity``, …"""
+        """Return the infos that have any of these terms, named as in PodInfo: `required_anti_affinity`, …."""
         chosen = np.zeros(len(self.infos), np.bool_)
-        for info, numbers in self._with_affinity:
+        for info, numbers in self._infos_with_affinity:
             chosen[numbers] = any(getattr(info, name) for name in of)
         return chosen
 
     def affinity_terms(self, of: str, namespace: str) -> list[tuple[AffinityTerm, int]]:
-        """The terms that may be about pods of a namespace, each with the info that has it.
+        """Return the terms that may match pods of a namespace, each with the number of its info.
 
-        ``of`` names the terms as PodInfo does: ``required_anti_affinity``, …
+        `of` names the terms as in PodInfo: `required_anti_affinity`, ….
         """
         if of not in self._terms:
             by_namespace: dict[str | None, list[tuple[AffinityTerm, int]]] = {}
-            for info, numbers in self._with_affinity:
+            for info, numbers in self._infos_with_affinity:
                 for term in getattr(info, of):
                     for name in term.namespaces if term.namespace_selector.matches_nothing else (None,):
                         by_namespace.setdefault(name, []).extend((term, number) for number in numbers)
@@ -88,10 +89,10 @@ class PodInfos:
             self._terms[of] = by_namespace
         return self._terms[of].get(namespace, []) + self._terms[of].get(None, [])
 
-    def terms_against(
+    def find_terms_matching(
         self, of: str, info: PodInfo, namespace_labels: Mapping[str, str]
     ) -> list[tuple[AffinityTerm, int]]:
-        """Those of these terms that match a pod, in a namespace with these labels: the same for all of its labels."""
+        """Return the terms that match a pod in a namespace with these labels, cached for all pods with equal labels."""
         key = of, info.namespace, frozenset(info.labels.items()), frozenset(namespace_labels.items())
         if key not in self._against:
             self._against[key] = [
@@ -101,28 +102,30 @@ class PodInfos:
             ]
         return self._against[key]
 
-    def ask_namespace_labels(self, of: str, namespace: str) -> bool:
-        """Whether the labels of namespaces decide for some of these terms."""
+    def depend_on_namespace_labels(self, of: str, namespace: str) -> bool:
+        """Return whether the labels of namespaces decide for some of these terms."""
         key = of, namespace
-        if key not in self._asking:
-            self._asking[key] = any(term.by_namespace_labels for term, _ in self.affinity_terms(of, namespace))
-        return self._asking[key]
+        if key not in self._uses_namespace_labels:
+            self._uses_namespace_labels[key] = any(
+                term.by_namespace_labels for term, _ in self.affinity_terms(of, namespace)
+            )
+        return self._uses_namespace_labels[key]
 
     @cached_property
     def labelled(self) -> Bools:
-        """With labels."""
-        return self.where_alike(lambda pod: bool(pod.metadata.labels))
+        """(T,): whether the pods have labels."""
+        return self.where_template(lambda pod: bool(pod.metadata.labels))
 
     def where(self, predicate: Callable[[PodInfo], bool]) -> Bools:
-        """The infos for which the predicate holds."""
+        """Return the infos for which the predicate holds."""
         return np.fromiter(map(predicate, self.infos), np.bool_, len(self.infos))
 
-    def where_alike(self, predicate: Callable[[Pod], bool]) -> Bools:
-        """The infos for which it holds of what their pods have in common, as the documents have it."""
+    def where_template(self, predicate: Callable[[Pod], bool]) -> Bools:
+        """Return the infos for whose template, as in the documents, the predicate holds."""
         return np.fromiter(map(predicate, self.infos.templates), np.bool_, len(self.infos))
 
     def matching(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:
-        """The infos in the namespaces (None: in any) whose labels the selector matches."""
+        """Return the infos in the namespaces (None: in any) whose labels the selector matches."""
         key = (selector, namespaces)
         known = self._matches.get(key)
         if known is not None:
@@ -132,7 +135,7 @@ class PodInfos:
             matching = np.zeros(len(self.infos), np.bool_)
             matching[few] = True
             return matching
-        matching = self._matching(selector, namespaces)
+        matching = self._find_matching(selector, namespaces)
         numbers = np.flatnonzero(matching).astype(np.int32)
         if len(numbers) < len(matching) // SPARSE:
             self._few_matches[key] = numbers
@@ -140,10 +143,13 @@ class PodInfos:
             self._matches[key] = matching
         return matching
 
-    def _matching(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:
+    def _find_matching(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:
+        """Compute `matching`, once per distinct label set."""
         sets, set_of = self._label_sets
         in_scope = (
-            range(len(sets)) if namespaces is None else [i for n in namespaces for i in self._may_match(selector, n)]
+            range(len(sets))
+            if namespaces is None
+            else [i for n in namespaces for i in self._find_possible_label_sets(selector, n)]
         )
         distinct = np.zeros(len(sets), np.bool_)
         distinct[[i for i in in_scope if selector.matches(sets[i][1])]] = True
@@ -151,16 +157,17 @@ class PodInfos:
 
     @property
     def demands(self) -> list[PodInfo]:
-        """One info for each distinct way to request resources."""
-        return self._demands[0]
+        """One info for each distinct set of resource requests."""
+        return self._distinct_demands[0]
 
     @property
     def demand(self) -> Ints:
-        """(T,): which of the ``demands`` each info has."""
-        return self._demands[1]
+        """(T,): the index of each info's requests in `demands`."""
+        return self._distinct_demands[1]
 
     @cached_property
-    def _demands(self) -> tuple[list[PodInfo], Ints]:
+    def _distinct_demands(self) -> tuple[list[PodInfo], Ints]:
+        """The values of `demands` and `demand`."""
         known: dict[bytes, int] = {}
         same: dict[tuple[int, ...], int] = {}
         first: list[PodInfo] = []
@@ -177,7 +184,7 @@ class PodInfos:
 
     @cached_property
     def _label_sets(self) -> tuple[list[tuple[str, Mapping[str, str]]], Ints]:
-        """The distinct (namespace, labels), and for each info (T,) which of them it has."""
+        """The distinct (namespace, labels), and the index of each info's, (T,)."""
         known: dict[bytes, int] = {}
         same: dict[tuple[str, int], int] = {}
         sets: list[tuple[str, Mapping[str, str]]] = []
@@ -194,22 +201,22 @@ class PodInfos:
         return sets, np.array(ids, np.int32)
 
     @cached_property
-    def _sets_in(self) -> dict[str, list[int]]:
-        """Namespace -> its distinct label sets."""
+    def _label_sets_by_namespace(self) -> dict[str, list[int]]:
+        """Namespace -> indices of its distinct label sets."""
         numbers: dict[str, list[int]] = {}
         for number, (namespace, _) in enumerate(self._label_sets[0]):
             numbers.setdefault(namespace, []).append(number)
         return numbers
 
-    def _may_match(self, selector: Selector, namespace: str) -> Iterable[int]:
-        """The label sets of a namespace, less those that lack the one label value that the selector wants."""
+    def _find_possible_label_sets(self, selector: Selector, namespace: str) -> Iterable[int]:
+        """Return the label sets of a namespace, without those that lack a label value that the selector requires."""
         for requirement in selector.requirements:
             if requirement.operator in ONE_OF and len(requirement.values) == 1:
-                return self._sets_with_label(requirement.key).get((namespace, requirement.values[0]), ())
-        return self._sets_in.get(namespace, ())
+                return self._index_label_sets(requirement.key).get((namespace, requirement.values[0]), ())
+        return self._label_sets_by_namespace.get(namespace, ())
 
-    def _sets_with_label(self, key: str) -> dict[tuple[str, str], list[int]]:
-        """Namespace and value of a label -> the distinct label sets that have it."""
+    def _index_label_sets(self, key: str) -> dict[tuple[str, str], list[int]]:
+        """Index the label sets that have a label by namespace and value."""
         if key not in self._sets_with:
             numbers = self._sets_with[key] = {}
             for number, (namespace, labels) in enumerate(self._label_sets[0]):
@@ -219,13 +226,13 @@ class PodInfos:
 
 
 def _request_ids(pod: Pod) -> tuple[int, ...]:
-    """The same for pods of which the very same objects say what they request."""
+    """Return ids that are equal for pods whose requests come from the very same objects."""
     spec = pod.spec
     return id(spec.containers), id(spec.init_containers), id(spec.overhead), id(spec.resources), id(pod.status)
 
 
 def _request_key(pod: Pod) -> bytes:
-    """Equal for pods that request the same resources; the names of containers say only whose a status is."""
+    """Return a digest that is equal for pods with the same requests; names of containers only link statuses."""
     spec, status = pod.spec, pod.status
     statuses = {
         s.name: (s.resources, s.allocated_resources)

@@ -1,4 +1,4 @@
-"""The pods of a snapshot as columns. Pods that are alike in all that scheduling reads share one PodInfo."""
+"""The pods of a snapshot as columns. Pods that are equal in all that scheduling reads share one PodInfo."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kschedctl.api.labels import Selector
 from kschedctl.api.objects import Pod
 from kschedctl.api.pod_requests import Options
 from kschedctl.api.pod_table import PodTable
-from kschedctl.snapshot.interning import interned
+from kschedctl.snapshot.interning import intern_pods
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
 from kschedctl.snapshot.pod_infos import PodInfos
 
@@ -24,17 +24,17 @@ FEW_INFOS = 64
 GroupKey = tuple[str, str]
 """Namespace and name of a PodGroup."""
 AnyGroupKey = GroupKey | GangKey
-"""A pod group of Kubernetes' own, or a gang of another project."""
+"""A PodGroup of Kubernetes, or a gang of another project."""
 
 
 def group_key(pod: Pod) -> GroupKey | None:
-    """The PodGroup that a pod says that it is of."""
+    """Return the key of the PodGroup that the pod names, or None."""
     group = pod.spec.scheduling_group
     return None if group is None else (pod.metadata.namespace, group.pod_group_name or "")
 
 
 class Pods(Sequence[Pod]):
-    """Pods of a table, some of them several times. ``rows`` (P,): where in the table each is."""
+    """Pods of a table, some of them several times. `rows` (P,) are their places in the table."""
 
     def __init__(self, table: PodTable, rows: Rows) -> None:
         self.table, self.rows = table, rows
@@ -53,43 +53,43 @@ class Pods(Sequence[Pod]):
 
 
 class PodColumns:
-    """P pods with T distinct PodInfos among them.
+    """Columns of P pods with T distinct PodInfos among them.
 
-    ``info`` (P,): the number of each pod's info among the ``distinct`` ones.
+    `info` (P,) is the number of each pod's info among the `distinct` ones.
     """
 
     def __init__(self, objects: Pods, info: Ints, distinct: PodInfos) -> None:
         self.objects, self.info, self.distinct = objects, info, distinct
 
     @classmethod
-    def of(cls, pods: PodTable, stored: Callable[[Pod], Pod], options: Options) -> PodColumns:
-        """The columns of these pods. ``stored``: a pod as the API server has it."""
-        info, infos = interned(pods, stored, options)
+    def from_table(cls, pods: PodTable, stored: Callable[[Pod], Pod], options: Options) -> PodColumns:
+        """Build the columns of these pods. `stored` converts a pod to what the API server stores."""
+        info, infos = intern_pods(pods, stored, options)
         return cls(Pods(pods, np.arange(len(pods))), info, PodInfos(infos))
 
     def __len__(self) -> int:
         return len(self.objects)
 
-    def nodes(self, index: Mapping[str, int]) -> Ints:
-        """(P,): the row of the node that each pod is bound to, by the rows of the nodes' names; -1 for none."""
+    def find_node_rows(self, index: Mapping[str, int]) -> Ints:
+        """Return the row of each pod's node, -1 for none, (P,); `index` maps node names to rows."""
         column = self.objects.table.node
         return np.array([index.get(name, -1) for name in column.values], np.int32)[column.codes][self.objects.rows]
 
-    def with_more(self, position: int, count: int) -> PodColumns:
-        """These pods, and so many more like the one at a position, under its name."""
+    def with_clones(self, position: int, count: int) -> PodColumns:
+        """Return the columns with `count` more pods like the one at a position."""
         info = np.append(self.info, np.full(count, self.info[position], np.int32))
         rows = np.append(self.objects.rows, np.full(count, self.objects.rows[position]))
         return PodColumns(Pods(self.objects.table, rows), info, self.distinct)
 
     @cached_property
     def index(self) -> dict[str, Position]:
-        """Position by ``namespace/name``."""
+        """`namespace/name` -> position."""
         keys = self.objects.table.keys()
         positions = {keys[row]: position for position, row in enumerate(self.objects.rows.tolist())}
         return cast(dict[str, Position], positions)
 
-    def position(self, key: str) -> Position | None:
-        """The position of ``namespace/name``, the first of one name, found without the ``index`` of all."""
+    def find_position(self, key: str) -> Position | None:
+        """Return the position of `namespace/name`, or None, without building the index of all pods."""
         namespace, _, name = key.partition("/")
         row = self.objects.table.find_row(namespace, name)
         if row is None:
@@ -99,37 +99,38 @@ class PodColumns:
 
     @cached_property
     def start(self) -> npt.NDArray[np.int64]:
-        """(P,): when each pod started, in microseconds since 1970; NO_TIME for one that has not. Raises InputError."""
-        return self._moments(self.objects.table.started, "status.startTime")
+        """(P,): when each pod started, in microseconds since 1970; NO_TIME if it has not. Raises InputError."""
+        return self._to_microseconds(self.objects.table.started, "status.startTime")
 
     @cached_property
     def created(self) -> npt.NDArray[np.int64]:
-        """(P,): the same of when it was created."""
-        return self._moments(self.objects.table.created, "metadata.creationTimestamp")
+        """(P,): when each pod was created, in microseconds since 1970. Raises InputError."""
+        return self._to_microseconds(self.objects.table.created, "metadata.creationTimestamp")
 
-    def _moments(self, column: TextColumn, field: str) -> npt.NDArray[np.int64]:
+    def _to_microseconds(self, column: TextColumn, field: str) -> npt.NDArray[np.int64]:
+        """Convert a column of timestamps."""
         table = self.objects.table
         return column_to_microseconds(column, lambda row: f"Pod {table[row].key}, {field}")[self.objects.rows]
 
     @cached_property
     def nominations(self) -> list[int]:
-        """The positions of the pods of which the status names a node that was nominated for them."""
+        """Positions of the pods with status.nominatedNodeName."""
         promised = self.objects.table.find_rows(lambda template: bool(template.status.nominated_node_name))
         return np.flatnonzero(np.isin(self.objects.rows, promised)).tolist() if len(promised) else []
 
-    def with_infos(self, selected: Bools) -> npt.NDArray[np.int64]:
-        """The positions of the pods of the infos selected (T,), in any order."""
+    def find_positions(self, selected: Bools) -> npt.NDArray[np.int64]:
+        """Return the positions of the pods with the selected infos (T,), in any order."""
         numbers = np.flatnonzero(selected)
         if len(numbers) > FEW_INFOS:
             return np.flatnonzero(selected[self.info])
-        order, starts = self._by_info
+        order, starts = self._positions_by_info
         return np.concatenate(
             [order[starts[number] : starts[number + 1]] for number in numbers.tolist()] or [order[:0]]
         )
 
     @cached_property
     def by_group(self) -> Mapping[GroupKey, npt.NDArray[np.int64]]:
-        """Namespace and name of a PodGroup -> the positions of the pods that say that they are of it, in order."""
+        """PodGroup -> positions of the pods that name it, in order."""
         groups: dict[GroupKey, list[int]] = {}
         for number, template in enumerate(self.distinct.infos.templates):
             if key := group_key(template):
@@ -145,7 +146,7 @@ class PodColumns:
 
     @cached_property
     def by_gang(self) -> Mapping[GangKey, npt.NDArray[np.int64]]:
-        """Gang of another project -> the positions of the pods that say that they are of it, in order."""
+        """Gang of another project -> positions of the pods that name it, in order."""
         templates: dict[GangKey, list[int]] = {}
         for number, template in enumerate(self.objects.table.templates):
             for key in find_gangs(template):
@@ -161,8 +162,8 @@ class PodColumns:
         }
 
     @cached_property
-    def _by_info(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """The positions of all pods sorted by info, and where each info's begin."""
+    def _positions_by_info(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The positions of all pods sorted by info, and the begin of each info's positions."""
         order = np.argsort(self.info, kind="stable")
         return order, np.searchsorted(self.info[order], np.arange(len(self.infos) + 1))
 

@@ -1,4 +1,4 @@
-"""Which pods are on a node, found for a few nodes by a look at all pods, for many once they are in order."""
+"""Lookup of the pods on a node, by a scan for a few nodes and by a sorted index for many."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import numpy as np
 
 from kschedctl.api.arrays import Counts, Ints, Position, Row
 
-LOOKS = 16
-"""So many nodes are looked at before pods are put in the order of their nodes."""
+MAX_SCANS = 16
+"""Number of nodes that are looked up by a scan before the pods are sorted."""
 
 
 class PodsByNode:
-    """The pods of one arrangement: ``node`` (P,) does not change as long as this is asked; ``nodes``: how many."""
+    """The pods on each of `nodes` nodes. `node` (P,) must not change while this is used."""
 
     def __init__(self, node: Ints, nodes: int) -> None:
         self._node, self._nodes = node, nodes
-        self._looked = 0
+        self._scans = 0
         self._order: tuple[Counts, Counts] | None = None
 
-    def on(self, row: Row) -> list[Position]:
-        """The positions of the pods on a node, in the order of the cluster."""
-        self._looked += 1
-        if self._looked <= LOOKS:
+    def find_pods(self, row: Row) -> list[Position]:
+        """Return the positions of the pods on a node, in the order of the cluster."""
+        self._scans += 1
+        if self._scans <= MAX_SCANS:
             found: list[Position] = (self._node == row).nonzero()[0].tolist()
             return found
         if self._order is None:

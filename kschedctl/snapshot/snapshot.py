@@ -1,4 +1,4 @@
-"""The cluster at one moment as columns: nodes are rows, resources are columns, pods refer to both by index.
+"""A cluster at one moment as columns: nodes are rows, resources are columns, and pods refer to both by index.
 
 Upstream: NodeInfo in pkg/scheduler/framework/types.go and pkg/scheduler/backend/cache (v1.36).
 """
@@ -33,32 +33,31 @@ from kschedctl.snapshot.pods import PodColumns
 
 
 class Settings(NamedTuple):
-    """What the scheduler's configuration and feature gates mean for the snapshot.
-
-    ``served``: the schedulerNames of its profiles; it knows of no nomination of other schedulers' pods.
-    ``held_back``: whether a pod of a Fork does not come into the queue, None: all do, or it does not matter.
-    ``ended``: it is of the pods that have ended, which no scheduler counts, instead of all others.
-    ``groups_of_groups``, ``policies_of_groups``: whether CompositePodGroups count, and preemptionPolicies of groups.
-    """
+    """What the scheduler's configuration and feature gates mean for the snapshot."""
 
     served: frozenset[str] = frozenset((DEFAULT_SCHEDULER_NAME,))
+    """schedulerNames of its profiles; nominations of other schedulers' pods are ignored."""
     requests: Options = Options()
     merge_affinity_label_keys: bool = True
     merge_spread_label_keys: bool = True
     migrates_portworx: bool = True
     held_back: Callable[[PodInfo, Any], bool] | None = None
+    """Returns whether a pod of a Fork does not enter the queue; None if all do or it does not matter."""
     groups_of_groups: bool = False
+    """Whether CompositePodGroups count."""
     policies_of_groups: bool = False
+    """Whether the preemptionPolicy of groups counts."""
     ended: bool = False
+    """Whether the snapshot has the pods that have ended, instead of all others."""
 
     def admitted(self, pod: Pod) -> Pod:
-        """The pod with its label keys merged into its selectors, as happens when it is created."""
+        """Return the pod with its label keys merged into its selectors, as happens at its creation."""
         if self.merge_affinity_label_keys:
             pod = merge_affinity_label_keys(pod)
         return merge_spread_label_keys(pod) if self.merge_spread_label_keys else pod
 
     def stored(self, pod: Pod, cluster: Cluster) -> Pod:
-        """A pod of the cluster's documents as the API server would hold it. Raises InputError."""
+        """Return a pod of the cluster's documents as the API server would store it. Raises InputError."""
         try:
             pod = resolve_priority(default_pod(pod), cluster.priority_classes)
         except QuantityError as error:
@@ -68,11 +67,9 @@ class Settings(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """N nodes in the scheduler's order, R resources, P pods of T infos (see NodeColumns, PodColumns, Demands).
+    """N nodes in the scheduler's order, R resources and P pods with T infos (see NodeColumns, PodColumns, Demands).
 
-    Nothing here ever changes; what moves belongs to a Fork. ``node`` (P,): the row of the node that each pod was bound
-    to, -1 for none. ``kept``: the rows of all nodes of the demands that these nodes are, None for all;
-    ``resized``: the rows of those of them that offer something else.
+    A snapshot never changes; moves belong to a Fork.
     """
 
     cluster: Cluster
@@ -80,20 +77,26 @@ class Snapshot:
     nodes: NodeColumns
     pods: PodColumns
     node: Ints
+    """(P,): the row of the node that each pod was bound to, -1 for none."""
     demands: Demands
-    kept: Rows | None = None
+    demand_rows: Rows | None = None
+    """Rows of these nodes among all nodes of `demands`; None for all."""
     resized: Mapping[int, Node] = field(default_factory=dict)
+    """Row -> node, for nodes that offer something else than the node in `demands`."""
     indexes: Indexes = field(default_factory=Indexes)
 
     @classmethod
-    def of(cls, cluster: Cluster, settings: Settings = Settings()) -> Snapshot:
+    def from_cluster(cls, cluster: Cluster, settings: Settings = Settings()) -> Snapshot:
+        """Build the snapshot of a cluster."""
         nodes = AllNodes(interleave_zones(map(default_node, cluster.nodes)))
         chosen = cluster.pods.select_terminated() if settings.ended else cluster.pods.drop_terminated()
-        pods = PodColumns.of(chosen, lambda pod: settings.stored(pod, cluster), settings.requests)
-        return cls(cluster, settings, nodes, pods, pods.nodes(nodes.index), Demands(nodes, pods))
+        pods = PodColumns.from_table(chosen, lambda pod: settings.stored(pod, cluster), settings.requests)
+        return cls(cluster, settings, nodes, pods, pods.find_node_rows(nodes.index), Demands(nodes, pods))
 
-    def without(self, gone: Bools, cluster: Cluster, node: Ints) -> Snapshot:
-        """The snapshot of a cluster, its pods on these rows (P,), less some nodes (N,); the others keep their order."""
+    def without_nodes(self, gone: Bools, cluster: Cluster, node: Ints) -> Snapshot:
+        """Return the snapshot without some nodes (N,), with its pods on these rows (P,); the others keep their
+        order.
+        """
         kept = np.flatnonzero(~gone)
         nodes = NodeSubset(self.nodes, kept)
         left = tuple(node_left for node_left in cluster.nodes if node_left.metadata.name in nodes.index)
@@ -104,32 +107,32 @@ class Snapshot:
             cluster=dataclasses.replace(cluster, nodes=left),
             nodes=nodes,
             node=row[node],
-            kept=kept if self.kept is None else self.kept[kept],
+            demand_rows=kept if self.demand_rows is None else self.demand_rows[kept],
             resized={int(row[at]): resized_node for at, resized_node in self.resized.items() if row[at] >= 0},
         )
 
-    def changed(
+    def with_changes(
         self, cluster: Cluster, node: Ints, nodes: Mapping[Row, Node], more: Sequence[tuple[Row, Node]]
     ) -> Self:
         """Return the snapshot of a cluster with its pods on these rows, (P,), other nodes on some rows, and more nodes.
 
-        ``more``: new nodes, each with the row of the node that it is like. The order of nodes stays as it is, even if
-        zones change.
+        `more` has new nodes, each with the row of a similar node. The order of nodes stays as it is, even if zones
+        change.
         """
         if not nodes and not more:
             return dataclasses.replace(self, cluster=cluster, node=node)
-        rows = np.arange(len(self.nodes)) if self.kept is None else self.kept
+        rows = np.arange(len(self.nodes)) if self.demand_rows is None else self.demand_rows
         return dataclasses.replace(
             self,
             cluster=cluster,
             nodes=ChangedNodes(self.nodes, nodes, [added for _, added in more]),
             node=node,
-            kept=np.append(rows, rows[[like for like, _ in more]]),
-            resized={**self.resized, **dict(self._resized(nodes, more))},
+            demand_rows=np.append(rows, rows[[like for like, _ in more]]),
+            resized={**self.resized, **dict(self._iter_resized(nodes, more))},
         )
 
-    def _resized(self, nodes: Mapping[Row, Node], more: Sequence[tuple[Row, Node]]) -> Iterator[tuple[int, Node]]:
-        """Yield the rows and nodes that offer something else than before, or than the nodes that they are like."""
+    def _iter_resized(self, nodes: Mapping[Row, Node], more: Sequence[tuple[Row, Node]]) -> Iterator[tuple[int, Node]]:
+        """Yield row and node of the nodes that offer something else than the nodes before, or than similar nodes."""
         for row, node in nodes.items():
             if row in self.resized or node.status.allocatable != self.nodes.objects[row].status.allocatable:
                 yield row, node
@@ -139,10 +142,10 @@ class Snapshot:
 
     @cached_property
     def allocatable(self) -> Amounts:
-        """(N, R): what each node offers; millicores, bytes or units."""
-        if self.kept is None:
+        """(N, R): what each node offers, in millicores, bytes or units."""
+        if self.demand_rows is None:
             return self.demands.allocatable
-        allocatable = self.demands.allocatable[self.kept]
+        allocatable = self.demands.allocatable[self.demand_rows]
         if self.resized:
             allocatable[list(self.resized)] = self.demands.offered_by(list(self.resized.values()))
         return allocatable
@@ -154,7 +157,7 @@ class Snapshot:
 
     @cached_property
     def nominations(self) -> tuple[Rows, Rows]:
-        """(M,) each: the rows that pods of this scheduler were promised, and the positions of those pods."""
+        """(M,) each: rows nominated for pods of this scheduler, and the positions of these pods."""
         rows, positions = [], []
         for position in self.pods.nominations:
             pod = self.pods.objects[position]

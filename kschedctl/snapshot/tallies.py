@@ -1,4 +1,4 @@
-"""Sums over the pods of each node, or domain, which follow the moves of pods."""
+"""Sums over the pods of each node or domain, which are maintained as pods move."""
 
 from __future__ import annotations
 
@@ -16,46 +16,49 @@ FEW_INFOS, FEW_SLOTS = 8, 64
 
 
 class Tally:
-    """Sums over the pods of each node, or domain, kept up to date along a trail of which ``seen`` moves are in."""
+    """Sums over the pods of each node or domain. `seen` is the length of the trail that the sums include."""
 
     def __init__(self, weights: Counts, domains: Domains | None, sums: Counts, seen: int) -> None:
         self.weights, self.domains, self.sums, self.seen = weights, domains, sums, seen
 
-    def small(self) -> Tally:
-        """The same in little memory, for one of thousands of tallies; it takes longer where many pods count."""
+    def compact(self) -> Tally:
+        """Return the tally in less memory, for one of thousands; slower if many pods count."""
         infos, slots = self.weights.nonzero()[0], self.sums.nonzero()[0]
         if len(infos) <= FEW_INFOS and len(slots) <= FEW_SLOTS:
-            return SmallTally(self)
-        return Tally(_narrowed(self.weights), self.domains, self.sums, self.seen)
+            return SparseTally(self)
+        return Tally(_narrow(self.weights), self.domains, self.sums, self.seen)
 
     def copy(self) -> Tally:
+        """Return an independent copy."""
         return Tally(self.weights, self.domains, self.sums.copy(), self.seen)
 
-    def brought_up(self, trail: Trail) -> Counts:
-        """The sums after all moves."""
+    def bring_up_to_date(self, trail: Trail) -> Counts:
+        """Include all moves of the trail, and return the sums."""
         new = len(trail) - self.seen
         if new == 1:
-            self._add_one(trail.latest)
+            self._add_move(trail.latest)
         elif new:
-            self._add_all(*trail.since(self.seen))
+            self._add_moves(*trail.since(self.seen))
         self.seen = len(trail)
         return self.sums
 
-    def _add_one(self, move: Move) -> None:
+    def _add_move(self, move: Move) -> None:
+        """Include one move."""
         change = move.sign * self.weights[move.info]
         slot = move.row if self.domains is None else self.domains.codes[move.row]
         if change and slot >= 0:
             self.sums[slot] += change
 
-    def _add_all(self, rows: Ints, infos: Ints, signs: Ints) -> None:
+    def _add_moves(self, rows: Ints, infos: Ints, signs: Ints) -> None:
+        """Include several moves."""
         change = signs * self.weights[infos]
         counted = change.nonzero()[0]
         slots = rows[counted] if self.domains is None else self.domains.codes[rows[counted]]
         np.add.at(self.sums, slots[slots >= 0], change[counted][slots >= 0])
 
 
-class SmallTally(Tally):
-    """A tally of which no more is kept than what is not zero."""
+class SparseTally(Tally):
+    """A tally that stores only what is not zero."""
 
     def __init__(self, of: Tally) -> None:
         infos, slots = of.weights.nonzero()[0], of.sums.nonzero()[0]
@@ -68,18 +71,18 @@ class SmallTally(Tally):
         other._sums = dict(self._sums)
         return other
 
-    def brought_up(self, trail: Trail) -> Counts:
-        """The sums after all moves, made anew each time."""
+    def bring_up_to_date(self, trail: Trail) -> Counts:
+        """Include all moves of the trail, and return the sums as a new array."""
         if self.seen != len(trail):
-            for move in trail.moves_of(self._weights, self.seen):
-                self._add_one(move)
+            for move in trail.iter_moves(self._weights, self.seen):
+                self._add_move(move)
             self.seen = len(trail)
         sums = np.zeros(self._size, np.int64)
         if self._sums:
             sums[list(self._sums)] = list(self._sums.values())
         return sums
 
-    def _add_one(self, move: Move) -> None:
+    def _add_move(self, move: Move) -> None:
         slot = move.row if self.domains is None else int(self.domains.codes[move.row])
         if slot < 0:
             return
@@ -90,10 +93,10 @@ class SmallTally(Tally):
             self._sums.pop(slot, None)
 
 
-def _narrowed(weights: Counts) -> Counts:
-    """The same numbers in as few bytes as hold them and their opposites.
+def _narrow(weights: Counts) -> Counts:
+    """Convert numbers to the smallest integer type that holds them and their negatives.
 
-    >>> _narrowed(np.array([3, -100])).dtype, _narrowed(np.array([3, -1000])).dtype
+    >>> _narrow(np.array([3, -100])).dtype, _narrow(np.array([3, -1000])).dtype
     (dtype('int8'), dtype('int16'))
     """
     largest = int(np.abs(weights).max(initial=0))

@@ -21,7 +21,7 @@ from kschedctl.api.objects import (
 )
 from kschedctl.api.pod_requests import parse_quantities
 from kschedctl.api.quantity import QuantityError
-from kschedctl.snapshot.pod_info import amounts
+from kschedctl.snapshot.pod_info import to_amounts
 from kschedctl.sources.documents.place import Place
 
 Found = Iterator[tuple[str, Resources]]
@@ -40,7 +40,7 @@ def check_quantities(written: Found, where: Callable[[], Place]) -> None:
 
 @lru_cache(maxsize=65536, typed=True)
 def _check(name: str, text: str | int | float) -> None:
-    amounts(parse_quantities({name: text}))
+    to_amounts(parse_quantities({name: text}))
 
 
 def pod_resources(spec: PodSpec) -> Found:

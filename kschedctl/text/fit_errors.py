@@ -1,4 +1,4 @@
-"""kube-scheduler's message of a pod that fits on no node (upstream: FitError), as a sentence."""
+"""Upstream's FitError message, about a pod that fits on no node, as a sentence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PREEMPTION = re.compile(
 _COUNTED = re.compile(r"(\d+) (.+)", re.DOTALL)
 _BETWEEN = re.compile(r", (?=\d+ )")
 
-WORDS = {
+REASON_WORDS = {
     "node(s) were unschedulable": ("is cordoned", "are cordoned"),
     "node(s) had untolerated taint(s)": (
         "has an untolerated taint",
@@ -35,17 +35,19 @@ WORDS = {
     "node(s) didn't match PersistentVolume's node affinity": ("does not reach its volume", "do not reach its volume"),
     "Too many pods": ("is full of pods", "are full of pods"),
 }
-"""Upstream's reason -> what is said of one node and of several."""
+"""Upstream's reason -> the words for one node and for several nodes."""
 
 
-def sentence(message: str) -> str:
-    """What stands against how many nodes, most first; other messages, and reasons without words here, as they are.
+def rewrite_fit_error(message: str) -> str:
+    """Rewrite a FitError message as a sentence, most frequent reason first.
 
-    >>> sentence("0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu. preemption: 0/3 …")
+    Other messages, and reasons without words here, stay as they are.
+
+    >>> rewrite_fit_error("0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu.")
     'None of 3 nodes fits: 2 lack cpu, 1 is cordoned'
-    >>> sentence('0/3 nodes are available: persistentvolumeclaim "data" not found.')
+    >>> rewrite_fit_error('0/3 nodes are available: persistentvolumeclaim "data" not found.')
     'None of 3 nodes fits: persistentvolumeclaim "data" not found'
-    >>> sentence("waiting for scheduling gates: [a]")
+    >>> rewrite_fit_error("waiting for scheduling gates: [a]")
     'waiting for scheduling gates: [a]'
     """
     match = _MESSAGE.fullmatch(message)
@@ -57,11 +59,12 @@ def sentence(message: str) -> str:
     if not all(reasons):
         return f"{none}: {sentences}"
     counted = sorted(((int(reason[1]), reason[2]) for reason in reasons if reason), key=lambda reason: -reason[0])
-    return f"{none}: {', '.join(_against(number, reason) for number, reason in counted)}"
+    return f"{none}: {', '.join(_describe_reason(number, reason) for number, reason in counted)}"
 
 
-def _against(number: int, reason: str) -> str:
-    one, many = WORDS.get(reason, ("", ""))
+def _describe_reason(number: int, reason: str) -> str:
+    """Return the number of nodes and their reason."""
+    one, many = REASON_WORDS.get(reason, ("", ""))
     if resource := reason.removeprefix("Insufficient ") if reason.startswith("Insufficient ") else "":
         one, many = f"lacks {resource}", f"lack {resource}"
     return f"{number:,} {one if number == 1 else many}" if one else f"{number:,} {reason}"

@@ -1,4 +1,4 @@
-"""URLs as they may be shown: without what gives access."""
+"""URLs without the parts that give access."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ _USER = re.compile(r"://[^/\s]*@")
 _QUERY = re.compile(r"(://[^\s?#]*)[?#]\S*")
 
 
-def without_user(text: str) -> str:
-    """The text with no user and password in its URLs.
+def strip_credentials(text: str) -> str:
+    """Remove user and password from the URLs in a text.
 
-    >>> without_user("https://me:hunter2@example.com/path: not found")
+    >>> strip_credentials("https://me:hunter2@example.com/path: not found")
     'https://example.com/path: not found'
     """
     return _USER.sub("://", text)
 
 
-def shown_url(text: str) -> str:
-    """A URL, or a text with URLs, without users, queries and fragments.
+def strip_url(text: str) -> str:
+    """Remove user, query and fragment from the URLs in a text.
 
-    >>> shown_url("https://me:hunter2@extender.example/path?token=abc")
+    >>> strip_url("https://me:hunter2@extender.example/path?token=abc")
     'https://extender.example/path'
     """
-    return _QUERY.sub(r"\1", without_user(text))
+    return _QUERY.sub(r"\1", strip_credentials(text))

@@ -11,7 +11,13 @@ from typing import Any
 import pytest
 
 import kschedctl
-from kschedctl.admission.pod_security_policy import LABEL, Standard, enforced, pod_of, warned
+from kschedctl.admission.pod_security_policy import (
+    LABEL,
+    Standard,
+    extract_pod,
+    get_enforced_standard,
+    get_warn_standard,
+)
 
 POLICIES: dict[str, tuple[dict[str, str], Standard, Standard]] = {
     "no labels": ({}, Standard("privileged", "latest"), Standard("privileged", "latest")),
@@ -62,7 +68,7 @@ POLICIES: dict[str, tuple[dict[str, str], Standard, Standard]] = {
 def test_policies(name: str) -> None:
     labels, enforce, warn = POLICIES[name]
     full = {LABEL + key: value for key, value in labels.items()}
-    assert (enforced(full), warned(full)) == (enforce, warn)
+    assert (get_enforced_standard(full), get_warn_standard(full)) == (enforce, warn)
 
 
 TEMPLATE = {"spec": {"containers": [{"name": "a", "image": "i:1", "securityContext": {"privileged": True}}]}}
@@ -83,13 +89,13 @@ EXTRACTED: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("kind", EXTRACTED)
 def test_where_the_pod_of_a_kind_stands(kind: str) -> None:
-    assert pod_of(kind, EXTRACTED[kind]) == TEMPLATE
+    assert extract_pod(kind, EXTRACTED[kind]) == TEMPLATE
 
 
 @pytest.mark.parametrize("made", [{}, {"spec": {}}])
 def test_what_has_no_template_is_not_looked_at(made: dict[str, Any]) -> None:
-    assert not pod_of("ReplicationController", made)
-    assert not pod_of("Service", {"spec": {"template": TEMPLATE}})
+    assert not extract_pod("ReplicationController", made)
+    assert not extract_pod("Service", {"spec": {"template": TEMPLATE}})
 
 
 def test_a_workload_is_warned_of_what_would_refuse_its_pods() -> None:

@@ -112,7 +112,7 @@ DOES_NOT = {
 )
 def test_pod_limit_func(obj: Json, kind: str, item: Json, admitted: bool) -> None:
     asked = request(json.loads(json.dumps(obj)), limits(kind, **item))
-    assert passes(asked, limit_ranger.fill_in, limit_ranger.check) == admitted
+    assert passes(asked, limit_ranger.add_default_resources, limit_ranger.check_bounds) == admitted
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_merge_pod_resource_requirements(given: Json, merged: Json, told: str | 
     """TestMergePodResourceRequirements."""
     defaults = {"default": {CPU: "75m", MEMORY: "10Mi"}, "defaultRequest": {CPU: "50m", MEMORY: "5Mi"}}
     asked = request(pod(1, given), limits(CONTAINER, **defaults))
-    limit_ranger.fill_in(asked)
+    limit_ranger.add_default_resources(asked)
     assert asked.containers[0]["resources"] == merged
     assert asked.annotations.get(limit_ranger.ANNOTATION) == (f"LimitRanger plugin set: {told}" if told else None)
 
@@ -197,7 +197,7 @@ CRITICAL = 2_000_000_000
 def test_priority(classes: list[Json], spec: Json, wanted: int | None) -> None:
     """TestPodAdmission and TestDefaultPriority."""
     asked = request(pod(1, sizes(NONE, NONE), **spec), *classes)
-    assert passes(asked, priority.fill_in) == (wanted is not None)
+    assert passes(asked, priority.set_priority) == (wanted is not None)
     if wanted is not None:
         assert asked.spec["priority"] == wanted
 
@@ -246,7 +246,7 @@ def test_runtime_class(fields: Json, spec: Json, wanted: Json | None) -> None:
         **fields,
     }
     asked = request(pod(1, sizes(NONE, NONE), runtimeClassName="foo", **json.loads(json.dumps(spec))), found)
-    assert passes(asked, runtime_class.fill_in, runtime_class.check) == (wanted is not None)
+    assert passes(asked, runtime_class.apply_runtime_class, runtime_class.check_overhead) == (wanted is not None)
     assert wanted is None or {name: asked.spec[name] for name in wanted} == wanted
 
 
@@ -281,7 +281,7 @@ def test_pod_node_selector(annotation: str | None, own: Json, merged: Json | Non
     """TestPodAdmission, those without a configuration of the cluster."""
     found = namespace() if annotation is None else namespace(**{"node-selector": annotation})
     asked = request(pod(1, sizes(NONE, NONE), nodeSelector=dict(own)), found)
-    assert passes(asked, node_selector.fill_in, node_selector.check) == (merged is not None)
+    assert passes(asked, node_selector.add_node_selector, node_selector.check_node_selector) == (merged is not None)
     assert merged is None or (asked.spec.get("nodeSelector") or {}) == merged
 
 
@@ -321,6 +321,6 @@ def test_pod_toleration_restriction(
     whitelist = {} if allowed is None else {"tolerationsWhitelist": allowed}
     found = namespace(defaultTolerations=added, **whitelist)
     asked = request(pod(1, resources, tolerations=list(own)), found)
-    assert passes(asked, tolerations.of_namespace) == (merged is not None)
+    assert passes(asked, tolerations.add_namespace_tolerations) == (merged is not None)
     if merged is not None:
         assert sorted(asked.spec["tolerations"], key=str) == sorted(merged, key=str)

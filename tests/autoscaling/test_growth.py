@@ -10,9 +10,9 @@ import pytest
 import kschedctl
 from kschedctl.autoscaling.cluster_autoscaler.scale_down import scale_down
 from kschedctl.autoscaling.node_groups.found import Given
-from kschedctl.commands.explain.pending_pods import with_growth
+from kschedctl.commands.explain.pending_pods import add_growth
 from kschedctl.fixes.new_node import autoscaler_of, node_growth
-from kschedctl.reports.growth import NodeGrowth
+from kschedctl.reports.new_node import NodeGrowth
 
 Json = dict[str, Any]
 NOW = "2026-06-01T12:00:00Z"
@@ -131,7 +131,7 @@ def pending(most: int, wants: list[str]) -> kschedctl.commands.explain.pending_r
     cluster = kschedctl.Cluster.from_objects([node("n", "a"), full("n"), *waiting], assume_complete=True)
     groups = [{"id": "g", "min": 0, "max": most, "target": 1, "nodes": ["n"]}]
     growth = node_growth(cluster, NOW, Given(groups))
-    return with_growth(kschedctl.pending(cluster, now=NOW), lambda: growth)
+    return add_growth(kschedctl.pending(cluster, now=NOW), lambda: growth)
 
 
 def test_all_that_wait_are_told_how_many_nodes_come_for_them() -> None:

@@ -11,8 +11,8 @@ import pytest
 
 import kschedctl
 from kschedctl.autoscaling.node_groups.found import Given
-from kschedctl.commands.explain.new_node_page import new_node_section
-from kschedctl.commands.explain.one_pod import asked_pod
+from kschedctl.commands.explain.new_node_page import build_new_node
+from kschedctl.commands.explain.one_pod import find_target
 from kschedctl.fixes.new_node import new_node
 from kschedctl.render.page import Style
 from kschedctl.reports.new_node import NewNode
@@ -57,7 +57,7 @@ def answer(maximum: int, *pods: Json) -> NewNode:
     full["status"] = {"phase": "Running"}
     cluster = kschedctl.Cluster.from_objects([node("n1"), full, *pods], assume_complete=True)
     groups = [{"id": "a", "min": 1, "max": maximum, "target": 1, "nodes": ["n1"]}]
-    told = new_node(asked_pod(cluster, "d/last"), NOW, Given(groups, {}, "", ""))
+    told = new_node(find_target(cluster, "d/last"), NOW, Given(groups, {}, "", ""))
     assert told is not None
     return told
 
@@ -98,7 +98,7 @@ def test_no_number_of_nodes_is_enough_for_a_pod_that_fits_none() -> None:
     ],
 )
 def test_the_words(maximum: int, sentence: str) -> None:
-    page = repr(new_node_section(answer(maximum, LAST, FIRST, SECOND), Style()))
+    page = repr(build_new_node(answer(maximum, LAST, FIRST, SECOND), Style()))
     assert sentence in page
 
 

@@ -42,7 +42,7 @@ SIZES = [
 def main() -> None:
     print(f"{'nodes':>6} {'per node':>8} {'distinct':>8} {'feasible':>8} {'first s':>8} {'next s':>8}")
     for nodes, devices, spread in SIZES:
-        view = Fork.of(Cluster.from_objects(list(documents(nodes, devices, spread))))
+        view = Fork.from_cluster(Cluster.from_objects(list(documents(nodes, devices, spread))))
         plugin, took = DynamicResources(DynamicResourcesArgs(), Features()), []
         for position in (0, 1):
             started = time.perf_counter()

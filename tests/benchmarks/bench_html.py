@@ -19,8 +19,8 @@ from peak_memory import print_peak
 from playwright.sync_api import sync_playwright
 
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.attempt import explain
-from kschedctl.commands.explain.pending_groups import pending_pods
+from kschedctl.commands.explain.one_pod import explain
+from kschedctl.commands.explain.pending_pods import group_pending_pods
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
 from kschedctl.reports.document import Document
@@ -76,7 +76,7 @@ def main() -> None:
     arguments = parser.parse_args()
     found = cluster(arguments.nodes, arguments.pods)
     look(explain(found, pod("p", {"cpu": "2", "memory": "1Gi"})), ONE)
-    look(pending_pods(Scheduler(found), found.unbound_pods(), "", in_full=arguments.pods), MANY)
+    look(group_pending_pods(Scheduler(found), found.unbound_pods(), "", in_full=arguments.pods), MANY)
 
 
 def look(report: Document, title: str) -> None:

@@ -140,7 +140,7 @@ def _files(folders: list[str]) -> None:
 
 def _lint_repository(files: list[Path]) -> int:
     manifests = read_repository([str(file) for file in files]).objects
-    return len(lint(LintContext.of_manifests(((m.value, m) for m in manifests), None)).findings)
+    return len(lint(LintContext.from_manifests(((m.value, m) for m in manifests), None)).findings)
 
 
 def _load(files: list[Path]) -> int:
@@ -154,12 +154,12 @@ def _load(files: list[Path]) -> int:
 
 def _lint(files: list[Path]) -> int:
     manifests = (manifest for file in files for manifest in read_manifests(str(file)))
-    return len(lint(LintContext.of_manifests(((m.value, m) for m in manifests), None)).findings)
+    return len(lint(LintContext.from_manifests(((m.value, m) for m in manifests), None)).findings)
 
 
 def _cluster(folder: str) -> None:
     loading, cluster = _timed(partial(_read, folder))
-    lint_context = LintContext.of_cluster(cluster)
+    lint_context = LintContext.from_cluster(cluster)
     total = 0.0
     for rule in RULES:
         seconds, found = _timed(partial(_count, rule, lint_context))

@@ -122,9 +122,11 @@ class LoneNode:
         self.pods.append(pod)
 
     def fits(self) -> bool:
-        view = Fork.of(replace(self.cluster, pods=tuple(self.pods)), self.cycle.view.settings)
-        pre_filter = run_pre_filter(self.cycle.framework.at("preFilter"), self.cycle.info, view)
-        return bool(Filtering.of(self.cycle.framework, pre_filter, self.cycle.info, view).judge().passing[0])
+        view = Fork.from_cluster(replace(self.cluster, pods=tuple(self.pods)), self.cycle.view.settings)
+        pre_filter = run_pre_filter(self.cycle.framework.plugins_at("preFilter"), self.cycle.info, view)
+        return bool(
+            Filtering.from_framework(self.cycle.framework, pre_filter, self.cycle.info, view).judge().passing[0]
+        )
 
 
 def naive(cycle: Cycle, row: int) -> Victims | str:

@@ -16,8 +16,8 @@ from typing import Any
 from peak_memory import print_peak
 
 import kschedctl
-from kschedctl.commands.wakes.changes import changes_of
-from kschedctl.commands.wakes.many import wakes_of_many
+from kschedctl.commands.wakes.changes import parse_changes
+from kschedctl.commands.wakes.many import replay_changes_for_pods
 from kschedctl.scheduler.scheduler import Scheduler
 
 Object = dict[str, Any]
@@ -90,9 +90,9 @@ def main() -> None:
     for name, event in EVENTS.items():
         start = time.process_time()
         scheduler = Scheduler(cluster)
-        changes = changes_of([event], scheduler.view)
+        changes = parse_changes([event], scheduler.view)
         ready = time.process_time()
-        report = wakes_of_many(scheduler, list(cluster.unbound_pods()), changes, "")
+        report = replay_changes_for_pods(scheduler, list(cluster.unbound_pods()), changes, "")
         took, woken = time.process_time() - ready, sum(answer.moved for answer in report.answers)
         print(f"{name:18} {woken:5} of {options.pods} pods woken: {took:.2f} s, the view {ready - start:.2f} s")
 

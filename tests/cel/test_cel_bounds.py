@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from kschedctl.cel.compilation.compiler import compile
+from kschedctl.cel.compilation.compiler import compile_expression
 from kschedctl.cel.errors import AbortedError, CelError, CompileError
 
 
@@ -69,30 +69,30 @@ def _soon():
 
 @table(ACCEPTED)
 def test_accepted(case):
-    assert compile(case, {}, {}).evaluate() is True
+    assert compile_expression(case, {}, {}).evaluate() is True
 
 
 @table(REFUSED)
 def test_refused(case):
     expression, message = case
     with pytest.raises(CompileError) as caught:
-        compile(expression, {}, {})
+        compile_expression(expression, {}, {})
     assert message in str(caught.value)
 
 
 @table(STOPPED)
 def test_stopped(case):
     with pytest.raises(AbortedError, match="cost limit exceeded"):
-        compile(case, {}, {}).evaluate()
+        compile_expression(case, {}, {}).evaluate()
 
 
 @pytest.mark.parametrize("text", ['"\ud800".matches("a")', 'bytes("\ud800") == b""', '"\ud800".find("a") == ""'])
 def test_what_is_no_unicode_is_an_error(text):
     with pytest.raises((CompileError, CelError)):
-        compile(text, {}, {}).evaluate()
+        compile_expression(text, {}, {}).evaluate()
 
 
 def test_the_room_for_recursion_is_given_back():
     before = sys.getrecursionlimit()
-    compile(ACCEPTED["240 names"], {}, {}).evaluate()
+    compile_expression(ACCEPTED["240 names"], {}, {}).evaluate()
     assert sys.getrecursionlimit() == before

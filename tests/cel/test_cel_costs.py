@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from kschedctl.cel.compilation.compiler import compile
+from kschedctl.cel.compilation.compiler import compile_expression
 from kschedctl.cel.errors import CostLimitError
 
 COSTS = {
@@ -42,7 +42,7 @@ COSTS = {
 
 @pytest.mark.parametrize("expression", COSTS)
 def test_cost(expression):
-    program = compile(expression, {}, {})
+    program = compile_expression(expression, {}, {})
     program.evaluate()
     assert program.cost == COSTS[expression]
 
@@ -53,21 +53,21 @@ def loop(depth):
 
 
 def test_a_hundred_thousand_steps_are_within_the_limit():
-    program = compile(loop(5), {}, {})
+    program = compile_expression(loop(5), {}, {})
     assert program.evaluate() is True
     assert 300_000 < program.cost < 1_000_000
 
 
 def test_a_million_steps_are_not():
     with pytest.raises(CostLimitError, match="operation cancelled: actual cost limit exceeded"):
-        compile(loop(6), {}, {}).evaluate()
+        compile_expression(loop(6), {}, {}).evaluate()
 
 
 def test_no_operator_absorbs_the_limit():
     with pytest.raises(CostLimitError):
-        compile(f"{loop(6)} || true", {}, {}).evaluate()
+        compile_expression(f"{loop(6)} || true", {}, {}).evaluate()
 
 
 def test_what_is_too_expensive_is_not_begun():
     with pytest.raises(CostLimitError):
-        compile("lists.range(999000).distinct().size() > 0", {}, {}).evaluate()
+        compile_expression("lists.range(999000).distinct().size() > 0", {}, {}).evaluate()

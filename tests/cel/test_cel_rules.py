@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kschedctl.cel.compilation.compiler import compile
+from kschedctl.cel.compilation.compiler import compile_expression
 from kschedctl.cel.errors import AbortedError, CelError, CompileError
 from kschedctl.cel.types import ANY, STRING, parse_type
 from kschedctl.cel.values import DefaultMap, Map
@@ -17,7 +17,7 @@ THING = Map({"name": "it", "attributes": ATTRIBUTES}.items())
 
 
 def evaluate(expression, unknown=None):
-    return compile(expression, VARIABLES, STRUCTS).evaluate(THING, unknown)
+    return compile_expression(expression, VARIABLES, STRUCTS).evaluate(THING, unknown)
 
 
 TRUE = {
@@ -175,7 +175,7 @@ def test_is_true(case):
 def test_is_refused(case):
     expression, message = case
     with pytest.raises(CompileError) as caught:
-        compile(expression, VARIABLES, STRUCTS)
+        compile_expression(expression, VARIABLES, STRUCTS)
     assert message in str(caught.value)
 
 
@@ -194,7 +194,7 @@ def test_a_thing_in_a_constant_list_of_simple_values_stops_the_evaluation():
 
 def test_places_are_those_of_the_tokens():
     with pytest.raises(CompileError) as caught:
-        compile("true &&\n  foo.bar(1) || baz", {}, {})
+        compile_expression("true &&\n  foo.bar(1) || baz", {}, {})
     assert str(caught.value) == (
         "compilation failed: ERROR: <input>:2:3: undeclared reference to 'foo' (in container '')\n"
         " |   foo.bar(1) || baz\n | ..^\n"

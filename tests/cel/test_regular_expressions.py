@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import kschedctl
 from kschedctl.cel.errors import AbortedError, CelError
 from kschedctl.cel.library import regular_expressions
-from kschedctl.cel.library.simple_patterns import simple_pattern
+from kschedctl.cel.library.simple_patterns import compile_simple_pattern
 from kschedctl.scheduler.plugins.dynamic_resources.cel import compile_selector
 
 CHARACTERS = st.sampled_from(
@@ -62,7 +62,7 @@ def test_errors_are_worded_as_in_go(pattern: str, error: str) -> None:
 @settings(max_examples=400, deadline=None)
 @given(PATTERNS, TEXTS)
 def test_a_simple_pattern_finds_what_re2_finds(pattern: str, text: str) -> None:
-    simple = simple_pattern(pattern)
+    simple = compile_simple_pattern(pattern)
     if simple is None:
         return
     found, expected = simple.compiled.search(text), re2.compile(pattern).search(text)
@@ -74,7 +74,7 @@ def test_a_simple_pattern_finds_what_re2_finds(pattern: str, text: str) -> None:
     ["^gpu-[a-z0-9]+$", r"a100|h100", r"^v(1|2)\.\d+$", r"NVIDIA.*80GB", "^(A100|H100)(-SXM4)?$", "[-_.a-z]*"],
 )
 def test_what_drivers_publish_is_matched_without_re2(pattern: str) -> None:
-    assert simple_pattern(pattern) is not None
+    assert compile_simple_pattern(pattern) is not None
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_what_drivers_publish_is_matched_without_re2(pattern: str) -> None:
     ["(a+)+$", "(a|a)*", "(a?){30}", "(?i)a100", r"\pL", "(a", "a{2,1}", "[[:alpha:]]", "a*a*a*a*b", r"\Qa\E"],
 )
 def test_what_may_take_long_or_mean_something_else_is_left_to_re2(pattern: str) -> None:
-    assert simple_pattern(pattern) is None
+    assert compile_simple_pattern(pattern) is None
 
 
 def test_without_re2_long_texts_are_not_searched(no_re2: None) -> None:

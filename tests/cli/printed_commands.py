@@ -16,14 +16,14 @@ import yaml
 
 from kschedctl.api.copying import replace
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.main import COMMANDS, app, load
-from kschedctl.cli.options import Source, feature_gates
+from kschedctl.cli.main import COMMANDS, app, load_command
+from kschedctl.cli.options import Source, parse_feature_gates
 from kschedctl.render.page import UNFOLDED
 
 DATA = {"json": json.loads, "sarif": json.loads, "yaml": partial(yaml.load, Loader=yaml.CSafeLoader)}
 NO_TEXT = ("svg", "png")
 MENTIONED = re.compile(rf"kschedctl (?:{'|'.join(map(re.escape, COMMANDS))})\b.*")
-command_of = cache(load)
+command_of = cache(load_command)
 SOURCE = tuple(field.name for field in fields(Source))
 
 
@@ -44,7 +44,7 @@ def forms(arguments: list[str]) -> list[str]:
 def printed(answer: Answer, form: str) -> set[str]:
     """The command lines in one form of the answer."""
     style = replace(answer.style, wide=form == "wide", width=UNFOLDED if form == "wide" else answer.style.width)
-    content = replace(answer, format=form, style=style).content()
+    content = replace(answer, format=form, style=style).render()
     assert isinstance(content, str)
     return {found for text in _texts(content, form) for found in commands_in(text)}
 
@@ -108,5 +108,5 @@ def source_of(arguments: list[str]) -> Source:
     given = command.make_context(arguments[0], list(rest)).params
     values = {name: given[name] for name in SOURCE if name in given}
     source = Source(**{name: list(value) if isinstance(value, tuple) else value for name, value in values.items()})
-    gates = sorted(f"{name}={on}" for name, on in feature_gates(source.feature_gates).items())
+    gates = sorted(f"{name}={on}" for name, on in parse_feature_gates(source.feature_gates).items())
     return replace(source, feature_gates=gates)

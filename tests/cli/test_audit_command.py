@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 from conftest import Run, Write, node, pod
 
-from kschedctl.commands.schema.schemas import DOCUMENTS, schema_of
+from kschedctl.commands.schema.schemas import DOCUMENTS, build_schema
 
 PENDING = ("audit", "--section", "pending", "-f")
 UNSERVED = pod("lost", schedulerName="volcano")
@@ -79,7 +79,7 @@ def test_wrong_usage(run: Run, options: list[str]) -> None:
 
 def test_json_follows_its_schema(run: Run) -> None:
     document = json.loads(run("audit", "--demo", "-o", "json").out)
-    jsonschema.validate(document, schema_of(DOCUMENTS["audit"]))
+    jsonschema.validate(document, build_schema(DOCUMENTS["audit"]))
     assert (document["apiVersion"], document["kind"]) == ("kschedctl.dev/v1", "Audit")
     assert document["at"] == "2026-05-06T09:12:00Z"
 

@@ -16,7 +16,7 @@ import yaml
 from conftest import Run, Write, node, pod
 
 from kschedctl.cli import candidates as candidates_module
-from kschedctl.cli.candidates import candidates, within
+from kschedctl.cli.candidates import iter_candidates, run_with_limit
 from kschedctl.errors import InputError
 
 PODS = (
@@ -29,7 +29,7 @@ PODS = (
 
 
 def names(*words: str) -> list[str]:
-    return list(candidates(words[0], words[1:]))
+    return list(iter_candidates(words[0], words[1:]))
 
 
 @pytest.fixture(params=["json", "yaml", "json.gz", "folder", "snapshot"])
@@ -113,10 +113,10 @@ def test_work_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -
         time.sleep(600)
         return "late"
 
-    monkeypatch.setattr("kschedctl.cli.candidates.LONGEST", 600)
-    assert within(0.1, stuck) == ""
-    monkeypatch.setattr("kschedctl.cli.candidates.LONGEST", 0.1)
-    assert within(600, waiting) == ""
+    monkeypatch.setattr("kschedctl.cli.candidates.MAX_SECONDS", 600)
+    assert run_with_limit(0.1, stuck) == ""
+    monkeypatch.setattr("kschedctl.cli.candidates.MAX_SECONDS", 0.1)
+    assert run_with_limit(600, waiting) == ""
 
 
 def test_waiting_for_the_processor_is_not_counted() -> None:
@@ -126,12 +126,12 @@ def test_waiting_for_the_processor_is_not_counted() -> None:
         time.sleep(0.5)
         return "web-2"
 
-    assert within(0.2, delayed) == "web-2"
+    assert run_with_limit(0.2, delayed) == "web-2"
 
 
 def test_what_was_cut_off_is_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """The names are more than a pipe holds, and nobody reads them before the process is ended."""
-    read = candidates_module._all_of
+    read = candidates_module._read_until_closed
 
     def late(reader: int) -> bytes | None:
         time.sleep(0.3)
@@ -141,13 +141,13 @@ def test_what_was_cut_off_is_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0.1)
         return "web-2\n" * 100_000
 
-    monkeypatch.setattr(candidates_module, "_all_of", late)
-    assert within(30, many) == ""
+    monkeypatch.setattr(candidates_module, "_read_until_closed", late)
+    assert run_with_limit(30, many) == ""
 
 
 def test_what_the_work_gives() -> None:
-    assert within(30, lambda: "x" * 100_000) == "x" * 100_000
-    assert within(30, lambda: str(1 // 0)) == ""
+    assert run_with_limit(30, lambda: "x" * 100_000) == "x" * 100_000
+    assert run_with_limit(30, lambda: str(1 // 0)) == ""
 
 
 def test_completion_imports_nothing_heavy() -> None:
@@ -155,7 +155,7 @@ def test_completion_imports_nothing_heavy() -> None:
     code = f"""if True:
         import sys
         from kschedctl.cli import candidates
-        assert list(candidates.candidates("pods", ["explain", "--demo", ""]))
+        assert list(candidates.iter_candidates("pods", ["explain", "--demo", ""]))
         print({{*{heavy}}} & sys.modules.keys())
     """
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

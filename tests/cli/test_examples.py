@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from conftest import Run
 
-from kschedctl.cli.main import COMMANDS, load
+from kschedctl.cli.main import COMMANDS, load_command
 
 MOST_COLUMNS = 80
 
@@ -19,7 +19,7 @@ def helps() -> Iterator[tuple[str, ...]]:
     yield ()
     for name in COMMANDS:
         yield (name,)
-        yield from ((name, sub) for sub in getattr(load(name), "commands", ()))
+        yield from ((name, sub) for sub in getattr(load_command(name), "commands", ()))
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_examples_are_of_the_command_and_in_one_line_each(examples: list[str], c
 def test_examples_parse(examples: list[str]) -> None:
     for line in examples:
         words = shlex.split(re.split(r"[)>]", line[line.index("kschedctl ") :])[0])[1:]
-        found, arguments = load(words[0]), words[1:]
+        found, arguments = load_command(words[0]), words[1:]
         if hasattr(found, "commands"):
             found, arguments = found.commands[arguments[0]], arguments[1:]
         found.make_context(words[0], arguments)  # a usage error would be raised
@@ -48,4 +48,4 @@ def test_examples_parse(examples: list[str]) -> None:
 
 def test_an_option_that_does_not_exist_would_be_noticed() -> None:
     with pytest.raises(Exception, match="No such option: --no-such"):
-        load("drain").make_context("drain", ["general-a1", "--no-such"])
+        load_command("drain").make_context("drain", ["general-a1", "--no-such"])

@@ -19,10 +19,10 @@ from demo_cluster import as_json
 
 import kschedctl
 from kschedctl import demo
-from kschedctl.cli.completing import at_cursor
+from kschedctl.cli.completing import find_completions
 from kschedctl.cli.help_text import RARE
-from kschedctl.cli.main import COMMANDS, load
-from kschedctl.cli.program import program
+from kschedctl.cli.main import COMMANDS, load_command
+from kschedctl.cli.program import get_program_name
 
 HEAVY = ("numpy", "yaml", "rich", "kschedctl.scheduler", "kschedctl.sources")
 
@@ -56,14 +56,14 @@ def test_that_nothing_is_pending_is_said_without_rich_or_what_explains_a_pod() -
     program = "import sys; from kschedctl.cli.main import main; main(['explain', '--demo']); print(*sys.modules)"
     out = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert out.startswith("Nothing is pending in namespace default\n")
-    assert not set(out.splitlines()[-1].split()) & {"rich.console", "rich.table", "kschedctl.commands.explain.attempt"}
+    assert not set(out.splitlines()[-1].split()) & {"rich.console", "rich.table", "kschedctl.commands.explain.one_pod"}
 
 
 def test_program_is_named_as_it_was_called(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["/usr/local/bin/kubectl-ksched", "explain"])
-    assert program() == "kubectl ksched"
+    assert get_program_name() == "kubectl ksched"
     monkeypatch.setattr(sys, "argv", ["/usr/local/bin/kschedctl"])
-    assert program() == "kschedctl"
+    assert get_program_name() == "kschedctl"
 
 
 def test_demo_shows_what_is_pending_and_three_commands(run: Run) -> None:
@@ -189,7 +189,7 @@ def options_in(text: str) -> set[str]:
 
 def subcommands(name: str) -> dict[tuple[str, ...], Any]:
     """A command, or those in it, by the words that call it."""
-    command: Any = load(name)
+    command: Any = load_command(name)
     inner = getattr(command, "commands", {})
     return {(name, word): each for word, each in inner.items()} if inner else {(name,): command}
 
@@ -211,7 +211,9 @@ def test_rare_options_are_in_the_whole_help_alone(run: Run, name: str) -> None:
 def test_tab_knows_rare_options(name: str) -> None:
     for words, command in subcommands(name).items():
         options = {o for p in command.params if p.param_type_name == "option" and not p.hidden for o in p.opts}
-        assert {word for word, _ in at_cursor([*words, "--"]).words} == {o for o in options if o.startswith("--")}
+        assert {word for word, _ in find_completions([*words, "--"]).words} == {
+            o for o in options if o.startswith("--")
+        }
 
 
 def test_rare_options_are_options() -> None:

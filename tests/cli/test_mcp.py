@@ -25,7 +25,7 @@ import kschedctl
 from kschedctl import demo
 from kschedctl.cli.options import Source
 from kschedctl.commands.mcp.command import ServedCluster
-from kschedctl.commands.schema.schemas import schema_of
+from kschedctl.commands.schema.schemas import build_schema
 from kschedctl.reports.summary import MOST_BYTES, Summary
 from kschedctl.sources.cluster import Cluster
 
@@ -108,7 +108,7 @@ def test_a_tool_says_what_its_command_says(
     assert not answer.is_error
     assert answer.structured_content == {**expected, "next": []}  # which are command lines, and there is no shell
     told, link = answer.content
-    assert told.text == f"{serving.DATA}\n{json.dumps(answer.structured_content, ensure_ascii=False)}"
+    assert told.text == f"{serving.DATA_NOTE}\n{json.dumps(answer.structured_content, ensure_ascii=False)}"
     assert link.uri.startswith("kschedctl://answers/")
 
 
@@ -149,8 +149,10 @@ def test_the_full_document_is_behind_the_link(run: Run) -> None:
 
 def test_only_the_last_documents_are_kept() -> None:
     async def work(client: Any) -> Any:
-        uris = [(await client.call_tool("list_node_pools", {})).content[1].uri for _ in range(serving.KEPT + 1)]
-        assert len((await client.list_resources()).resources) == serving.KEPT
+        uris = [
+            (await client.call_tool("list_node_pools", {})).content[1].uri for _ in range(serving.MAX_DOCUMENTS + 1)
+        ]
+        assert len((await client.list_resources()).resources) == serving.MAX_DOCUMENTS
         with pytest.raises(mcp.MCPError, match="is not kept any more"):
             await client.read_resource(uris[0])
         return await client.read_resource(uris[1])
@@ -225,7 +227,7 @@ def test_answers_about_thousands_of_nodes_are_small(name: str, large: Any) -> No
     answer = asked(lambda client: client.call_tool(name, OF_LARGE[name]), large)
     assert not answer.is_error, answer.content[0].text
     assert len(json.dumps(answer.structured_content, ensure_ascii=False, separators=(",", ":")).encode()) <= MOST_BYTES
-    jsonschema.validate(answer.structured_content, schema_of(Summary))
+    jsonschema.validate(answer.structured_content, build_schema(Summary))
 
 
 def test_what_keeps_a_pod_from_thousands_of_nodes(large: Any) -> None:

@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 from conftest import Run, Write, node, pod
 
-from kschedctl.commands.schema.schemas import DOCUMENTS, schema_of
+from kschedctl.commands.schema.schemas import DOCUMENTS, build_schema
 
 
 def owned(name: str, node_name: str, cpu: str = "1") -> dict[str, object]:
@@ -43,7 +43,7 @@ def test_forms(run: Run, form: str) -> None:
     assert ("Pool gpu" if form == "markdown" else "audit-packing-stranded") in out
     if form == "json":
         document = json.loads(out)
-        jsonschema.validate(document, schema_of(DOCUMENTS["audit-section"]))
+        jsonschema.validate(document, build_schema(DOCUMENTS["audit-section"]))
         assert (document["kind"], document["name"]) == ("AuditSection", "packing")
 
 

@@ -19,7 +19,7 @@ from sources.live.api_server import kubeconfig, listing, serving
 import kschedctl
 from kschedctl.cli import source as cli_source
 from kschedctl.cli.main import COMMANDS
-from kschedctl.cli.next_commands import again
+from kschedctl.cli.next_commands import build_command
 from kschedctl.cli.options import Scope, Source
 from kschedctl.commands.audit.next_commands import HELPING, OF_ALL
 from kschedctl.commands.browse.session import BrowseSession
@@ -287,7 +287,7 @@ class Runs:
             self.faults.append(f"{line.command}\n  of {line.question}: asks about another cluster")
 
 
-READ = cli_source._read
+READ = cli_source._read_cluster
 
 
 def same_cluster(question: list[str]) -> list[Source]:
@@ -301,7 +301,7 @@ def same_cluster(question: list[str]) -> list[Source]:
 @pytest.fixture
 def runs(run: Run, monkeypatch: pytest.MonkeyPatch) -> Runs:
     made = Runs(run)
-    monkeypatch.setattr(cli_source, "_read", made.read)
+    monkeypatch.setattr(cli_source, "_read_cluster", made.read)
     return made
 
 
@@ -340,7 +340,7 @@ def test_those_that_help_with_findings_run(where: Where, runs: Runs) -> None:
     question = ["audit", *where.options]
     for command, *arguments in HELPING.values():
         object_ = () if arguments or command in OF_ALL else (node if command == "drain" else pod,)
-        for told in again(source_of(question), command, *object_, arguments):
+        for told in build_command(source_of(question), command, *object_, arguments):
             runs.check(Line(told, question))
     assert not runs.faults, "\n".join(runs.faults)
 

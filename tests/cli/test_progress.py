@@ -16,7 +16,7 @@ def test_a_bar_leaves_stdout_as_it_is(monkeypatch: pytest.MonkeyPatch, capsys: p
     monkeypatch.setattr(progress, "STEP_SECONDS", -1.0)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     stdout = sys.stdout
-    with progress.bars() as shown:
+    with progress.show_progress() as shown:
         shown.begin("Simulating", 2)(1)
         assert sys.stdout is stdout
     assert "Simulating" in capsys.readouterr().err

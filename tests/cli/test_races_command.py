@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 from conftest import Run, Write, node, pod
 
-from kschedctl.commands.schema.schemas import DOCUMENTS, schema_of
+from kschedctl.commands.schema.schemas import DOCUMENTS, build_schema
 
 FEW = ("races", "--nodes", "20", "--rate", "5", "--pods-per-node", "4", "--duration", "2m")
 
@@ -25,7 +25,7 @@ def test_the_document_repeats_by_seed(run: Run) -> None:
     texts = [run(*FEW, "--seed", seed, "-o", "json").out for seed in ("3", "3", "4")]
     assert texts[0] == texts[1] != texts[2]
     document = json.loads(texts[0])
-    jsonschema.validate(document, schema_of(DOCUMENTS["races"]))
+    jsonschema.validate(document, build_schema(DOCUMENTS["races"]))
     assert [(r["expiry"], r["ttlSeconds"]) for r in document["results"]] == [
         ("30s", 30.0),
         ("120s", 120.0),

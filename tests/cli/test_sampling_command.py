@@ -11,7 +11,7 @@ from conftest import Run, Write, node, pod
 
 from kschedctl.commands.audit.sampling.page import sampling_page
 from kschedctl.commands.audit.sampling.report import SamplingCosts
-from kschedctl.commands.schema.schemas import schema_of
+from kschedctl.commands.schema.schemas import build_schema
 from kschedctl.render.page import Style
 from kschedctl.render.plots.plot import Plot
 
@@ -30,7 +30,7 @@ def test_a_named_pod_and_a_manifest(run: Run, write: Write) -> None:
     cluster = write(*NODES, pod("web"), pod("db", "2"))
     named = json.loads(run("sampling", "db", "-f", cluster, "-o", "json").out)
     assert (named["asked"], [kind["pod"] for kind in named["profiles"][0]["kinds"]]) == ("named", ["default/db"])
-    jsonschema.validate(named, schema_of(SamplingCosts))
+    jsonschema.validate(named, build_schema(SamplingCosts))
     manifest = write(pod("more"), name="more.yaml")
     asked = json.loads(run("sampling", "-f", cluster, "-f", manifest, "-o", "json").out)
     assert [kind["pod"] for kind in asked["profiles"][0]["kinds"]] == ["default/more"]

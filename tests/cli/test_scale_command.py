@@ -26,7 +26,7 @@ def cases(family: str, key: str) -> list[Json]:
 
 def test_up_says_what_the_function_says(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = cases("scaleup", "increases")[0]["input"]
-    monkeypatch.setattr("kschedctl.commands.scale.command.time_of", lambda *_: given["now"])
+    monkeypatch.setattr("kschedctl.commands.scale.command.get_cluster_time", lambda *_: given["now"])
     asked = ("scale", "up", *files(tmp_path, given))
     answer = json.loads(run(*asked, "-o", "json").out)
     cluster = kschedctl.Cluster.from_objects(given["objects"])
@@ -38,7 +38,7 @@ def test_up_says_what_the_function_says(run: Run, tmp_path: Path, monkeypatch: p
 
 def test_down_gives_every_node_its_reason(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = cases("scaledown", "unneeded")[0]["input"]
-    monkeypatch.setattr("kschedctl.commands.scale.command.time_of", lambda *_: given["now"])
+    monkeypatch.setattr("kschedctl.commands.scale.command.get_cluster_time", lambda *_: given["now"])
     asked = ("scale", "down", *files(tmp_path, given))
     done = run(*asked, "-o", "json")
     assert (done.code, json.loads(done.out)["kind"]) == (0, "ScaleDown")

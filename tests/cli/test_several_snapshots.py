@@ -12,7 +12,7 @@ import pytest
 from conftest import Run, Write
 from test_what_if_commands import deployment, node, running
 
-from kschedctl.commands.schema.schemas import DOCUMENTS, schema_of
+from kschedctl.commands.schema.schemas import DOCUMENTS, build_schema
 
 QUESTIONS = ("simulate", "capacity", "drain", "failures", "whatif")
 
@@ -49,7 +49,7 @@ def test_each_is_answered_as_it_would_be_alone(
     both = [part for file in snapshots.values() for part in ("--snapshot", file)]
     found = run(*question, *both, "--jobs", jobs, "-o", "json")
     document = json.loads(found.out)
-    jsonschema.validate(document, schema_of(DOCUMENTS["answers"]))
+    jsonschema.validate(document, build_schema(DOCUMENTS["answers"]))
     assert (found.code, [answer["good"] for answer in document["answers"]]) == (1, [True, False])
     for answer, file in zip(document["answers"], snapshots.values(), strict=True):
         alone = run(*question, "--snapshot", file, "-o", "json")

@@ -9,7 +9,7 @@ import pytest
 from conftest import Run
 
 from kschedctl.commands.explain.report import Cause, Explanation, NodeGroup, Refusal
-from kschedctl.commands.schema.schemas import schema_of
+from kschedctl.commands.schema.schemas import build_schema
 from kschedctl.reports.remedy import Remedy
 from kschedctl.reports.summary import MOST_BYTES, Summary
 
@@ -42,7 +42,7 @@ def test_brief_fits_on_a_phone(run: Run, monkeypatch: pytest.MonkeyPatch, questi
 def test_a_summary_is_a_document(run: Run, question: str) -> None:
     full, short = (run(*question.split(), "--demo", "-o", "json", *more) for more in ((), ("--summary",)))
     summary = json.loads(short.out)
-    jsonschema.validate(summary, schema_of(Summary))
+    jsonschema.validate(summary, build_schema(Summary))
     assert (short.code, summary["summarizes"]) == (full.code, json.loads(full.out)["kind"])
     assert summary["headline"]
 

@@ -1,22 +1,22 @@
-"""SIGTERM ends a server in order, and priorities of a wrong type are refused before admission."""
+"""SIGTERM ends commands that watch in order, and priorities of a wrong type are refused before admission."""
 
 from __future__ import annotations
 
 import os
 import signal
-import sys
+from collections.abc import Iterator
 
 import pytest
 
 from kschedctl import Cluster, admit
-from kschedctl.commands.watch import command as _  # noqa: F401 - the package's name is the command's function
-
-watch_module = sys.modules["kschedctl.commands.watch.command"]
+from kschedctl.cli.options import Scope, Source
+from kschedctl.cli.sigterm import TERMINATED, leave_on_sigterm
+from kschedctl.commands.explain import watching
 
 
 def test_sigterm_leaves_the_block_in_order() -> None:
     before, ended = signal.getsignal(signal.SIGTERM), True
-    with watch_module._until_sigterm():
+    with leave_on_sigterm():
         os.kill(os.getpid(), signal.SIGTERM)
         signal.pause()
         ended = False
@@ -33,3 +33,15 @@ def test_a_priority_that_is_no_int32_is_a_bad_request(priority: object, value: s
     refused = admit(Cluster.from_objects([]), pod)
     assert refused.code == 400
     assert f"cannot unmarshal {value} into Go struct field PodSpec.spec.priority of type int32" in str(refused.message)
+
+
+def test_sigterm_ends_watching_with_its_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    def follow_until_terminated(*_: object, **__: object) -> Iterator[Cluster]:
+        os.kill(os.getpid(), signal.SIGTERM)
+        signal.pause()
+        yield Cluster()
+
+    monkeypatch.setattr(watching, "follow_cluster", follow_until_terminated)
+    monkeypatch.setattr(Source, "live", True)
+    code = watching.watch_cluster(Source(), Scope(), "table", lambda _: pytest.fail("nothing to answer"))
+    assert code == TERMINATED == 143

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 from conftest import Json, Run, Write, node, pod
 
-from kschedctl.commands.schema.schemas import schema_of
+from kschedctl.commands.schema.schemas import build_schema
 from kschedctl.commands.simulate.following_report import FollowedRollout
 
 
@@ -66,7 +66,7 @@ def test_bindings_that_overlap_are_the_likely_cause(run: Run, write: Write, tmp_
 
 def test_the_document(run: Run, state: str, events: str) -> None:
     document = json.loads(run("simulate", "--follow", events, "-f", state, "-o", "json").out)
-    jsonschema.validate(document, schema_of(FollowedRollout))
+    jsonschema.validate(document, build_schema(FollowedRollout))
     assert [each["outcome"] for each in document["placements"]] == ["AsReplayed", "NotFeasible"]
     assert (document["kind"], document["agree"], document["otherwise"]) == ("FollowedRollout", 1, 1)
 

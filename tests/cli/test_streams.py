@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from conftest import Run
 
-from kschedctl.cli.streams import LONGEST
+from kschedctl.cli.streams import MAX_LINE_LENGTH
 from kschedctl.sources.documents import files
 
 HELP = ["--help"]
@@ -142,7 +142,7 @@ def test_an_error_is_not_as_long_as_a_name(run: Run, tmp_path: Path) -> None:
     )
     code, _, err = run("explain", "-f", str(tmp_path / "m.yaml"))
     assert code == 2
-    assert all(len(line) < LONGEST + 20 for line in err.splitlines())
+    assert all(len(line) < MAX_LINE_LENGTH + 20 for line in err.splitlines())
     code, _, err = run("explain", name, "--demo")
     assert code == 2
-    assert len(err) < LONGEST + 20
+    assert len(err) < MAX_LINE_LENGTH + 20

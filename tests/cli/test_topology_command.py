@@ -10,7 +10,7 @@ import pytest
 from conftest import Run, Write, node, pod
 
 from kschedctl.commands.audit.report import AnySection
-from kschedctl.commands.schema.schemas import schema_of
+from kschedctl.commands.schema.schemas import build_schema
 
 ZONE = "topology.kubernetes.io/zone"
 Json = dict[str, Any]
@@ -58,7 +58,7 @@ def test_a_workload_in_one_zone(run: Run, write: Write) -> None:
 )
 def test_all_is_told_of_those_that_are_named(run: Run, write: Write, arguments: list[str], expected: list[str]) -> None:
     document = json.loads(run("topology", *arguments, "-f", write(*OBJECTS), "-o", "json").out)
-    jsonschema.validate(document, schema_of(AnySection))
+    jsonschema.validate(document, build_schema(AnySection))
     assert [each["workload"] for each in document["placed"]] == expected
     assert document["keys"] == ["kubernetes.io/hostname", ZONE]
 

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 from conftest import Run, Write, node, pod
 
-from kschedctl.commands.schema.schemas import DOCUMENTS, schema_of
+from kschedctl.commands.schema.schemas import DOCUMENTS, build_schema
 
 
 def test_all_and_two(run: Run) -> None:
@@ -26,7 +26,7 @@ def test_all_and_two(run: Run) -> None:
 @pytest.mark.parametrize(("arguments", "last"), [([], "1.37"), (["1.33", "1.36"], "1.36")])
 def test_the_document(run: Run, arguments: list[str], last: str) -> None:
     document = json.loads(run("versions", *arguments, "-o", "json").out)
-    jsonschema.validate(document, schema_of(DOCUMENTS["version-changes"]))
+    jsonschema.validate(document, build_schema(DOCUMENTS["version-changes"]))
     assert document["kind"] == "VersionChanges"
     assert (document["versions"][-1], document["compared"]) == (last, bool(arguments))
 
@@ -56,7 +56,7 @@ def test_an_upgrade_is_tried(run: Run, write: Write) -> None:
     assert "1 node(s) had untolerated taint {gpu: yes}" in " ".join(out.split())
     assert "for 0 of 0 pods other nodes would be best, if recreated" in out
     document = json.loads(run("whatif", "--compare-version", "1.33", "1.36", *files, "-o", "json").out)
-    jsonschema.validate(document, schema_of(DOCUMENTS["whatif"]))
+    jsonschema.validate(document, build_schema(DOCUMENTS["whatif"]))
     assert [change["pods"] for change in document["messages"]] == [["default/web"]]
 
 

@@ -10,7 +10,7 @@ import pytest
 from conftest import Run, Write, node, pod
 
 from kschedctl.cluster import Cluster, Provenance
-from kschedctl.commands.schema.schemas import DOCUMENTS, schema_of
+from kschedctl.commands.schema.schemas import DOCUMENTS, build_schema
 from kschedctl.sources.archive.file import write_archive
 
 DOCUMENT_NAMES = {d.__struct_defaults__[-1]: name for name, d in DOCUMENTS.items() if isinstance(d, type)}
@@ -20,7 +20,7 @@ DOCUMENT_NAMES = {d.__struct_defaults__[-1]: name for name, d in DOCUMENTS.items
 def document(out: str, kind: str) -> dict[str, object]:
     found: dict[str, object] = json.loads(out)
     assert found["kind"] == kind
-    jsonschema.validate(found, schema_of(DOCUMENTS[DOCUMENT_NAMES[kind]]))
+    jsonschema.validate(found, build_schema(DOCUMENTS[DOCUMENT_NAMES[kind]]))
     return found
 
 

@@ -15,7 +15,7 @@ import yaml
 from conftest import Run, Write
 
 from kschedctl.cluster import Cluster
-from kschedctl.commands.schema.schemas import DOCUMENTS, schema_of
+from kschedctl.commands.schema.schemas import DOCUMENTS, build_schema
 from kschedctl.commands.simulate import simulate
 from kschedctl.replay.parallel import Progress
 
@@ -106,7 +106,7 @@ def test_every_form(run: Run, write: Write, files: list[str], command: str, form
     if form in ("json", "yaml"):
         document = yaml.safe_load(found.out)
         assert document["apiVersion"] == "kschedctl.dev/v1"
-        jsonschema.validate(document, schema_of(DOCUMENTS[command.replace("simulate", "simulation")]))
+        jsonschema.validate(document, build_schema(DOCUMENTS[command.replace("simulate", "simulation")]))
     elif form == "csv":
         rows = list(csv.DictReader(io.StringIO(found.out)))
         assert rows

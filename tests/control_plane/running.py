@@ -9,8 +9,8 @@ from control_plane import objects, workloads
 from control_plane.patches import merge_patch
 from control_plane.store import Key, Store
 from kschedctl.cluster import FIELDS, Cluster
-from kschedctl.replay.patches import plain
-from kschedctl.replay.settling import pending
+from kschedctl.replay.patches import to_document
+from kschedctl.replay.settling import find_pending
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 
@@ -40,7 +40,7 @@ def schedule(store: Store, gates: Mapping[str, bool] | None, config: Json | None
     read = [each for each in store.documents() if each["kind"] in FIELDS and each["kind"] not in ("ReplicaSet",)]
     cluster = Cluster.from_objects(read, config, gates, other_builds=True)
     simulation = Simulation(Scheduler(cluster))
-    outcomes = simulation.schedule(pending(simulation))
+    outcomes = simulation.schedule(find_pending(simulation))
     view = simulation.view
     keys = [view.pods.objects[position].metadata for position in range(len(view.pods))]
     for outcome in outcomes:
@@ -69,4 +69,4 @@ def _write_back(store: Store, before: Cluster, after: Cluster) -> None:
             if each is not known.get(name) and each != known.get(name):
                 key = Key(kind, *(name if kind != "PersistentVolume" else ("", name[1])))
                 if key in store.objects:
-                    store.objects[key] = merge_patch(store.objects[key], plain(each))
+                    store.objects[key] = merge_patch(store.objects[key], to_document(each))

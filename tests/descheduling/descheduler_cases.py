@@ -15,10 +15,10 @@ from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.times import parse_microseconds
 from kschedctl.cluster import FIELDS, Cluster, convert, without_nulls
 from kschedctl.descheduling.arguments import DefaultEvictorArgs, PluginArguments
-from kschedctl.descheduling.descheduler import REPLAYED, one_round
+from kschedctl.descheduling.descheduler import PLUGIN_TYPES, build_round
 from kschedctl.descheduling.evictions import EvictionCounter
 from kschedctl.descheduling.plugin import DeschedulingRound
-from kschedctl.descheduling.policy import PLUGINS, EvictionLimitsOfPolicy
+from kschedctl.descheduling.policy import PLUGINS, PolicyEvictionLimits
 from kschedctl.descheduling.seen_pods import SeenPods
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.snapshot import Settings
@@ -49,7 +49,7 @@ def fork(case: Case, *, ended: bool = False) -> Fork:
             made = convert({"apiVersion": version, "kind": kind, **document})
             objects.setdefault(FIELDS[kind], []).append(made)
     cluster = Cluster(**{field: tuple(several) for field, several in objects.items()})
-    return Fork.of(cluster, Settings(ended=ended))
+    return Fork.from_cluster(cluster, Settings(ended=ended))
 
 
 def arguments(plugin: str, document: Case | None) -> PluginArguments:
@@ -73,18 +73,18 @@ def here(case: Case, evictor: str) -> tuple[DeschedulingRound, list[str]]:
     limits = case.get("options", {})
     counter = EvictionCounter(
         seen,
-        EvictionLimitsOfPolicy(limits.get("node"), limits.get("namespace"), limits.get("total")),
+        PolicyEvictionLimits(limits.get("node"), limits.get("namespace"), limits.get("total")),
         into(seen),
     )
     given = arguments("DefaultEvictor", case[evictor])
     assert isinstance(given, DefaultEvictorArgs)
-    return one_round(given, counter, counter.of_others(ended, into(ended))), evicted
+    return build_round(given, counter, counter.for_other_pods(ended, into(ended))), evicted
 
 
 def evicted_by(case: Case) -> list[str]:
     """Whom the case's plugin evicts."""
     where, evicted = here(case, "evictor")
-    REPLAYED[case["plugin"]](arguments(case["plugin"], case["args"]), where).run()
+    PLUGIN_TYPES[case["plugin"]](arguments(case["plugin"], case["args"]), where).run()
     return evicted
 
 

@@ -71,7 +71,7 @@ def test_failed_pods_live_an_hour_where_nothing_is_said() -> None:
     (row,) = (row for row in POLICIES["TestDecodeDefaults"] if row["name"].startswith("use empty RemoveFailedPods"))
     document = policy_of(row)
     document["profiles"][0]["plugins"] = {"deschedule": {"enabled": ["RemoveFailedPods"]}}
-    ((_, run),) = read_policy(document).runs()
+    ((_, run),) = read_policy(document).iter_runs()
     assert isinstance(run.arguments, RemoveFailedPodsArgs)
     assert run.arguments.min_pod_lifetime_seconds == 3600
 
@@ -130,7 +130,7 @@ def test_protected_storage_classes(config: Case, classes: set[str]) -> None:
     """Test_protectedPVCStorageClasses."""
     args = arguments(EVICTOR, config)
     assert isinstance(args, DefaultEvictorArgs)
-    assert args.storage_classes == classes
+    assert args.protected_storage_classes == classes
 
 
 def test_how_many_are_compared() -> None:

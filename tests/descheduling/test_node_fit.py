@@ -43,9 +43,9 @@ def test_node_fit(row: Case) -> None:
     labels = {} if row.get("bare") else {"region": "main-region"}
     node = {"kind": "Node", "metadata": {"name": "node", "labels": labels}, "status": {"allocatable": offers}}
     others = [pod(f"other-{number}", other, "node") for number, other in enumerate(row.get("others", ()))]
-    view = Fork.of(Cluster.from_objects([node, *others, pod("p1", row, row.get("node", ""))]))
+    view = Fork.from_cluster(Cluster.from_objects([node, *others, pod("p1", row, row.get("node", ""))]))
     position = np.array([view.pods.index["default/p1"]])
-    fits = NodeFit(SeenPods(view, 0)).anywhere(position, np.ones(1, np.bool_))
+    fits = NodeFit(SeenPods(view, 0)).fits_anywhere(position, np.ones(1, np.bool_))
     assert bool(fits[0]) == row["fits"]
 
 
@@ -89,9 +89,9 @@ def test_any_other_node(row: Case) -> None:
     objects = [node_of(name, offered) for name, offered in row["nodes"].items()]
     objects += [pod_of("other", row["other"], nodeName="node2")] if "other" in row else []
     objects.append(pod_of("p1", row["pod"], nodeName=row["pod"]["node"], nodeSelector={LABEL: "yes"}))
-    view = Fork.of(Cluster.from_objects(objects))
+    view = Fork.from_cluster(Cluster.from_objects(objects))
     position = np.array([view.pods.index["d/p1"]])
-    fits = NodeFit(SeenPods(view, 0)).any_other(position, np.ones(len(view.nodes), np.bool_))
+    fits = NodeFit(SeenPods(view, 0)).fits_elsewhere(position, np.ones(len(view.nodes), np.bool_))
     assert bool(fits[0]) == row["fits"]
 
 

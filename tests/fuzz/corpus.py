@@ -47,7 +47,7 @@ class Input:
 def make(seed: str, snapshot: bytes, command: str = "") -> Input:
     """The input of this seed; ``snapshot``: one that is sound; ``command``: which is asked, else any."""
     rng = random.Random(seed)
-    command = command or rng.choices(list(COMMANDS), [weight for weight, _ in COMMANDS.values()])[0]
+    command = command or rng.build_settings(list(COMMANDS), [weight for weight, _ in COMMANDS.values()])[0]
     return COMMANDS[command][1](rng, snapshot)
 
 
@@ -359,7 +359,7 @@ def _whatif(rng: random.Random, snapshot: bytes) -> Input:
     names = [d["metadata"]["name"] for d in cluster(rng)[0] if d.get("kind") == "Node"] or ["node-1"]
     steps = rng.sample(SCENARIO["steps"], rng.choice((1, 1, 2, 3)))
     if rng.random() < 0.03:
-        steps = rng.choices(SCENARIO["steps"][:4], k=MANY_STEPS)
+        steps = rng.build_settings(SCENARIO["steps"][:4], k=MANY_STEPS)
     text = json.dumps({**SCENARIO, "steps": steps}).replace("node-1", rng.choice(names))
     scenario = json.loads(text)
     for step in scenario["steps"]:

@@ -43,7 +43,7 @@ def raising(error: BaseException) -> object:
     ],
 )
 def test_faults_are_found(monkeypatch: pytest.MonkeyPatch, error: BaseException, found: str) -> None:
-    monkeypatch.setattr(main, "load", raising(error))
+    monkeypatch.setattr(main, "load_command", raising(error))
     assert driving.run(0, Input(["explain", "-A", "--demo"])).fault.startswith(found)
 
 

@@ -18,7 +18,7 @@ from kschedctl.cli.main import main
 from kschedctl.commands.audit.priorities.growth import PriorityLimits
 from kschedctl.commands.consolidate.plan import ConsolidationWishes
 from kschedctl.commands.size.sizing import SizingWishes
-from kschedctl.commands.whatif import versions
+from kschedctl.commands.whatif import compare_two_versions
 from kschedctl.reports.document import Document
 
 NOW = demo.DEMO_TIME
@@ -114,7 +114,7 @@ ON_THE_DEMO: dict[str, tuple[list[str], Asked]] = {
     "whatif": (["whatif", json.dumps(STEPS)], lambda c: kschedctl.whatif(c, STEPS)),
     "whatif, versions": (
         ["whatif", "--compare-version", "1.33", "1.36"],
-        lambda c: kschedctl.whatif(c, None, versions(("1.33", "1.36"))),
+        lambda c: kschedctl.whatif(c, None, compare_two_versions(("1.33", "1.36"))),
     ),
     "lint": (["lint"], lambda c: kschedctl.lint(cluster=c)),
     "lint, manifests": (["lint", "WEB"], lambda c: kschedctl.lint(["WEB"], cluster=c)),
@@ -244,11 +244,11 @@ def test_every_function_is_compared_here_or_beside_its_command() -> None:
     without = {"admit", "follow", "run_queue", "sampling", "wake_ups"}
     compared |= {"wakes_between", "latency", "check_configuration", "effective_configuration", "version_changes"}
     elsewhere = {"provision", "disrupt"}
-    assert {*kschedctl.WHERE} - without - elsewhere == compared
+    assert {*kschedctl.PUBLIC_NAMES} - without - elsewhere == compared
 
 
-@pytest.mark.parametrize("name", sorted(kschedctl.WHERE))
+@pytest.mark.parametrize("name", sorted(kschedctl.PUBLIC_NAMES))
 def test_every_function_has_an_example(name: str) -> None:
     """That it holds is tested with all docstrings."""
-    function = getattr(import_module(f"kschedctl.{kschedctl.WHERE[name]}"), name)
+    function = getattr(import_module(f"kschedctl.{kschedctl.PUBLIC_NAMES[name]}"), name)
     assert ">>> " in function.__doc__

@@ -15,15 +15,15 @@ from pathlib import Path
 import pytest
 
 import kschedctl
-from kschedctl.reports.summary import Report
+from kschedctl.reports.report import Report
 
 FOLDER = Path(kschedctl.__file__).parent
 ANSWERING = ("commands", "fixes", "replay", "lint", "admission", "autoscaling", "descheduling", "scheduler")
 """The layers where questions are answered."""
 NO_ANSWERS = {
     *("rule_list", "rule_report"),
-    "ask_each",
-    *("explanations", "summary", "report_named_elsewhere", "report_new_resources"),
+    "ask_each_cluster",
+    *("combine_explanations", "summarize_pending", "report_named_elsewhere", "report_new_resources"),
 }
 """What lint says of its own rules, what asks for each of several snapshots, and what puts several answers together."""
 LIBRARY = {
@@ -38,7 +38,7 @@ FILES = sorted(
     for file in FOLDER.glob(pattern)
     if "browse" not in file.parent.parts
 )
-PUBLIC = {id(getattr(kschedctl, name)) for name in kschedctl.WHERE}
+PUBLIC = {id(getattr(kschedctl, name)) for name in kschedctl.PUBLIC_NAMES}
 
 
 def used(source: str) -> Iterator[tuple[str, object]]:
@@ -90,11 +90,11 @@ def test_a_command_asks_functions_of_the_library(file: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "found"),
     [
-        ("from kschedctl.commands.wakes.many import wake_ups_of_many", ["wake_ups_of_many"]),
+        ("from kschedctl.commands.wakes.many import wake_ups_of_pods", ["wake_ups_of_pods"]),
         ("from kschedctl.commands import capacity as library\nlibrary.run_trial()", []),
         ("from kschedctl.commands.simulate.following import rollout\nrollout.follow_rollout()", ["follow_rollout"]),
         ("from kschedctl.commands.simulate import simulate", []),
-        ("from kschedctl.commands.explain.attempt import explain_stand_in", ["explain_stand_in"]),
+        ("from kschedctl.commands.explain.cycle_report import explain_pod", ["explain_pod"]),
     ],
 )
 def test_what_is_found(source: str, found: list[str]) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 import kschedctl
 from kschedctl import demo
-from kschedctl.reports.summary import Report
+from kschedctl.reports.report import Report
 
 PENDING, ZONE = "shop/web-6d4cf56db6-h8s2k", "topology.kubernetes.io/zone"
 

@@ -12,8 +12,9 @@ import jsonschema
 import pytest
 
 import kschedctl
-from kschedctl.commands.schema.schemas import schema_of
-from kschedctl.reports.summary import MOST_BYTES, Report, Summary
+from kschedctl.commands.schema.schemas import build_schema
+from kschedctl.reports.report import Report
+from kschedctl.reports.summary import MOST_BYTES, Summary
 
 MANY = 5_000
 EVENT = {
@@ -44,7 +45,7 @@ def test_of_thousands_of_nodes_it_has_what_decides_in_12_kilobytes() -> None:
     cluster = kschedctl.Cluster.from_objects([*map(node, range(MANY)), pod("large", "64")])
     summary = kschedctl.explain(cluster, "shop/large").summary()
     assert len(json.dumps(summary.to_dict()).encode()) <= MOST_BYTES
-    jsonschema.validate(summary.to_dict(), schema_of(Summary))
+    jsonschema.validate(summary.to_dict(), build_schema(Summary))
     assert (summary.subject, summary.verdict) == ("shop/large", "Unschedulable")
     (cause,) = summary.causes
     assert (cause.reason, cause.nodes, cause.of_nodes) == ("Insufficient cpu", MANY * 4 // 5, MANY * 4 // 5)
@@ -75,7 +76,7 @@ def test_every_report_has_one(ask: Any, kind: str, words: str) -> None:
     assert summary.summarizes == kind
     assert summary.headline.startswith(words)
     assert summary.headline
-    jsonschema.validate(summary.to_dict(), schema_of(Summary))
+    jsonschema.validate(summary.to_dict(), build_schema(Summary))
 
 
 def test_nothing_that_renders_is_loaded() -> None:
@@ -101,6 +102,6 @@ FIELDS = (
 
 
 def test_its_fields_are_only_ever_added_to() -> None:
-    definition = schema_of(Summary)["$defs"]["Summary"]
+    definition = build_schema(Summary)["$defs"]["Summary"]
     assert set(FIELDS.split()) <= definition["properties"].keys()
     assert set(definition["required"]) <= {"summarizes", "subject", "verdict", "headline"}

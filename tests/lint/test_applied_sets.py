@@ -32,29 +32,33 @@ spec: {maxUnavailable: 1, selector: {matchLabels: {app: web}}}
 """
 
 
-def application(path: str, **source: Any) -> str:
+def make_application(path: str, **source: Any) -> str:
+    """Return an Argo CD Application for a path."""
     spec = {"source": {"path": path, **source}, "destination": {"name": "prod"}}
     return json.dumps({"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": {}, "spec": spec})
 
 
-def application_set(path: str, generator: dict[str, Any]) -> str:
+def make_application_set(path: str, generator: dict[str, Any]) -> str:
+    """Return an Argo CD ApplicationSet for a path."""
     spec = {"generators": [generator], "template": {"spec": {"source": {"path": path}}}}
     return json.dumps({"apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet", "metadata": {}, "spec": spec})
 
 
-def flux(path: str) -> str:
+def make_flux_kustomization(path: str) -> str:
+    """Return a Flux Kustomization for a path."""
     api = "kustomize.toolkit.fluxcd.io/v1"
     return json.dumps({"apiVersion": api, "kind": "Kustomization", "metadata": {"name": "a"}, "spec": {"path": path}})
 
 
-def git_repo(*paths: str) -> str:
+def make_git_repository(*paths: str) -> str:
+    """Return a Flux GitRepository."""
     api = "fleet.cattle.io/v1alpha1"
     return json.dumps({"apiVersion": api, "kind": "GitRepo", "metadata": {"name": "a"}, "spec": {"paths": paths}})
 
 
 @pytest.fixture
 def lint(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., Any]:
-    """The report about a repository with these files."""
+    """Return a function that lints a repository with some files and returns the report."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".git").mkdir()
 
@@ -70,7 +74,7 @@ def lint(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tm
 
 
 @pytest.fixture
-def found(lint: Callable[..., Any]) -> Found:
+def find_rules(lint: Callable[..., Any]) -> Found:
     """(file, rule) of what lint finds."""
     return lambda *asked: sorted((f["file"], f["rule"]) for f in lint(*asked)["findings"])
 
@@ -82,25 +86,28 @@ OVERLAP = [("one/web.yaml", "pdb-overlap")]
 APART: dict[str, Files] = {
     "kustomizations": {f"{name}/kustomization.yaml": "resources: [budget.yaml]\n" for name in ("one", "two")}
     | {"one/kustomization.yaml": "resources: [budget.yaml, web.yaml]\n"},
-    "Applications": {"apps/one.json": application("one"), "apps/two.json": application("two")},
+    "Applications": {"apps/one.json": make_application("one"), "apps/two.json": make_application("two")},
     "an ApplicationSet of folders": {
-        "all.json": application_set("{{path}}", {"git": {"directories": [{"path": "*"}]}})
+        "all.json": make_application_set("{{path}}", {"git": {"directories": [{"path": "*"}]}})
     },
     "a matrix of generators": {
-        "all.json": application_set(
+        "all.json": make_application_set(
             "{{ .path.path }}", {"matrix": {"generators": [{"git": {"directories": [{"path": "o*"}, {"path": "t*"}]}}]}}
         )
     },
-    "Flux": {"clusters/prod/one.json": flux("./one"), "clusters/prod/two.json": flux("./two")},
-    "a GitRepo of Fleet": {"repo.json": git_repo("one", "/two")},
+    "Flux": {
+        "clusters/prod/one.json": make_flux_kustomization("./one"),
+        "clusters/prod/two.json": make_flux_kustomization("./two"),
+    },
+    "a GitRepo of Fleet": {"repo.json": make_git_repository("one", "/two")},
     "bundles of Fleet": {"one/fleet.yaml": "namespace: a\n", "two/fleet.yaml": "namespace: b\n"},
 }
 
 
 @pytest.mark.parametrize("name", APART)
-def test_what_is_applied_in_two_goes_is_not_together(name: str, found: Found) -> None:
-    assert found(TWO) == OVERLAP
-    assert found(APART[name]) == []
+def test_what_is_applied_in_two_goes_is_not_together(name: str, find_rules: Found) -> None:
+    assert find_rules(TWO) == OVERLAP
+    assert find_rules(APART[name]) == []
 
 
 TOGETHER: dict[str, Files] = {
@@ -115,83 +122,86 @@ TOGETHER: dict[str, Files] = {
             | {"spec": {"sources": [{"path": "one"}, {"path": "two"}]}}
         )
     },
-    "an Application of folders in a folder": {"all.json": application("infra", directory={"recurse": True})}
+    "an Application of folders in a folder": {"all.json": make_application("infra", directory={"recurse": True})}
     | {f"infra/{name}": text for name, text in TWO.items()},
-    "Flux": {"clusters/prod.json": flux("./infra"), **{f"infra/{name}": text for name, text in TWO.items()}},
+    "Flux": {
+        "clusters/prod.json": make_flux_kustomization("./infra"),
+        **{f"infra/{name}": text for name, text in TWO.items()},
+    },
     "a helmfile": {"helmfile.yaml": "releases:\n- name: a\n  chart: ./one\n- chart: './two' # {{ x }}\n  name: b\n"},
 }
 
 
 @pytest.mark.parametrize("name", TOGETHER)
-def test_what_is_applied_in_one_go_is(name: str, found: Found) -> None:
+def test_what_is_applied_in_one_go_is(name: str, find_rules: Found) -> None:
     infra = {"infra/one/web.yaml": "infra"}
     files = TOGETHER[name] if infra.keys() & TOGETHER[name].keys() else TWO | TOGETHER[name]
     apart = {"three/budget.yaml": BUDGET % "three", "three/kustomization.yaml": "resources: [budget.yaml]\n"}
-    (overlap,) = found(files | apart)
+    (overlap,) = find_rules(files | apart)
     assert overlap[1] == "pdb-overlap"
 
 
-def test_plain_folders_that_name_no_namespace_are_not_together(found: Found) -> None:
+def test_plain_folders_that_name_no_namespace_are_not_together(find_rules: Found) -> None:
     """Somebody puts each where they want; what lies below or above goes with them."""
     files = {name: text.replace(", namespace: shop", "") for name, text in TWO.items()}
-    assert found(files) == []
-    assert found({"one/more/budget.yaml": files["two/budget.yaml"]}) == OVERLAP
+    assert find_rules(files) == []
+    assert find_rules({"one/more/budget.yaml": files["two/budget.yaml"]}) == OVERLAP
 
 
-def test_an_application_takes_one_folder_only(found: Found) -> None:
+def test_an_application_takes_one_folder_only(find_rules: Found) -> None:
     files = {f"infra/{name}": text for name, text in TWO.items()} | {
         "infra/web.yaml": WEB.replace("name: web}", "name: w}")
     }
     files["infra/budget.yaml"] = BUDGET % "top"
-    assert [file for file, _ in found(files)] == ["infra/one/web.yaml", "infra/web.yaml"]
-    assert [file for file, _ in found({"all.json": application("infra")})] == ["infra/one/web.yaml"]
+    assert [file for file, _ in find_rules(files)] == ["infra/one/web.yaml", "infra/web.yaml"]
+    assert [file for file, _ in find_rules({"all.json": make_application("infra")})] == ["infra/one/web.yaml"]
 
 
-def test_overlays_of_one_base_are_not_together(found: Found) -> None:
+def test_overlays_of_one_base_are_not_together(find_rules: Found) -> None:
     """Nothing stands twice in them, so that nothing but the kustomizations tells."""
     overlay = "resources: [../base, budget.yaml]\n"
     files = {"base/web.yaml": WEB, "base/kustomization.yaml": "resources: [web.yaml]\n"}
     for name in ("dev", "prod"):
         files |= {f"{name}/kustomization.yaml": overlay, f"{name}/budget.yaml": BUDGET % name}
-    assert found(files) == []
+    assert find_rules(files) == []
     more = {
         "prod/more.yaml": BUDGET % "more",
         "prod/kustomization.yaml": overlay.replace("budget", "more.yaml, budget"),
     }
-    assert found(more) == [("base/web.yaml", "pdb-overlap")]
+    assert find_rules(more) == [("base/web.yaml", "pdb-overlap")]
 
 
-def test_overlays_of_a_bundle(found: Found) -> None:
+def test_overlays_of_a_bundle(find_rules: Found) -> None:
     files = {"b/fleet.yaml": "namespace: a\n", "b/web.yaml": WEB}
     files |= {f"b/overlays/{name}/budget.yaml": BUDGET % name for name in ("dev", "prod")}
-    assert found(files) == []
-    assert found({"b/budget.yaml": BUDGET % "both"}) == [("b/web.yaml", "pdb-overlap")]
+    assert find_rules(files) == []
+    assert find_rules({"b/budget.yaml": BUDGET % "both"}) == [("b/web.yaml", "pdb-overlap")]
 
 
 @pytest.mark.parametrize(
     "folder", ["test", "tests", "e2e", "fixtures", "examples", "hack", "testdata", ".chainsaw-test"]
 )
-def test_each_folder_of_tests_and_examples_stands_alone(folder: str, found: Found) -> None:
+def test_each_folder_of_tests_and_examples_stands_alone(folder: str, find_rules: Found) -> None:
     files = {f"{folder}/{name}": text for name, text in TWO.items()}
-    assert found(files) == []
-    assert found({f"{folder}/one/more.yaml": BUDGET % "more"}) == [(f"{folder}/one/web.yaml", "pdb-overlap")]
+    assert find_rules(files) == []
+    assert find_rules({f"{folder}/one/more.yaml": BUDGET % "more"}) == [(f"{folder}/one/web.yaml", "pdb-overlap")]
 
 
 def test_folders_above_the_repository_have_no_say(
-    found: Found, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    find_rules: Found, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     inner = tmp_path / "test" / "repository"
     (inner / ".git").mkdir(parents=True)
     files = {f"test/repository/{name}": text for name, text in TWO.items()}
-    assert found(files) == [("test/repository/one/web.yaml", "pdb-overlap")]
+    assert find_rules(files) == [("test/repository/one/web.yaml", "pdb-overlap")]
 
 
-def test_steps_of_a_test_are_files(found: Found) -> None:
+def test_steps_of_a_test_are_files(find_rules: Found) -> None:
     """Each is applied, and gone again, by itself."""
     files = {f"policies/{name.replace('/', '-')}": text for name, text in TWO.items()}
-    assert found(files) == [("policies/one-web.yaml", "pdb-overlap")]
+    assert find_rules(files) == [("policies/one-web.yaml", "pdb-overlap")]
     script = "apiVersion: chainsaw.kyverno.io/v1alpha1\nkind: Test\nmetadata: {name: a}\nspec: {steps: []}\n"
-    assert found({"policies/chainsaw-test.yaml": script}) == []
+    assert find_rules({"policies/chainsaw-test.yaml": script}) == []
 
 
 EXPECTING = """\
@@ -227,7 +237,7 @@ def test_parts_of_objects_in_tests_are_none(lint: Callable[..., Any]) -> None:
     ]
 
 
-def test_what_another_set_has_is_not_absent(found: Found) -> None:
+def test_what_another_set_has_is_not_absent(find_rules: Found) -> None:
     """Both may go to one cluster: nobody says of the one that what the other has does not exist."""
     files = {
         "one/web.yaml": WEB.replace("app: web", "app: other"),
@@ -238,8 +248,8 @@ def test_what_another_set_has_is_not_absent(found: Found) -> None:
         "one/kustomization.yaml": "resources: [web.yaml, budget.yaml]\n",
         "two/kustomization.yaml": "resources: [web.yaml]\n",
     }
-    assert found(files | builds, "pdb-selects-nothing") == []
-    assert found({"two/web.yaml": WEB.replace("app: web", "app: third")}, "pdb-selects-nothing") == [
+    assert find_rules(files | builds, "pdb-selects-nothing") == []
+    assert find_rules({"two/web.yaml": WEB.replace("app: web", "app: third")}, "pdb-selects-nothing") == [
         ("one/budget.yaml", "pdb-selects-nothing")
     ]
 
@@ -247,17 +257,17 @@ def test_what_another_set_has_is_not_absent(found: Found) -> None:
 CLASS = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: high}\nvalue: 9\n"
 
 
-def test_a_rule_that_knows_nothing_of_sets_speaks_within_one(found: Found) -> None:
+def test_a_rule_that_knows_nothing_of_sets_speaks_within_one(find_rules: Found) -> None:
     """The classes of an example say nothing of what other manifests may name."""
     pod = WEB.replace("{containers", "{priorityClassName: hihg, containers")
     files = {"examples/class.yaml": CLASS, "web.yaml": pod}
-    assert found(files, "pc-missing") == []
-    assert found({"class.yaml": CLASS}, "pc-missing") == [("web.yaml", "pc-missing")]
+    assert find_rules(files, "pc-missing") == []
+    assert find_rules({"class.yaml": CLASS}, "pc-missing") == [("web.yaml", "pc-missing")]
 
 
-def test_an_autoscaler_of_another_set_scales_nothing(found: Found) -> None:
+def test_an_autoscaler_of_another_set_scales_nothing(find_rules: Found) -> None:
     scaler = "apiVersion: autoscaling/v2\nkind: HorizontalPodAutoscaler\nmetadata: {name: web, namespace: shop}\n"
     scaler += "spec: {minReplicas: 2, maxReplicas: 9, scaleTargetRef: {kind: Deployment, name: web}}\n"
     files = {"web.yaml": WEB, "budget.yaml": BUDGET.replace("maxUnavailable: 1", "minAvailable: 2") % "one"}
-    assert found(files | {"examples/scaler.yaml": scaler}, "pdb-over-hpa-min") == []
-    assert found({"scaler.yaml": scaler}, "pdb-over-hpa-min") == [("budget.yaml", "pdb-over-hpa-min")]
+    assert find_rules(files | {"examples/scaler.yaml": scaler}, "pdb-over-hpa-min") == []
+    assert find_rules({"scaler.yaml": scaler}, "pdb-over-hpa-min") == [("budget.yaml", "pdb-over-hpa-min")]

@@ -31,7 +31,10 @@ FOUND = ["lb-deprecated", "rq-missing-in-jobs", "rq-missing-in-jobs"]
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
-    """(exit code, counts, rules and fields that are new) in a folder with ``a/pod.yaml`` and its ``known.json``."""
+    """Return a function that lints a folder with ``a/pod.yaml`` and the baseline ``known.json``.
+
+    It returns the exit code, the counts, and the rules and fields that are new.
+    """
     (tmp_path / ".git").mkdir()
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "pod.yaml").write_text(POD)

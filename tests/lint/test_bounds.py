@@ -29,7 +29,7 @@ spec:
 
 @pytest.fixture
 def lint(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Lint:
-    """Findings of a folder with these files."""
+    """Return a function that lints a folder with some files and returns the findings."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".git").mkdir()
 

@@ -69,7 +69,7 @@ with open(os.environ["ASKED"], "a") as asked:
 
 @pytest.fixture
 def lint(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Lint:
-    """Lint a folder with these files: exit code, report, stderr."""
+    """Return a function that lints a folder with some files and returns exit code, report and stderr."""
     (tmp_path / "repository").mkdir()
     monkeypatch.chdir(tmp_path / "repository")
 
@@ -87,7 +87,7 @@ def lint(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tm
 
 @pytest.fixture
 def install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str, str], Callable[[], list[list[str]]]]:
-    """Put a program on an otherwise empty PATH; what is given back tells how it was called."""
+    """Return a function that puts a program on an otherwise empty PATH and returns the file with its calls."""
     bin_, asked = tmp_path / "bin", tmp_path / "asked"
     bin_.mkdir()
     monkeypatch.setenv("PATH", str(bin_))
@@ -102,7 +102,8 @@ def install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str, s
     return install
 
 
-def findings(report: dict[str, Any]) -> set[tuple[str, str, int, str]]:
+def list_findings(report: dict[str, Any]) -> set[tuple[str, str, int, str]]:
+    """Return rule, file, line and object of each finding."""
     return {(f["rule"], f["file"], f["line"], f["object"]) for f in report["findings"]}
 
 
@@ -110,7 +111,7 @@ def findings(report: dict[str, Any]) -> set[tuple[str, str, int, str]]:
 def test_overlays_are_linted_as_kustomize_builds_them(lint: Lint) -> None:
     """3 of 5 replicas may be kept, 3 of 3 not; the base stands in two builds and is told of once."""
     _, report, _ = lint(REPOSITORY, "--kustomize")
-    assert findings(report) == {
+    assert list_findings(report) == {
         ("rq-missing", "base/web.yaml", 11, "Deployment prod-web"),
         ("rq-missing", "alone.yaml", 11, "Deployment alone"),
         ("pdb-zero-disruptions", "overlays/test/budget.yaml", 4, "PodDisruptionBudget test-web"),
@@ -176,14 +177,14 @@ def test_a_kustomization_that_cannot_be_built_costs_itself(lint: Lint) -> None:
     broken = next(f for f in report["findings"] if f["rule"] == "doc-unreadable")
     assert (code, broken["file"]) == (1, "overlays/test/kustomization.yaml")
     assert "absent.yaml" in broken["message"]
-    assert ("rq-missing", "base/web.yaml", 11, "Deployment prod-web") in findings(report)
+    assert ("rq-missing", "base/web.yaml", 11, "Deployment prod-web") in list_findings(report)
 
 
 def test_what_kustomize_generates_is_at_the_kustomization(lint: Lint, install: Callable[..., Any]) -> None:
     """Nothing tells the file: an older kustomize, or a generator."""
     asked = install("kustomize", f"print({WEB!r})")
     _, report, _ = lint({"a/kustomization.yaml": "namePrefix: x-\n"}, "--kustomize")
-    assert findings(report) == {("rq-missing", "a/kustomization.yaml", 1, "Deployment web")}
+    assert list_findings(report) == {("rq-missing", "a/kustomization.yaml", 1, "Deployment web")}
     assert [words[0] for words in asked()] == ["build"]
 
 
@@ -198,7 +199,7 @@ def test_charts_are_linted_as_helm_renders_them(lint: Lint, install: Callable[..
     """The line is that of a field's name which the template has once."""
     asked = install("helm", f"print({RENDERED!r})")
     _, report, _ = lint(CHART, "--helm", "--kube-version", "1.34")
-    assert findings(report) == {
+    assert list_findings(report) == {
         ("rq-missing", "web/templates/web.yaml", 7, "Deployment web"),
         ("rq-missing-in-jobs", "web/ci/pod.yaml", 4, "Pod ci"),
     }
@@ -220,7 +221,7 @@ def test_a_chart_that_cannot_be_rendered_is_a_finding(lint: Lint, install: Calla
     _, report, _ = lint(CHART | {"web.yaml": WEB}, "--helm")
     broken = next(f for f in report["findings"] if f["rule"] == "doc-unreadable")
     assert (broken["file"], broken["message"]) == ("web/Chart.yaml", "helm template: values: host is required")
-    assert ("rq-missing", "web.yaml", 11, "Deployment web") in findings(report)
+    assert ("rq-missing", "web.yaml", 11, "Deployment web") in list_findings(report)
 
 
 @pytest.mark.parametrize(("option", "names"), [("--kustomize", "kustomize or kubectl"), ("--helm", "helm")])
@@ -237,7 +238,7 @@ def test_two_renders_of_an_object_are_two_clusters(lint: Lint, install: Callable
     chart = {"Chart.yaml": "name: shop\n", "rendered": f"{WEB}---\n{BUDGET}"}
     files = {f"{folder}/{name}": text for folder in ("a", "b") for name, text in chart.items()}
     _, report, _ = lint(files, "--helm", "--select", "pdb-overlap,pdb-zero-disruptions")
-    assert {(rule, file) for rule, file, _, _ in findings(report) if rule != "rq-missing"} == {
+    assert {(rule, file) for rule, file, _, _ in list_findings(report) if rule != "rq-missing"} == {
         ("pdb-zero-disruptions", "a/Chart.yaml"),
         ("pdb-zero-disruptions", "b/Chart.yaml"),
     }

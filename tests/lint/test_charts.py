@@ -74,19 +74,20 @@ JUDGED: dict[str, set[tuple[str, str]]] = {
 """Chart -> (rule, object) of what is right to report, each once."""
 
 
-def findings(*charts: str) -> Counter[tuple[str, str]]:
+def count_findings(*charts: str) -> Counter[tuple[str, str]]:
+    """Return how often each rule reports each object in some charts."""
     manifests = [m for chart in charts for m in read_manifests(str(CHARTS / f"{chart}.yaml"))]
-    report = lint(LintContext.of_manifests(((m.value, m) for m in manifests), None))
+    report = lint(LintContext.from_manifests(((m.value, m) for m in manifests), None))
     return Counter((f.rule, f.object) for f in report.findings)
 
 
 @pytest.mark.parametrize("chart", sorted(path.stem for path in CHARTS.glob("*.yaml")))
 def test_chart(chart: str) -> None:
-    assert findings(chart) == Counter(JUDGED[chart])
+    assert count_findings(chart) == Counter(JUDGED[chart])
 
 
 def test_charts_do_not_disturb_each_other() -> None:
-    assert findings(*JUDGED) == Counter(judged for chart in JUDGED.values() for judged in chart)
+    assert count_findings(*JUDGED) == Counter(judged for chart in JUDGED.values() for judged in chart)
 
 
 def test_every_judgement_has_its_chart() -> None:

@@ -25,20 +25,23 @@ META = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerCo
 Json = dict[str, Any]
 
 
-def of_profile(**profile: Any) -> Json:
+def with_profile(**profile: Any) -> Json:
+    """Return a configuration with one profile."""
     return {**META, "profiles": [{"schedulerName": "a", **profile}]}
 
 
-def plugin(name: str, point: str = "filter", how: str = "enabled") -> Json:
-    return of_profile(plugins={point: {how: [{"name": name}]}})
+def with_plugin(name: str, point: str = "filter", how: str = "enabled") -> Json:
+    """Return a configuration that enables or disables a plugin at a point."""
+    return with_profile(plugins={point: {how: [{"name": name}]}})
 
 
-def arguments(**args: Any) -> Json:
-    return of_profile(pluginConfig=[{"name": "DynamicResources", "args": args}])
+def with_args(**args: Any) -> Json:
+    """Return a configuration with arguments of a plugin."""
+    return with_profile(pluginConfig=[{"name": "DynamicResources", "args": args}])
 
 
-def checked(version: str, document: Mapping[str, Any], gates: Mapping[str, bool] | None = None) -> dict[str, str]:
-    """Field -> what is said of it."""
+def check_fields(version: str, document: Mapping[str, Any], gates: Mapping[str, bool] | None = None) -> dict[str, str]:
+    """Return the messages about a configuration by field."""
     found = check_configuration(
         Subject("KubeSchedulerConfiguration", "", document=document), FeatureGates(version, gates)
     )
@@ -46,21 +49,21 @@ def checked(version: str, document: Mapping[str, Any], gates: Mapping[str, bool]
 
 
 REFUSED = [
-    ("1.34", plugin("NodeDeclaredFeatures"), "profiles[0].plugins.filter.enabled[0].name",
+    ("1.34", with_plugin("NodeDeclaredFeatures"), "profiles[0].plugins.filter.enabled[0].name",
      'FilterPlugin "NodeDeclaredFeatures" does not exist', "NodeDeclaredFeatures needs 1.35"),
-    ("1.34", plugin("GangScheduling", "multiPoint"), "profiles[0].plugins.multiPoint.enabled[0].name",
+    ("1.34", with_plugin("GangScheduling", "multiPoint"), "profiles[0].plugins.multiPoint.enabled[0].name",
      'PreFilterPlugin "GangScheduling" does not exist', "GangScheduling needs 1.35"),
-    ("1.36", plugin("EBSLimits"), "profiles[0].plugins.filter.enabled[0].name",
+    ("1.36", with_plugin("EBSLimits"), "profiles[0].plugins.filter.enabled[0].name",
      'Invalid value: "EBSLimits": was invalid in version', "EBSLimits was removed in 1.32"),
-    ("1.36", plugin("EBSLimits", "multiPoint"), "profiles[0].plugins.multiPoint.enabled[0].name",
+    ("1.36", with_plugin("EBSLimits", "multiPoint"), "profiles[0].plugins.multiPoint.enabled[0].name",
      'PreFilterPlugin "EBSLimits" does not exist', "EBSLimits was removed in 1.32"),
-    ("1.30", plugin("NodeLabel"), "profiles[0].plugins.filter.enabled[0].name",
+    ("1.30", with_plugin("NodeLabel"), "profiles[0].plugins.filter.enabled[0].name",
      'FilterPlugin "NodeLabel" does not exist', "NodeLabel was removed before 1.30"),
-    ("1.34", plugin("DynamicResources", "score"), "profiles[0].plugins.score.enabled[0].name",
+    ("1.34", with_plugin("DynamicResources", "score"), "profiles[0].plugins.score.enabled[0].name",
      'plugin "DynamicResources" does not extend ScorePlugin plugin', "DynamicResources needs 1.35 at score"),
-    ("1.35", plugin("PodGroupPodsCount", "placementScore"), "profiles[0].plugins.placementScore",
+    ("1.35", with_plugin("PodGroupPodsCount", "placementScore"), "profiles[0].plugins.placementScore",
      'unknown field "profiles[0].plugins.placementScore"', "placementScore needs 1.36"),
-    ("1.34", arguments(filterTimeout="1s", bindingTimeout="9s"), "profiles[0].pluginConfig[0].args.bindingTimeout",
+    ("1.34", with_args(filterTimeout="1s", bindingTimeout="9s"), "profiles[0].pluginConfig[0].args.bindingTimeout",
      'unknown field "profiles[0].pluginConfig[0].args.bindingTimeout"', "bindingTimeout needs 1.35"),
 ]  # fmt: skip
 
@@ -69,7 +72,7 @@ REFUSED = [
     ("version", "document", "field", "refusal", "hint"), REFUSED, ids=lambda value: str(value)[:40]
 )
 def test_a_refusal_names_the_version(version: str, document: Json, field: str, refusal: str, hint: str) -> None:
-    said = checked(version, document)[field]
+    said = check_fields(version, document)[field]
     assert refusal in said
     assert said.endswith(f" ({hint})")
     with pytest.raises(ConfigurationError) as raised:
@@ -81,12 +84,12 @@ def test_a_refusal_names_the_version(version: str, document: Json, field: str, r
 @pytest.mark.parametrize(
     ("version", "document"),
     [
-        ("1.35", plugin("NodeDeclaredFeatures")),
-        ("1.31", plugin("EBSLimits", "multiPoint")),
-        ("1.35", plugin("DynamicResources", "score")),
-        ("1.36", of_profile(plugins={"placementScore": {"disabled": [{"name": "*"}]}})),
-        ("1.34", arguments(filterTimeout="1s")),
-        ("1.35", plugin("OfAnotherBuild")),
+        ("1.35", with_plugin("NodeDeclaredFeatures")),
+        ("1.31", with_plugin("EBSLimits", "multiPoint")),
+        ("1.35", with_plugin("DynamicResources", "score")),
+        ("1.36", with_profile(plugins={"placementScore": {"disabled": [{"name": "*"}]}})),
+        ("1.34", with_args(filterTimeout="1s")),
+        ("1.35", with_plugin("OfAnotherBuild")),
     ],
 )
 def test_what_a_version_has_is_not_named(version: str, document: Json) -> None:
@@ -95,25 +98,28 @@ def test_what_a_version_has_is_not_named(version: str, document: Json) -> None:
 
 
 def test_a_hint_is_about_what_is_refused() -> None:
-    document = {**plugin("EBSLimits", how="disabled"), "parallelism": -1}
+    document = {**with_plugin("EBSLimits", how="disabled"), "parallelism": -1}
     with pytest.raises(ConfigurationError) as raised:
         load_configuration(document, FeatureGates())
     assert (raised.value.hint, "parallelism" in raised.value.what) == ("", True)
 
 
 def test_what_is_passed_over_names_the_version_too() -> None:
-    assert checked("1.34", plugin("NodeDeclaredFeatures", how="disabled")) == {
+    assert check_fields("1.34", with_plugin("NodeDeclaredFeatures", how="disabled")) == {
         "profiles[0].plugins.filter.disabled[0]": "there is no plugin NodeDeclaredFeatures to disable"
         " (NodeDeclaredFeatures needs 1.35)"
     }
-    unknown = of_profile(pluginConfig=[{"name": "GangScheduling"}])
-    assert checked("1.34", unknown)["profiles[0].pluginConfig[0]"].endswith("(GangScheduling needs 1.35)")
+    unknown = with_profile(pluginConfig=[{"name": "GangScheduling"}])
+    assert check_fields("1.34", unknown)["profiles[0].pluginConfig[0]"].endswith("(GangScheduling needs 1.35)")
 
 
 def test_arguments_that_came_later_are_not_looked_at() -> None:
     """Before DynamicResourcesArgs they were those of a plugin that is not in-tree: decoded by nobody."""
-    document, gates = arguments(filterTimeout="soon", bindingTimeout="9s"), {"DynamicResourceAllocation": True}
-    (said,) = checked("1.33", document, gates).values()
+    document, gates = (
+        with_args(filterTimeout="soon", bindingTimeout="9s"),
+        {"DynamicResourceAllocation": True},
+    )
+    (said,) = check_fields("1.33", document, gates).values()
     assert said.startswith("arguments of DynamicResources need 1.34")
     load_configuration(document, FeatureGates("1.33", gates))
     with pytest.raises(ConfigurationError, match="soon"):
@@ -126,7 +132,7 @@ def test_arguments_that_came_later_are_not_looked_at() -> None:
 )
 def test_versions_of_the_configuration_that_went(api_version: str, says: str) -> None:
     document = {**META, "apiVersion": f"kubescheduler.config.k8s.io/{api_version}"}
-    assert says in checked("1.30", document)["apiVersion"]
+    assert says in check_fields("1.30", document)["apiVersion"]
     with pytest.raises(ConfigurationError) as raised:
         load_configuration(document, FeatureGates("1.30"))
     assert says in raised.value.hint
@@ -139,7 +145,7 @@ def test_documents_of_any_form(document: Json) -> None:
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[..., tuple[int, str, str]]:
-    """Run a command line on a file that holds a document."""
+    """Return a function that runs a command on a file with a document."""
 
     def run(document: Json, *arguments: str) -> tuple[int, str, str]:
         (tmp_path / "c.json").write_text(json.dumps(document))
@@ -150,7 +156,7 @@ def run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Callable[..., tup
 
 
 def test_view_of_what_is_passed_over(run: Callable[..., tuple[int, str, str]]) -> None:
-    document = plugin("NodeDeclaredFeatures", how="disabled")
+    document = with_plugin("NodeDeclaredFeatures", how="disabled")
     code, out, _ = run(document, "config", "view", "--kube-version", "1.34", "-o", "json")
     found = json.loads(out)
     assert (code, found["kubeVersion"]) == (0, "1.34")
@@ -162,7 +168,7 @@ def test_view_of_what_is_passed_over(run: Callable[..., tuple[int, str, str]]) -
 
 
 def test_view_of_what_is_refused(run: Callable[..., tuple[int, str, str]]) -> None:
-    code, out, err = run(plugin("NodeDeclaredFeatures"), "config", "view", "--kube-version", "1.34")
+    code, out, err = run(with_plugin("NodeDeclaredFeatures"), "config", "view", "--kube-version", "1.34")
     assert (code, out) == (2, "")
     assert err.endswith('FilterPlugin "NodeDeclaredFeatures" does not exist (NodeDeclaredFeatures needs 1.35)\n')
 

@@ -56,22 +56,24 @@ WITHOUT_TEMPLATE = {
 }
 
 
-def found(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, *options: str) -> list[dict[str, Any]]:
+def lint_text(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, *options: str) -> list[dict[str, Any]]:
+    """Return the findings in a manifest."""
     (tmp_path / "m.yaml").write_text(text)
     main(["lint", str(tmp_path / "m.yaml"), "-o", "json", *options])
     findings: list[dict[str, Any]] = json.loads(capsys.readouterr().out)["findings"]
     return findings
 
 
-def resource(version: str, kind: str, spec: str, inside: str) -> str:
+def make_resource(version: str, kind: str, spec: str, inside: str) -> str:
+    """Return a custom resource with a pod template inside."""
     return f"apiVersion: {version}\nkind: {kind}\nmetadata: {{name: a, namespace: shop}}\nspec: {spec % inside}\n"
 
 
 @pytest.mark.parametrize("name", RESOURCES)
 def test_pod_templates_are_linted(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     *made, at = RESOURCES[name]
-    text = resource(*made, POD)
-    seen = found(tmp_path, capsys, text, "--select", "lb-deprecated,rq-missing*,ts-missing")
+    text = make_resource(*made, POD)
+    seen = lint_text(tmp_path, capsys, text, "--select", "lb-deprecated,rq-missing*,ts-missing")
     lacking = {("rq-missing", f"{at}.spec.containers[0]")} if name != "ECK" else set()
     deprecated = ("lb-deprecated", f"{at}.spec.nodeSelector[beta.kubernetes.io/os]")
     assert {(f["rule"].removesuffix("-in-jobs"), f["path"]) for f in seen} == {deprecated, *lacking}
@@ -83,7 +85,7 @@ def test_pod_templates_are_linted(name: str, tmp_path: Path, capsys: pytest.Capt
 @pytest.mark.parametrize("name", WITHOUT_TEMPLATE)
 def test_fields_of_pods_are_linted(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     *made, at = WITHOUT_TEMPLATE[name]
-    (seen,) = found(tmp_path, capsys, resource(*made, FIELDS), "--select", "lb-deprecated,rq-missing")
+    (seen,) = lint_text(tmp_path, capsys, make_resource(*made, FIELDS), "--select", "lb-deprecated,rq-missing")
     assert seen["path"] == f"{at}.nodeSelector[beta.kubernetes.io/os]"
 
 
@@ -95,9 +97,9 @@ SPREAD = (
 
 def test_labels_that_an_operator_may_add_are_not_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     select = ("--select", "ts-selector-not-self")
-    rollout, ray = resource(*RESOURCES["Rollout"][:3], SPREAD), resource(*RESOURCES["Ray"][:3], SPREAD)
-    assert len(found(tmp_path, capsys, rollout, *select)) == 1
-    assert found(tmp_path, capsys, ray, *select) == []
+    rollout, ray = make_resource(*RESOURCES["Rollout"][:3], SPREAD), make_resource(*RESOURCES["Ray"][:3], SPREAD)
+    assert len(lint_text(tmp_path, capsys, rollout, *select)) == 1
+    assert lint_text(tmp_path, capsys, ray, *select) == []
 
 
 BUDGET = """\
@@ -131,7 +133,7 @@ def test_budgets_of_pods_that_others_make(
     made: tuple[str, str, str], empty: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = BUDGET + MAKER % made
-    assert bool(found(tmp_path, capsys, text, "--select", "pdb-selects-nothing")) == empty
+    assert bool(lint_text(tmp_path, capsys, text, "--select", "pdb-selects-nothing")) == empty
 
 
 SCALED = """\
@@ -157,9 +159,9 @@ SCALERS = {
 
 @pytest.mark.parametrize("name", SCALERS)
 def test_scalers(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (seen,) = found(tmp_path, capsys, SCALED + SCALERS[name], "--select", "pdb-over-hpa-min")
+    (seen,) = lint_text(tmp_path, capsys, SCALED + SCALERS[name], "--select", "pdb-over-hpa-min")
     assert f"may scale down to {1 if name == 'KEDA' else 2}" in seen["message"]
-    assert found(tmp_path, capsys, SCALED, "--select", "pdb-over-hpa-min") == []
+    assert lint_text(tmp_path, capsys, SCALED, "--select", "pdb-over-hpa-min") == []
 
 
 def test_what_helm_rendered_goes_with_its_release(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -171,8 +173,8 @@ def test_what_helm_rendered_goes_with_its_release(tmp_path: Path, capsys: pytest
     )
     select = ("--select", "pdb-over-hpa-min")
     text = f"---\n# Source: web/templates/web.yaml\n{rendered}{scaler}"
-    assert [f["object"] for f in found(tmp_path, capsys, text, *select)] == ["PodDisruptionBudget shop/web"]
-    assert found(tmp_path, capsys, text.replace("# Source", "# From"), *select) == []
+    assert [f["object"] for f in lint_text(tmp_path, capsys, text, *select)] == ["PodDisruptionBudget shop/web"]
+    assert lint_text(tmp_path, capsys, text.replace("# Source", "# From"), *select) == []
 
 
 def test_what_an_operator_fills_in_is_not_missed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -180,10 +182,10 @@ def test_what_an_operator_fills_in_is_not_missed(tmp_path: Path, capsys: pytest.
     containers = "{podTemplate: {spec: {containers: [{name: kibana, image: kibana}]}}}"
     kibana = f"apiVersion: kibana.k8s.elastic.co/v1\nkind: Kibana\nmetadata: {{name: a}}\nspec: {containers}\n"
     release = f"apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\nmetadata: {{name: a}}\nspec: {containers}\n"
-    assert found(tmp_path, capsys, kibana) == found(tmp_path, capsys, release) == []
+    assert lint_text(tmp_path, capsys, kibana) == lint_text(tmp_path, capsys, release) == []
     partial = "{deployment: {spec: {template: {spec: {containers: [{name: grafana, env: []}]}}}}}"
     grafana = f"apiVersion: grafana.integreatly.org/v1beta1\nkind: Grafana\nmetadata: {{name: a}}\nspec: {partial}\n"
-    assert found(tmp_path, capsys, grafana) == []
+    assert lint_text(tmp_path, capsys, grafana) == []
 
 
 def test_jobs_of_a_set_are_counted_times_their_pods(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -195,6 +197,6 @@ def test_jobs_of_a_set_are_counted_times_their_pods(tmp_path: Path, capsys: pyte
     pod = "{spec: {schedulingGroup: {podGroupName: g}, containers: [{name: c, image: i}]}}"
     jobs = f"replicatedJobs: [{{name: a, replicas: 2, template: {{spec: {{parallelism: 3, template: {pod}}}}}}}]"
     text = group + f"apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {{name: a}}\nspec: {{{jobs}}}\n"
-    assert found(tmp_path, capsys, text % 6, "--select", "gg-*") == []
-    (said,) = found(tmp_path, capsys, text % 7, "--select", "gg-*")
+    assert lint_text(tmp_path, capsys, text % 6, "--select", "gg-*") == []
+    (said,) = lint_text(tmp_path, capsys, text % 7, "--select", "gg-*")
     assert said["message"].startswith("minCount 7, but its workloads have 6 pods")

@@ -22,7 +22,8 @@ POD: Json = {"containers": [{"name": "c", "image": "web:1", "resources": {"reque
 TEMPLATE: Json = {"metadata": {"labels": {"app": "web"}}, "spec": POD}
 
 
-def workload(kind: str, uid: str = "", *, labels: Json | None = None, **spec: Any) -> Json:
+def make_workload(kind: str, uid: str = "", *, labels: Json | None = None, **spec: Any) -> Json:
+    """Return the manifest of a workload."""
     meta = {"name": "web", "namespace": "shop", **({"uid": uid} if uid else {})}
     version = "batch/v1" if kind == "Job" else "apps/v1"
     given: Json = {"template": TEMPLATE, **spec}
@@ -32,22 +33,23 @@ def workload(kind: str, uid: str = "", *, labels: Json | None = None, **spec: An
 
 
 @pytest.fixture
-def told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Told:
-    """``field: what is said`` of a manifest, in a cluster of files."""
+def list_errors(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Told:
+    """Return a function that lints a manifest against a cluster of files and returns ``field: message`` texts."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".git").mkdir()
 
-    def told(manifest: Json, cluster: list[Json]) -> list[str]:
+    def list_errors(manifest: Json, cluster: list[Json]) -> list[str]:
         (tmp_path / "m.yaml").write_text(yaml.safe_dump(manifest))
         (tmp_path / "cluster.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": cluster}))
         main(("lint", "m.yaml", "--with-cluster", "cluster.json", "--select", "api-immutable", "-o", "json"))
         findings = json.loads(capsys.readouterr().out)["findings"]
         return [f"{finding['path']}: {finding['message']}" for finding in findings]
 
-    return told
+    return list_errors
 
 
-def pod_of(kind: str, labels: Json) -> Json:
+def make_pod_of(kind: str, labels: Json) -> Json:
+    """Return a pod that a workload of a kind owns."""
     owners = [{"kind": kind, "name": "web", "controller": True, "apiVersion": "apps/v1"}]
     meta = {"name": "web-0", "namespace": "shop", "labels": labels, "ownerReferences": owners}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {**POD, "nodeName": "n1"}}
@@ -58,19 +60,19 @@ SELECTOR = 'spec.selector: Invalid value: {"matchLabels":{"app":"web","tier":"fr
 
 @pytest.mark.parametrize("kind", ["Deployment", "DaemonSet", "ReplicaSet"])
 @pytest.mark.parametrize("uid", ["", "1"], ids=["written", "printed"])
-def test_a_selector_against_the_files_of_the_cluster(told: Told, kind: str, uid: str) -> None:
-    new = workload(kind, labels={"app": "web", "tier": "front"})
-    assert told(new, [NODE, workload(kind, uid)]) == [f"spec.selector: {SELECTOR}"]
-    assert told(workload(kind, replicas=7), [NODE, workload(kind, uid)]) == []
+def test_a_selector_against_the_files_of_the_cluster(list_errors: Told, kind: str, uid: str) -> None:
+    new = make_workload(kind, labels={"app": "web", "tier": "front"})
+    assert list_errors(new, [NODE, make_workload(kind, uid)]) == [f"spec.selector: {SELECTOR}"]
+    assert list_errors(make_workload(kind, replicas=7), [NODE, make_workload(kind, uid)]) == []
 
 
-def test_a_selector_that_pods_do_not_match_which_are_there(told: Told) -> None:
+def test_a_selector_that_pods_do_not_match_which_are_there(list_errors: Told) -> None:
     """They were made by the one that is there, whatever it is; that of another namespace is another."""
-    new = workload("DaemonSet", labels={"app": "web", "tier": "front"})
-    assert told(new, [NODE, pod_of("DaemonSet", {"app": "web"})]) == [f"spec.selector: {SELECTOR}"]
-    assert told(new, [NODE, pod_of("DaemonSet", {"app": "web", "tier": "front"})]) == []
+    new = make_workload("DaemonSet", labels={"app": "web", "tier": "front"})
+    assert list_errors(new, [NODE, make_pod_of("DaemonSet", {"app": "web"})]) == [f"spec.selector: {SELECTOR}"]
+    assert list_errors(new, [NODE, make_pod_of("DaemonSet", {"app": "web", "tier": "front"})]) == []
     new["metadata"]["namespace"] = "lab"
-    assert told(new, [NODE, pod_of("DaemonSet", {"app": "web"})]) == []
+    assert list_errors(new, [NODE, make_pod_of("DaemonSet", {"app": "web"})]) == []
 
 
 STATEFUL_SET = {
@@ -100,19 +102,19 @@ FORBIDDEN = "spec: Forbidden: updates to statefulset spec for fields other than 
         ({"volumeClaimTemplates": SAME, "serviceName": "db"}, ""),
     ],
 )
-def test_a_stateful_set(told: Told, change: Json, path: str) -> None:
-    new = workload("StatefulSet", **{"volumeClaimTemplates": SAME, **change})
-    found = told(new, [NODE, workload("StatefulSet", "1", **STATEFUL_SET)])
+def test_a_stateful_set(list_errors: Told, change: Json, path: str) -> None:
+    new = make_workload("StatefulSet", **{"volumeClaimTemplates": SAME, **change})
+    found = list_errors(new, [NODE, make_workload("StatefulSet", "1", **STATEFUL_SET)])
     assert [each.partition("Forbidden")[0] for each in found] == ([f"{path}: spec: "] if path else [])
     assert all(FORBIDDEN in each for each in found)
 
 
-def test_claims_that_have_grown_were_made_of_the_template_all_the_same(told: Told) -> None:
+def test_claims_that_have_grown_were_made_of_the_template_all_the_same(list_errors: Told) -> None:
     """Of a claim from before the StatefulSet nothing is known; a larger one than asked for may have been expanded."""
     made = {"name": "web", "namespace": "shop", "uid": "1", "creationTimestamp": "2026-01-02T00:00:00Z"}
     stored = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": made}
     volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data-web-0"}}
-    pod = pod_of("StatefulSet", {"app": "web"})
+    pod = make_pod_of("StatefulSet", {"app": "web"})
     pod["spec"] = {**pod["spec"], "volumes": [volume]}
     claim: Json = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
     claim["metadata"] = {"name": "data-web-0", "namespace": "shop", "creationTimestamp": "2026-01-02T00:00:03Z"}
@@ -120,18 +122,19 @@ def test_claims_that_have_grown_were_made_of_the_template_all_the_same(told: Tol
 
     def asking(storage: str) -> Json:
         spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": storage}}}
-        return workload("StatefulSet", volumeClaimTemplates=[{"metadata": {"name": "data"}, "spec": spec}])
+        return make_workload("StatefulSet", volumeClaimTemplates=[{"metadata": {"name": "data"}, "spec": spec}])
 
-    assert told(asking("5Gi"), [NODE, stored, pod, claim]) == []
-    assert told(asking("1Gi"), [NODE, stored, pod, claim]) == []
-    (found,) = told(asking("6Gi"), [NODE, stored, pod, claim])
+    assert list_errors(asking("5Gi"), [NODE, stored, pod, claim]) == []
+    assert list_errors(asking("1Gi"), [NODE, stored, pod, claim]) == []
+    (found,) = list_errors(asking("6Gi"), [NODE, stored, pod, claim])
     assert found.startswith("spec.volumeClaimTemplates[0]: " + FORBIDDEN)
     claim["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z"
-    assert told(asking("6Gi"), [NODE, stored, pod, claim]) == []
+    assert list_errors(asking("6Gi"), [NODE, stored, pod, claim]) == []
 
 
-def job(**change: Any) -> Json:
-    return workload("Job", **change)
+def make_job(**change: Any) -> Json:
+    """Return the manifest of a Job."""
+    return make_workload("Job", **change)
 
 
 IMAGE = {**TEMPLATE, "spec": {"containers": [{**POD["containers"][0], "image": "web:2"}], "restartPolicy": "Never"}}
@@ -144,28 +147,28 @@ DEFAULTED = {
 @pytest.mark.parametrize(
     ("new", "said"),
     [
-        (job(), []),
-        (job(parallelism=5), []),
+        (make_job(), []),
+        (make_job(parallelism=5), []),
         (
-            job(template=IMAGE),
+            make_job(template=IMAGE),
             ['spec.template.spec.containers[0].image: spec.template: Invalid value: "…": field is immutable'],
         ),
-        (job(completions=3), ["spec.completions: spec.completions: Invalid value: 3: field is immutable"]),
+        (make_job(completions=3), ["spec.completions: spec.completions: Invalid value: 3: field is immutable"]),
         (
-            job(completionMode="Indexed"),
+            make_job(completionMode="Indexed"),
             ['spec.completionMode: spec.completionMode: Invalid value: "Indexed": field is immutable'],
         ),
     ],
 )
-def test_a_job(told: Told, new: Json, said: list[str]) -> None:
-    stored = workload("Job", "1", template=DEFAULTED, completions=1, completionMode="NonIndexed")
-    assert told(new, [NODE, stored]) == said
+def test_a_job(list_errors: Told, new: Json, said: list[str]) -> None:
+    stored = make_workload("Job", "1", template=DEFAULTED, completions=1, completionMode="NonIndexed")
+    assert list_errors(new, [NODE, stored]) == said
 
 
-def test_hooks_are_deleted_before_they_are_made_anew(told: Told) -> None:
-    new = job(template=IMAGE)
+def test_hooks_are_deleted_before_they_are_made_anew(list_errors: Told) -> None:
+    new = make_job(template=IMAGE)
     new["metadata"]["annotations"] = {"helm.sh/hook": "pre-upgrade"}
-    assert told(new, [NODE, workload("Job", "1", template=DEFAULTED)]) == []
+    assert list_errors(new, [NODE, make_workload("Job", "1", template=DEFAULTED)]) == []
 
 
 def test_what_manifests_with_nodes_describe_changes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -178,23 +181,24 @@ def test_what_manifests_with_nodes_describe_changes_nothing(tmp_path: Path, caps
     assert json.loads(capsys.readouterr().out)["findings"] == []
 
 
-def texts(found: Any) -> list[str]:
+def list_texts(found: Any) -> list[str]:
+    """Return the errors as texts."""
     return [f"{fault} @ {'.'.join(map(str, fault.field))}" for fault in found]
 
 
 def test_classes() -> None:
     """What is left out has its default."""
     old = api.PriorityClass(value=1, preemption_policy="PreemptLowerPriority")
-    assert texts(updates.validate_priority_class_update(api.PriorityClass(value=1), old)) == []
-    assert texts(
+    assert list_texts(updates.validate_priority_class_update(api.PriorityClass(value=1), old)) == []
+    assert list_texts(
         updates.validate_priority_class_update(api.PriorityClass(value=2, preemption_policy="Never"), old)
     ) == [
         "value: Forbidden: may not be changed in an update. @ value",
         'preemptionPolicy: Invalid value: "Never": field is immutable @ preemptionPolicy',
     ]
     late = api.StorageClass(provisioner="a", volume_binding_mode="WaitForFirstConsumer")
-    assert texts(updates.validate_storage_class_update(late, late)) == []
-    assert texts(updates.validate_storage_class_update(api.StorageClass(provisioner="b"), late)) == [
+    assert list_texts(updates.validate_storage_class_update(late, late)) == []
+    assert list_texts(updates.validate_storage_class_update(api.StorageClass(provisioner="b"), late)) == [
         'provisioner: Invalid value: "b": field is immutable @ provisioner',
         'volumeBindingMode: Invalid value: "Immediate": field is immutable @ volumeBindingMode',
     ]
@@ -203,10 +207,10 @@ def test_classes() -> None:
 def test_a_claim_may_leave_out_what_the_cluster_chose() -> None:
     spec = api.PersistentVolumeClaimSpec
     old = spec(("ReadWriteOnce",), storage_class_name="fast", volume_name="pv-1", volume_mode="Filesystem")
-    assert texts(updates.validate_claim_update(spec(("ReadWriteOnce",)), old)) == []
+    assert list_texts(updates.validate_claim_update(spec(("ReadWriteOnce",)), old)) == []
     fields = [
         text.partition(" @ ")[2]
-        for text in texts(updates.validate_claim_update(spec(("ReadWriteMany",), volume_name="x"), old))
+        for text in list_texts(updates.validate_claim_update(spec(("ReadWriteMany",), volume_name="x"), old))
     ]
     assert fields == ["spec.accessModes", "spec.volumeName"]
 
@@ -215,9 +219,10 @@ def test_the_order_of_a_selector_is_no_change() -> None:
     expressions = [api.SelectorRequirement(key, "Exists") for key in "ab"]
     old = selector_from_api(api.LabelSelector(match_expressions=tuple(expressions)))
     assert (
-        texts(updates.validate_selector_update(api.LabelSelector(match_expressions=tuple(expressions[::-1])), old))
+        list_texts(updates.validate_selector_update(api.LabelSelector(match_expressions=tuple(expressions[::-1])), old))
         == []
     )
     assert (
-        texts(updates.validate_selector_update(api.LabelSelector(match_expressions=tuple(expressions[:1])), old)) != []
+        list_texts(updates.validate_selector_update(api.LabelSelector(match_expressions=tuple(expressions[:1])), old))
+        != []
     )

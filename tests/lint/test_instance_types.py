@@ -17,7 +17,8 @@ ARCH, TYPE, ZONE = "kubernetes.io/arch", "node.kubernetes.io/instance-type", "to
 CLASS = {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "default"}
 
 
-def instance_type(name: str, arch: str, cpu: str, zone: str = "z1") -> Json:
+def make_instance_type(name: str, arch: str, cpu: str, zone: str = "z1") -> Json:
+    """Return an instance type in the form of kwok."""
     terms = [
         {"key": key, "operator": "In", "values": [value]}
         for key, value in ((ZONE, zone), ("karpenter.sh/capacity-type", "spot"))
@@ -28,10 +29,11 @@ def instance_type(name: str, arch: str, cpu: str, zone: str = "z1") -> Json:
     return {**shape, "offerings": [offering]}
 
 
-TYPES = [instance_type("small", "amd64", "4"), instance_type("big", "amd64", "16")]
+TYPES = [make_instance_type("small", "amd64", "4"), make_instance_type("big", "amd64", "16")]
 
 
-def pool(*requirements: Json, **spec: Any) -> Json:
+def make_pool(*requirements: Json, **spec: Any) -> Json:
+    """Return the manifest of a NodePool."""
     template = {"spec": {"nodeClassRef": CLASS, "requirements": list(requirements)}}
     meta = {"name": "pool"}
     return {
@@ -42,17 +44,20 @@ def pool(*requirements: Json, **spec: Any) -> Json:
     }
 
 
-def one_of(key: str, *values: str, **more: Any) -> Json:
+def make_requirement(key: str, *values: str, **more: Any) -> Json:
+    """Return a requirement that a label has one of some values."""
     return {"key": key, "operator": "In" if values else "Exists", "values": list(values), **more}
 
 
-def linted(tmp_path: Path, *objects: Json, types: list[Json] | None) -> Findings:
+def lint_pools(tmp_path: Path, *objects: Json, types: list[Json] | None) -> Findings:
+    """Return the report about some NodePools."""
     file = tmp_path / "pools.json"
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
     return kschedctl.lint([file], select=["kp-*"], instance_types=types)
 
 
-def messages(report: Findings) -> dict[str, str]:
+def list_messages(report: Findings) -> dict[str, str]:
+    """Return the messages of a report by rule."""
     return {finding.rule: finding.message for finding in report.findings}
 
 
@@ -60,17 +65,17 @@ def messages(report: Findings) -> dict[str, str]:
     ("made", "rule", "message"),
     [
         (
-            pool(one_of(ARCH, "arm64"), one_of(TYPE, "small")),
+            make_pool(make_requirement(ARCH, "arm64"), make_requirement(TYPE, "small")),
             "kp-no-type",
             f"none of 2 instance types meets all requirements of the pool; without {ARCH} some would",
         ),
         (
-            pool(one_of(TYPE, minValues=3)),
+            make_pool(make_requirement(TYPE, minValues=3)),
             "kp-min-values",
             f"minValues 3 of {TYPE}, but the instance types left have 2",
         ),
         (
-            pool(one_of(TYPE, "big"), limits={"cpu": "10"}),
+            make_pool(make_requirement(TYPE, "big"), limits={"cpu": "10"}),
             "kp-limit-below-node",
             "limit 10 of cpu: a node of the pool has at least 16",
         ),
@@ -78,18 +83,18 @@ def messages(report: Findings) -> dict[str, str]:
 )
 def test_what_the_types_that_there_are_do_not_allow(tmp_path: Path, made: Json, rule: str, message: str) -> None:
     """Each is found with the types alone: what the manifest says is possible with others."""
-    assert messages(linted(tmp_path, made, types=TYPES)) == {rule: message}
-    assert messages(linted(tmp_path, made, types=None)) == {}
+    assert list_messages(lint_pools(tmp_path, made, types=TYPES)) == {rule: message}
+    assert list_messages(lint_pools(tmp_path, made, types=None)) == {}
 
 
 def test_nothing_is_said_of_what_they_allow(tmp_path: Path) -> None:
-    made = pool(one_of(TYPE, minValues=2), one_of(ARCH, "amd64"), limits={"cpu": "4"})
-    report = linted(tmp_path, made, types=TYPES)
+    made = make_pool(make_requirement(TYPE, minValues=2), make_requirement(ARCH, "amd64"), limits={"cpu": "4"})
+    report = lint_pools(tmp_path, made, types=TYPES)
     assert (report.findings, report.unknown) == ((), ())
 
 
 def test_without_types_the_answer_says_what_it_lacks(tmp_path: Path) -> None:
-    unknown = linted(tmp_path, pool(one_of(ARCH, "arm64")), types=None).unknown
+    unknown = lint_pools(tmp_path, make_pool(make_requirement(ARCH, "arm64")), types=None).unknown
     assert [(gap.kind, gap.affects) for gap in unknown] == [("InstanceType", "findings")]
 
 
@@ -97,13 +102,13 @@ def test_pools_of_a_cluster_are_linted_too() -> None:
     """In zones where its node class has subnets."""
     status = {"subnets": [{"id": "s", "zone": "z2"}], "conditions": [{"type": "Ready", "status": "True"}]}
     node_class = {"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": {"name": "default"}}
-    cluster = kschedctl.Cluster.from_objects([pool(), {**node_class, "status": status}])
+    cluster = kschedctl.Cluster.from_objects([make_pool(), {**node_class, "status": status}])
     report = kschedctl.lint(cluster=cluster, select=["kp-no-type"], instance_types=TYPES)
-    assert messages(report) == {"kp-no-type": "none of 2 instance types meets all requirements of the pool"}
-    elsewhere = [*TYPES, instance_type("there", "amd64", "4", "z2")]
+    assert list_messages(report) == {"kp-no-type": "none of 2 instance types meets all requirements of the pool"}
+    elsewhere = [*TYPES, make_instance_type("there", "amd64", "4", "z2")]
     assert not kschedctl.lint(cluster=cluster, select=["kp-no-type"], instance_types=elsewhere).findings
 
 
 def test_a_faulty_type_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="two instance types"):
-        linted(tmp_path, pool(), types=[TYPES[0], TYPES[0]])
+        lint_pools(tmp_path, make_pool(), types=[TYPES[0], TYPES[0]])

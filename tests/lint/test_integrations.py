@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from kschedctl.errors import InputError
-from kschedctl.lint.settings import parse_settings, settings_schema
+from kschedctl.lint.settings import build_settings_schema, parse_settings
 
 ROOT = Path(__file__).parents[2]
 BAD = """\
@@ -26,7 +26,8 @@ spec:
 ENVIRONMENT = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 
 
-def shell(command: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+def run_shell(command: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a shell command in a folder."""
     arguments = ["bash", "-eo", "pipefail", "-c", command]
     return subprocess.run(
         arguments, cwd=folder, env=ENVIRONMENT | environment, capture_output=True, text=True, check=False
@@ -35,6 +36,7 @@ def shell(command: str, folder: Path, **environment: str) -> subprocess.Complete
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
+    """Return a folder with a manifest."""
     (tmp_path / "bad.yaml").write_text(BAD)
     (tmp_path / "good.yaml").write_text(BAD.replace("beta.", ""))
     return tmp_path
@@ -43,8 +45,8 @@ def folder(tmp_path: Path) -> Path:
 def test_the_hook_runs_as_pre_commit_runs_it(folder: Path) -> None:
     (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
     assert {"id", "name", "entry", "language"} <= hook.keys()
-    assert shell(f"{hook['entry']} good.yaml", folder).returncode == 0
-    failed = shell(f"{hook['entry']} good.yaml bad.yaml", folder)
+    assert run_shell(f"{hook['entry']} good.yaml", folder).returncode == 0
+    failed = run_shell(f"{hook['entry']} good.yaml bad.yaml", folder)
     assert failed.returncode == 1
     assert "lb-deprecated" in failed.stdout
 
@@ -54,16 +56,16 @@ def test_the_action_annotates_and_writes_sarif(folder: Path) -> None:
     assert action["runs"]["using"] == "composite"
     step = action["runs"]["steps"][-1]
     assert all(f"inputs.{name.lower()} " in value for name, value in step["env"].items())
-    done = shell(step["run"], folder, PATHS="bad.yaml good.yaml", ARGS="--fail-on warning", SARIF="out.sarif")
+    done = run_shell(step["run"], folder, PATHS="bad.yaml good.yaml", ARGS="--fail-on warning", SARIF="out.sarif")
     assert done.returncode == 1
     assert done.stdout.startswith("::warning file=bad.yaml,line=4,")
     assert len(json.loads((folder / "out.sarif").read_text())["runs"][0]["results"]) == 1
-    assert shell(step["run"], folder, PATHS="good.yaml", ARGS="", SARIF="").returncode == 0
+    assert run_shell(step["run"], folder, PATHS="good.yaml", ARGS="", SARIF="").returncode == 0
 
 
 def test_the_action_stops_when_files_cannot_be_read(folder: Path) -> None:
     step = yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["steps"][-1]
-    assert shell(step["run"], folder, PATHS="none.yaml", ARGS="", SARIF="out.sarif").returncode not in (0, 1)
+    assert run_shell(step["run"], folder, PATHS="none.yaml", ARGS="", SARIF="out.sarif").returncode not in (0, 1)
 
 
 @pytest.mark.parametrize(
@@ -81,7 +83,7 @@ def test_the_action_stops_when_files_cannot_be_read(folder: Path) -> None:
     ],
 )
 def test_schema_and_reader_agree(document: object, valid: bool) -> None:
-    assert jsonschema.Draft202012Validator(settings_schema()).is_valid(document) == valid
+    assert jsonschema.Draft202012Validator(build_settings_schema()).is_valid(document) == valid
     if valid:
         parse_settings(document, "settings")
     else:

@@ -17,9 +17,9 @@ from kschedctl.cluster import Cluster
 from kschedctl.lint.catalogue import RULES
 from kschedctl.lint.engine import lint
 from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.rule_reports import example
+from kschedctl.lint.rule_reports import read_example
 from kschedctl.scheduler.configuration.version_fields import FIELDS
-from kschedctl.scheduler.framework.feature_gates import STAGES, FeatureGates
+from kschedctl.scheduler.framework.feature_gates import ALL_GATE_STAGES, FeatureGates
 
 POD = """\
 apiVersion: v1
@@ -46,14 +46,17 @@ class Nowhere:
         return 0, 0
 
 
-def found(version: str, document: Mapping[str, Any], gates: dict[str, bool] | None = None) -> dict[str, list[str]]:
-    """Rule -> its messages."""
-    lint_context = LintContext.of_manifests([(document, Nowhere())], None, FeatureGates(version, gates))
+def find_messages(
+    version: str, document: Mapping[str, Any], gates: dict[str, bool] | None = None
+) -> dict[str, list[str]]:
+    """Return the messages about a document by rule."""
+    lint_context = LintContext.from_manifests([(document, Nowhere())], None, FeatureGates(version, gates))
     report = lint(lint_context, [rule for rule in RULES if rule.id.startswith("api-")])
     return {rule.id: [f.message for f in report.findings if f.rule == rule.id] for rule in report.rules}
 
 
-def typed(api_version: str, kind: str) -> dict[str, Any]:
+def make_object(api_version: str, kind: str) -> dict[str, Any]:
+    """Return an object of an API version and kind."""
     return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "x"}}
 
 
@@ -79,7 +82,9 @@ def typed(api_version: str, kind: str) -> dict[str, Any]:
 )
 def test_versions_of_the_api(version: str, api_version: str, kind: str, rule: str, says: str) -> None:
     told = {
-        name: messages for name, messages in found(version, typed(api_version, kind)).items() if name != "api-refused"
+        name: messages
+        for name, messages in find_messages(version, make_object(api_version, kind)).items()
+        if name != "api-refused"
     }
     assert list(told) == [rule]
     assert says in told[rule][0]
@@ -95,13 +100,13 @@ def test_versions_of_the_api(version: str, api_version: str, kind: str, rule: st
     ],
 )
 def test_versions_that_are_served(version: str, api_version: str, kind: str) -> None:
-    assert found(version, typed(api_version, kind)) == {}
+    assert find_messages(version, make_object(api_version, kind)) == {}
 
 
 def test_a_version_of_the_api_that_was_switched_on() -> None:
-    claim, gate = typed("resource.k8s.io/v1beta2", "ResourceClaim"), {"DynamicResourceAllocation": True}
-    assert list(found("1.33", claim)) == ["api-needs-version"]
-    assert found("1.33", claim, gate) == {}
+    claim, gate = make_object("resource.k8s.io/v1beta2", "ResourceClaim"), {"DynamicResourceAllocation": True}
+    assert list(find_messages("1.33", claim)) == ["api-needs-version"]
+    assert find_messages("1.33", claim, gate) == {}
 
 
 def test_what_is_written_instead_is_there() -> None:
@@ -127,17 +132,17 @@ def test_what_is_written_instead_is_there() -> None:
     ],
 )  # fmt: skip
 def test_fields_of_pods(version: str, gates: dict[str, bool], spec: dict[str, Any], says: list[str]) -> None:
-    messages = found(version, {**typed("v1", "Pod"), "spec": spec}, gates).get("api-needs-version", [])
+    messages = find_messages(version, {**make_object("v1", "Pod"), "spec": spec}, gates).get("api-needs-version", [])
     assert len(messages) == len(says)
     assert all(part in message for part, message in zip(says, messages, strict=True))
 
 
 def test_the_template_of_a_claim() -> None:
     devices = {"requests": [{"name": "a", "exactly": {"deviceClassName": "c", "tolerations": [{"key": "k"}]}}]}
-    template = {**typed("resource.k8s.io/v1", "ResourceClaimTemplate"), "spec": {"spec": {"devices": devices}}}
-    (message,) = found("1.35", template)["api-needs-version"]
+    template = {**make_object("resource.k8s.io/v1", "ResourceClaimTemplate"), "spec": {"spec": {"devices": devices}}}
+    (message,) = find_messages("1.35", template)["api-needs-version"]
     assert message.endswith("exactly.tolerations needs 1.36, or the feature gate DRADeviceTaints")
-    assert found("1.36", template) == {}
+    assert find_messages("1.36", template) == {}
 
 
 def test_the_fields_are_those_of_pods() -> None:
@@ -150,11 +155,12 @@ def test_the_fields_are_those_of_pods() -> None:
 
 
 def test_fields_have_gates_that_are_known() -> None:
-    assert {field.gate for fields in FIELDS.values() for field in fields} <= STAGES.keys()
+    assert {field.gate for fields in FIELDS.values() for field in fields} <= ALL_GATE_STAGES.keys()
 
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Return a function that runs a command in an empty folder."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".git").mkdir()
     (tmp_path / "pod.yaml").write_text(POD)
@@ -213,9 +219,9 @@ def test_advice_names_the_version_that_it_needs(rule: str, version: str, off: st
     (advising,) = (each for each in RULES if each.id == rule)
     gates = {off: False, "MatchLabelKeysInPodTopologySpreadSelectorMerge": False} if off and version == "1.36" else {}
     gates |= {off: False} if off else {}
-    bad, nodes = ([o for o in yaml.safe_load_all(example(rule)[part]) if o] for part in ("bad", "cluster"))
+    bad, nodes = ([o for o in yaml.safe_load_all(read_example(rule)[part]) if o] for part in ("bad", "cluster"))
     cluster = Cluster.from_objects([*bad, *nodes], feature_gates=gates, kube_version=version)
-    (told, *_) = lint(LintContext.of_manifests([(bad[0], Nowhere())], cluster), [advising]).findings
+    (told, *_) = lint(LintContext.from_manifests([(bad[0], Nowhere())], cluster), [advising]).findings
     assert told.fix.startswith(advising.fix)
     assert told.fix.removeprefix(advising.fix).strip().startswith(says)
     assert bool(says) == (told.fix != advising.fix)
@@ -224,8 +230,8 @@ def test_advice_names_the_version_that_it_needs(rule: str, version: str, off: st
 def test_a_removed_version_beside_nodes_is_a_finding(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Where manifests have nodes they are taken for a cluster, of which an object in such a version is no part."""
     file = tmp_path / "all.yaml"
-    node = {**typed("v1", "Node"), "status": {"allocatable": {"cpu": "4", "pods": "10"}}}
-    file.write_text(yaml.safe_dump_all([node, typed("policy/v1beta1", "PodDisruptionBudget")]))
+    node = {**make_object("v1", "Node"), "status": {"allocatable": {"cpu": "4", "pods": "10"}}}
+    file.write_text(yaml.safe_dump_all([node, make_object("policy/v1beta1", "PodDisruptionBudget")]))
     assert main(["lint", str(file), "--select", "api-version-removed", "-o", "json"]) == 1
     (finding,) = json.loads(capsys.readouterr().out)["findings"]
     assert (finding["rule"], finding["line"]) == ("api-version-removed", 10)  # after 8 of the node and ---

@@ -39,7 +39,7 @@ FOUND = ["ts-missing", "lb-deprecated", "pdb-missing"]
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
-    """Run a command line in a folder with ``web.yaml``."""
+    """Return a function that runs a command in a folder with ``web.yaml``."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".git").mkdir()
     (tmp_path / "web.yaml").write_text(MANIFEST)
@@ -52,14 +52,15 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
     return run
 
 
-def rules(out: str) -> list[str]:
+def parse_rules(out: str) -> list[str]:
+    """Return the rules in the JSON output."""
     return sorted(finding["rule"] for finding in json.loads(out)["findings"])
 
 
 @pytest.mark.parametrize("how", [("web.yaml",), ("-f", "web.yaml"), ("-f", "."), (".",)], ids=" ".join)
 def test_manifests_are_found(run: Run, how: tuple[str, ...]) -> None:
     code, out, _ = run("lint", *how, "-o", "json")
-    assert (code, rules(out)) == (1, sorted(FOUND))
+    assert (code, parse_rules(out)) == (1, sorted(FOUND))
     assert {finding["file"] for finding in json.loads(out)["findings"]} == {"web.yaml"}
 
 
@@ -79,12 +80,12 @@ def test_exit_codes(run: Run, options: tuple[str, ...], code: int) -> None:
 
 
 def test_select_and_ignore(run: Run) -> None:
-    assert rules(run("lint", "web.yaml", "--select", "ts-*,lb-deprecated", "-o", "json")[1]) == [
+    assert parse_rules(run("lint", "web.yaml", "--select", "ts-*,lb-deprecated", "-o", "json")[1]) == [
         "lb-deprecated",
         "ts-missing",
     ]
     both = ("--select", "ts-*,lb-*", "--ignore", "ts-missing")
-    assert rules(run("lint", "web.yaml", *both, "-o", "json")[1]) == ["lb-deprecated"]
+    assert parse_rules(run("lint", "web.yaml", *both, "-o", "json")[1]) == ["lb-deprecated"]
 
 
 @pytest.mark.parametrize(
@@ -117,14 +118,14 @@ def test_annotation_with_a_reason_silences(run: Run, tmp_path: Path) -> None:
     ignoring = "  annotations: {kschedctl/ignore: 'ts-*,pdb-missing one is enough'}\n"
     (tmp_path / "web.yaml").write_text(MANIFEST.replace("  name: web\n", "  name: web\n" + ignoring, 1))
     out = run("lint", "web.yaml", "-o", "json")[1]
-    assert rules(out) == ["lb-deprecated"]
+    assert parse_rules(out) == ["lb-deprecated"]
     assert {s["reason"] for s in json.loads(out)["suppressed"]} == {"one is enough"}
 
 
 def test_annotation_without_a_reason_does_not(run: Run, tmp_path: Path) -> None:
     ignoring = "  annotations: {kschedctl/ignore: ts-missing}\n"
     (tmp_path / "web.yaml").write_text(MANIFEST.replace("  name: web\n", "  name: web\n" + ignoring, 1))
-    assert rules(run("lint", "web.yaml", "-o", "json")[1]) == sorted([*FOUND, "ignore-faulty"])
+    assert parse_rules(run("lint", "web.yaml", "-o", "json")[1]) == sorted([*FOUND, "ignore-faulty"])
 
 
 def test_baseline_holds_what_was_there(run: Run, tmp_path: Path) -> None:
@@ -133,7 +134,7 @@ def test_baseline_holds_what_was_there(run: Run, tmp_path: Path) -> None:
     assert "3 findings" in err
     (tmp_path / "web.yaml").write_text("# a line more\n" + MANIFEST.replace("requests: {cpu: 1, memory: 1Gi}", ""))
     code, out, _ = run("lint", "web.yaml", "--baseline", "known.json", "-o", "json")
-    assert (code, rules(out), json.loads(out)["known"]) == (1, ["rq-missing"], 3)
+    assert (code, parse_rules(out), json.loads(out)["known"]) == (1, ["rq-missing"], 3)
 
 
 @pytest.mark.parametrize("file", ["pyproject.toml", ".kschedctl.yaml"])
@@ -143,7 +144,7 @@ def test_settings_of_the_project(run: Run, tmp_path: Path, file: str) -> None:
     (tmp_path / file).write_text(toml if file.endswith("toml") else yaml.safe_dump(settings))
     (tmp_path / "sub").mkdir()
     code, out, _ = run("lint", "web.yaml", "-o", "json")
-    assert (code, rules(out)) == (1, ["lb-deprecated", "ts-missing"])
+    assert (code, parse_rules(out)) == (1, ["lb-deprecated", "ts-missing"])
     severities = {finding["rule"]: finding["severity"] for finding in json.loads(out)["findings"]}
     assert severities == {"ts-missing": "error", "lb-deprecated": "warning"}
 
@@ -161,9 +162,9 @@ def test_with_cluster(run: Run, tmp_path: Path) -> None:
     (tmp_path / "cluster" / "nodes.yaml").write_text(NODE)
     arguments = ("lint", "web.yaml", "--with-cluster", "cluster", "--select", "na-*", "-o", "json")
     code, out, _ = run(*arguments, "--assume-complete")
-    assert (code, rules(out)) == (1, ["na-no-node-matches"])
+    assert (code, parse_rules(out)) == (1, ["na-no-node-matches"])
     code, out, _ = run(*arguments)  # a node is no list of all nodes
-    assert (code, rules(out)) == (0, [])
+    assert (code, parse_rules(out)) == (0, [])
     assert [unknown["kind"] for unknown in json.loads(out)["unknown"]] == ["Node"]
 
 
@@ -175,15 +176,15 @@ def test_what_is_not_among_the_files_of_the_cluster_is_not_called_absent(run: Ru
     )
     arguments = ("lint", "web.yaml", "--select", "pdb-missing", "-o", "json", "--with-cluster", "nodes.json")
     code, out, _ = run(*arguments)
-    assert (code, rules(out)) == (0, [])
+    assert (code, parse_rules(out)) == (0, [])
     assert [unknown["kind"] for unknown in json.loads(out)["unknown"]] == ["PodDisruptionBudget"]
-    assert "pdb-missing" in rules(run(*arguments, "--with-cluster", "budgets.json")[1])
+    assert "pdb-missing" in parse_rules(run(*arguments, "--with-cluster", "budgets.json")[1])
 
 
 def test_a_cluster_alone(run: Run) -> None:
     code, out, _ = run("lint", "--demo", "-o", "json")
     assert code == 1
-    assert "na-no-node-matches" in rules(out)
+    assert "na-no-node-matches" in parse_rules(out)
     assert all(finding["file"] == "" for finding in json.loads(out)["findings"])
 
 
@@ -223,7 +224,7 @@ def test_wrong_types_are_findings(run: Run, tmp_path: Path, change: tuple[str, s
 def test_custom_resources_of_the_same_kind_are_no_deployments(run: Run, tmp_path: Path) -> None:
     """Their pod template is looked at, but nobody knows what becomes of the replicas."""
     (tmp_path / "web.yaml").write_text(MANIFEST.replace("apps/v1", "example.com/v1"))
-    assert rules(run("lint", "web.yaml", "-o", "json")[1]) == ["lb-deprecated"]
+    assert parse_rules(run("lint", "web.yaml", "-o", "json")[1]) == ["lb-deprecated"]
 
 
 def test_rules_are_listed_and_explained(run: Run) -> None:

@@ -53,6 +53,7 @@ AFTER = (
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Return a function that runs a command in an empty folder."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".git").mkdir()
 
@@ -64,8 +65,8 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
     return run
 
 
-def fixed(run: Run, text: str, *options: str) -> str:
-    """What a file says after ``--fix``."""
+def fix_text(run: Run, text: str, *options: str) -> str:
+    """Return what a file contains after ``--fix``."""
     Path("m.yaml").write_bytes(text.encode())
     run("m.yaml", "--fix", *options)
     return Path("m.yaml").read_bytes().decode()
@@ -74,12 +75,12 @@ def fixed(run: Run, text: str, *options: str) -> str:
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_only_the_fields_change(run: Run, end: str) -> None:
     """What a field of the wrong type hides is corrected in the same run."""
-    assert fixed(run, BEFORE.replace("\n", end)) == AFTER.replace("\n", end)
-    assert fixed(run, AFTER) == AFTER
+    assert fix_text(run, BEFORE.replace("\n", end)) == AFTER.replace("\n", end)
+    assert fix_text(run, AFTER) == AFTER
 
 
 def test_a_mark_of_utf_8_stays(run: Run) -> None:
-    assert fixed(run, "\ufeff" + BEFORE) == "\ufeff" + AFTER
+    assert fix_text(run, "\ufeff" + BEFORE) == "\ufeff" + AFTER
 
 
 def test_what_is_left_is_reported(run: Run, tmp_path: Path) -> None:
@@ -180,7 +181,7 @@ def test_each_kind_of_edit(run: Run, name: str) -> None:
     fields, before, after = EDITS[name]
     text = POD.format(fields)
     assert text.count(before) == 1
-    assert fixed(run, text) == text.replace(before, after)
+    assert fix_text(run, text) == text.replace(before, after)
 
 
 UNTOUCHED = {
@@ -198,20 +199,20 @@ UNTOUCHED = {
 @pytest.mark.parametrize("name", UNTOUCHED)
 def test_what_is_left_to_people(run: Run, name: str) -> None:
     text = POD.format(UNTOUCHED[name])
-    assert fixed(run, text) == text
+    assert fix_text(run, text) == text
     assert run("m.yaml")[0] == 1
 
 
 def test_an_empty_selector_means_something_else_in_the_next_version(run: Run) -> None:
     text = BEFORE.split("---\n")[1].replace('"2"', "2").replace("    matchLabels: {app: web}", "    {}")
-    assert fixed(run, text) == text
+    assert fix_text(run, text) == text
 
 
 def test_an_ignored_finding_is_not_fixed(run: Run) -> None:
     text = POD.format("  nodeSelector: {beta.kubernetes.io/os: linux}")
     ignored = text.replace("labels:", 'annotations: {kschedctl/ignore: "lb-* old nodes"}, labels:')
-    assert fixed(run, ignored) == ignored
-    assert fixed(run, text, "--ignore", "lb-*") == text
+    assert fix_text(run, ignored) == ignored
+    assert fix_text(run, text, "--ignore", "lb-*") == text
 
 
 def test_a_fix_that_does_harm_is_not_made(run: Run, tmp_path: Path) -> None:
@@ -221,8 +222,8 @@ def test_a_fix_that_does_harm_is_not_made(run: Run, tmp_path: Path) -> None:
     nodes = {"apiVersion": "v1", "kind": "NodeList", "items": [node]}
     (tmp_path / "nodes.json").write_text(json.dumps(nodes))
     text = POD.format("  nodeSelector: {beta.kubernetes.io/os: linux}")
-    assert fixed(run, text, "--with-cluster", "nodes.json", "--assume-complete") == text
-    assert fixed(run, text) != text
+    assert fix_text(run, text, "--with-cluster", "nodes.json", "--assume-complete") == text
+    assert fix_text(run, text) != text
 
 
 def test_json_and_lists_keep_their_layout(run: Run, tmp_path: Path) -> None:

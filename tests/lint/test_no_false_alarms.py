@@ -166,7 +166,7 @@ def test_sound_manifests(tmp_path: Path, cluster: Cluster | None, as_list: bool)
         text = yaml.safe_dump({"kind": "List", "items": list(yaml.safe_load_all(SOUND))})
     (tmp_path / "m.yaml").write_text(text)
     manifests = list(read_manifests(str(tmp_path / "m.yaml")))
-    report = lint(LintContext.of_manifests(((m.value, m) for m in manifests), cluster))
+    report = lint(LintContext.from_manifests(((m.value, m) for m in manifests), cluster))
     assert [(f.rule, f.object, f.message) for f in report.findings] == []
 
 
@@ -210,8 +210,10 @@ def test_eligible_nodes_as_a_naive_loop_finds_them(
         and (not node.spec.unschedulable or find_untolerated((UNSCHEDULABLE_TAINT,), tolerated) is None)
         for node in facts.view.nodes.objects
     ]
-    assert facts.eligible(workload).tolist() == expected
+    assert facts.get_eligible_nodes(workload).tolist() == expected
     labels = [
         node.metadata.labels.get("a") for node, usable in zip(facts.view.nodes.objects, expected, strict=True) if usable
     ]
-    assert facts.domains("a", np.array(expected, np.bool_)) == len({label for label in labels if label is not None})
+    assert facts.count_domains("a", np.array(expected, np.bool_)) == len(
+        {label for label in labels if label is not None}
+    )

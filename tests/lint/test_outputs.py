@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 import xmlschema
 
-from kschedctl.commands.schema.schemas import schema_of
+from kschedctl.commands.schema.schemas import build_schema
 from kschedctl.render.github import to_github
 from kschedctl.render.junit import to_junit
 from kschedctl.render.page import Style
@@ -21,7 +21,8 @@ from kschedctl.reports.findings import Finding, Findings, FoundRule, Suppressed
 GOLDEN = Path(__file__).parent.parent / "golden"
 
 
-def finding(**fields: object) -> Finding:
+def make_finding(**fields: object) -> Finding:
+    """Return a finding."""
     plain = {
         "rule": "ts-missing",
         "severity": "note",
@@ -46,20 +47,20 @@ REPORTS = {
     "one of each": Findings(
         checked=3,
         rules_run=90,
-        findings=(finding(), finding(severity="error", rule="doc-invalid"), finding(severity="warning")),
+        findings=(make_finding(), make_finding(severity="error", rule="doc-invalid"), make_finding(severity="warning")),
         rules=(RULE,),
-        suppressed=(Suppressed(finding(), "one is enough"),),
+        suppressed=(Suppressed(make_finding(), "one is enough"),),
         known=1,
         tool_version="1.0",
     ),
     "silenced by settings": Findings(
-        checked=1, rules_run=90, suppressed=(Suppressed(finding(), "settings: legacy/*", in_settings=True),)
+        checked=1, rules_run=90, suppressed=(Suppressed(make_finding(), "settings: legacy/*", in_settings=True),)
     ),
-    "in a cluster": Findings(checked=3, rules_run=90, findings=(finding(file="", line=0, column=0),)),
+    "in a cluster": Findings(checked=3, rules_run=90, findings=(make_finding(file="", line=0, column=0),)),
     "hostile": Findings(
         checked=1,
         rules_run=90,
-        findings=(finding(object=HOSTILE, message=HOSTILE, path=HOSTILE, file=HOSTILE, severity="error"),),
+        findings=(make_finding(object=HOSTILE, message=HOSTILE, path=HOSTILE, file=HOSTILE, severity="error"),),
     ),
 }
 reports = pytest.mark.parametrize("report", REPORTS.values(), ids=REPORTS)
@@ -116,14 +117,14 @@ def test_github_has_one_command_a_line(report: Findings) -> None:
 
 
 def test_github_command() -> None:
-    report = Findings(checked=1, rules_run=1, findings=(finding(severity="error", message="100%"),))
+    report = Findings(checked=1, rules_run=1, findings=(make_finding(severity="error", message="100%"),))
     said = "Deployment shop/web: 100%25. Add topologySpreadConstraints."
     assert to_github(report) == f"::error file=manifests/web app.yaml,line=7,col=3,title=ts-missing::{said}\n"
 
 
 @reports
 def test_json_follows_the_schema(report: Findings) -> None:
-    jsonschema.validate(json.loads(RENDERERS["json"](report, Style())), schema_of(Findings))
+    jsonschema.validate(json.loads(RENDERERS["json"](report, Style())), build_schema(Findings))
 
 
 @reports

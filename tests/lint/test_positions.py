@@ -47,21 +47,23 @@ CASES: dict[tuple[int, Path], tuple[int, int]] = {
 }
 
 
-def manifests(text: str) -> list[LocatedObject]:
+def parse_manifests(text: str) -> list[LocatedObject]:
+    """Return the manifests in a text."""
     return list(manifests_of("f.yaml", Content("f.yaml", text, is_json=False)))
 
 
 @pytest.mark.parametrize(("where", "expected"), CASES.items(), ids=lambda value: str(value)[:60])
 def test_positions(where: tuple[int, Path], expected: tuple[int, int]) -> None:
-    text = manifests(YAML)[0].text
+    text = parse_manifests(YAML)[0].text
     assert text.locate(where[0] + 1, where[1]) == expected
 
 
-def leaves(value: Any, path: Path = ()) -> list[tuple[Path, Any]]:
+def iter_leaves(value: Any, path: Path = ()) -> list[tuple[Path, Any]]:
+    """Yield the path and value of each scalar."""
     if isinstance(value, dict):
-        return [leaf for key, item in value.items() for leaf in leaves(item, (*path, key))]
+        return [leaf for key, item in value.items() for leaf in iter_leaves(item, (*path, key))]
     if isinstance(value, list):
-        return [leaf for i, item in enumerate(value) for leaf in leaves(item, (*path, i))]
+        return [leaf for i, item in enumerate(value) for leaf in iter_leaves(item, (*path, i))]
     return [(path, value)]
 
 
@@ -80,7 +82,7 @@ documents = st.dictionaries(
 def test_a_field_of_json_begins_with_its_key(document: dict[str, Any], indented: bool) -> None:
     text = json.dumps(document, indent=2 if indented else None, ensure_ascii=False)
     lines = text.split("\n")
-    for path, value in leaves(document):
+    for path, value in iter_leaves(document):
         line, column = Text("f", Content("f", text, is_json=True)).locate(1, path)
         expected = str(value) if isinstance(path[-1], int) else json.dumps(path[-1], ensure_ascii=False)
         assert lines[line - 1][column - 1 :].startswith(expected)
@@ -90,7 +92,7 @@ def test_a_field_of_json_begins_with_its_key(document: dict[str, Any], indented:
 def test_json_is_located_as_yaml_would(document: dict[str, Any]) -> None:
     text = json.dumps(document, indent=1)
     as_json, as_yaml = (Text("f", Content("f", text, is_json=is_json)) for is_json in (True, False))
-    for path, _ in leaves(document):
+    for path, _ in iter_leaves(document):
         assert as_yaml.locate(1, path) == as_json.locate(1, path)
 
 
@@ -101,7 +103,7 @@ def test_each_document_of_a_stream_is_located_by_itself(found: list[dict[str, An
     as_json = Text("f", Content("f", "\n".join(lines), is_json=True))
     as_yaml = Text("f", Content("f", "".join(f"---\n{line}\n" for line in lines), is_json=False))
     for number, document in enumerate(found, 1):
-        for path, _ in leaves(document):
+        for path, _ in iter_leaves(document):
             assert as_json.locate(number, path)[0] == number
             assert as_yaml.locate(number, path) == (2 * number, as_json.locate(number, path)[1])
 
@@ -141,14 +143,14 @@ MANY = {
 def test_a_document_parsed_by_itself_stands_where_it_does_among_all(name: str) -> None:
     roots = list(yaml.compose_all(MANY[name], Loader=yaml.CSafeLoader))
     keys = [root.value[0][0] for root in roots if isinstance(root, yaml.MappingNode)]
-    located = [each.locate((key.value,)) for each, key in zip(manifests(MANY[name]), keys, strict=True)]
+    located = [each.locate((key.value,)) for each, key in zip(parse_manifests(MANY[name]), keys, strict=True)]
     assert located == [(key.start_mark.line + 1, key.start_mark.column + 1) for key in keys]
     assert len(keys) > 1
 
 
 def test_what_is_merged_or_an_alias_stands_where_it_is_written() -> None:
     text = "base: &base\n  a: {b: 1}\nfirst:\n  <<: *base\n  c: 2\nsecond: *base\n"
-    found = manifests(text)[0].text
+    found = parse_manifests(text)[0].text
     assert found.locate(1, ("first", "a", "b")) == (2, 7)
     assert found.locate(1, ("first", "c")) == (5, 3)
     assert found.locate(1, ("second", "a")) == (2, 3)
@@ -156,16 +158,16 @@ def test_what_is_merged_or_an_alias_stands_where_it_is_written() -> None:
 
 def test_an_anchor_may_be_used_again() -> None:
     """YAML allows it, other than some of its libraries."""
-    (manifest,) = manifests("a: &x 1\nb: &x 2\nc: *x\n")
+    (manifest,) = parse_manifests("a: &x 1\nb: &x 2\nc: *x\n")
     assert manifest.value == {"a": 1, "b": 2, "c": 2}
     assert manifest.locate(("c",)) == (3, 1)
 
 
 def test_times_stay_text() -> None:
-    assert manifests("at: 2026-01-01T00:00:00Z")[0].value == {"at": "2026-01-01T00:00:00Z"}
+    assert parse_manifests("at: 2026-01-01T00:00:00Z")[0].value == {"at": "2026-01-01T00:00:00Z"}
 
 
 def test_an_error_names_the_line() -> None:
     with pytest.raises(InputError, match=r"^f\.yaml: document 2, line 4: .*template") as caught:
-        manifests("a: 1\n---\nb: 1\nc: {{ .Values.x }}: y\n")
+        parse_manifests("a: 1\n---\nb: 1\nc: {{ .Values.x }}: y\n")
     assert "\n" not in str(caught.value)

@@ -36,17 +36,18 @@ spec:
 """
 
 
-def named(text: str, name: str, namespace: str) -> str:
+def rename_object(text: str, name: str, namespace: str) -> str:
+    """Return a manifest with another name and namespace."""
     return text.replace("NAMESPACE", namespace).replace("NAME", name)
 
 
 @pytest.fixture
 def lint(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Lint:
-    """Findings of two pods with budgets in shop and one in lab."""
+    """Return a function that lints two pods with budgets in shop and one in lab, and returns the findings."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".git").mkdir()
     where = [("a", "shop"), ("b", "shop"), ("c", "lab")]
-    (tmp_path / "m.yaml").write_text("".join(named(POD + BUDGET, *each) for each in where))
+    (tmp_path / "m.yaml").write_text("".join(rename_object(POD + BUDGET, *each) for each in where))
 
     def run(*arguments: str) -> list[dict[str, Any]]:
         assert main(("lint", "m.yaml", "-o", "json", *arguments)) in (0, 1)
@@ -56,25 +57,25 @@ def lint(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tm
     return run
 
 
-def of(rule: str, found: list[dict[str, Any]]) -> dict[str, str]:
-    """Object -> what is said of it."""
+def list_messages(rule: str, found: list[dict[str, Any]]) -> dict[str, str]:
+    """Return the messages of a rule by object."""
     return {finding["object"]: finding["message"] for finding in found if finding["rule"] == rule}
 
 
 def test_advice_that_many_do_without_is_given_when_it_is_asked_for(lint: Lint, tmp_path: Path) -> None:
-    assert of("pdb-unhealthy-policy", lint()) == {}
-    assert len(of("pdb-unhealthy-policy", lint("--profile", "strict"))) == 2
-    assert len(of("pdb-unhealthy-policy", lint("--profile", "all"))) == 3
+    assert list_messages("pdb-unhealthy-policy", lint()) == {}
+    assert len(list_messages("pdb-unhealthy-policy", lint("--profile", "strict"))) == 2
+    assert len(list_messages("pdb-unhealthy-policy", lint("--profile", "all"))) == 3
     (tmp_path / ".kschedctl.yaml").write_text("lint: {profile: strict}")
-    assert len(of("pdb-unhealthy-policy", lint())) == 2
-    assert of("pdb-unhealthy-policy", lint("--profile", "default")) == {}
+    assert len(list_messages("pdb-unhealthy-policy", lint())) == 2
+    assert list_messages("pdb-unhealthy-policy", lint("--profile", "default")) == {}
 
 
 def test_what_is_said_of_most_objects_is_said_once_a_namespace(lint: Lint) -> None:
     said = "system-cluster-critical in namespace {}: its pods evict all others"
-    few = of("pc-system-critical-in-user-ns", lint())
+    few = list_messages("pc-system-critical-in-user-ns", lint())
     assert few == {"Pod shop/a": said.format("shop") + " (1 more in namespace shop)", "Pod lab/c": said.format("lab")}
-    every = of("pc-system-critical-in-user-ns", lint("--profile", "all"))
+    every = list_messages("pc-system-critical-in-user-ns", lint("--profile", "all"))
     shop = said.format("shop")
     assert every == {"Pod shop/a": shop, "Pod shop/b": shop, "Pod lab/c": said.format("lab")}
 
@@ -85,18 +86,18 @@ def test_what_is_selected_is_told_wherever_it_is(lint: Lint, tmp_path: Path) -> 
     assert {finding["rule"] for finding in lint()} == {"pdb-unhealthy-policy"}
     assert {finding["rule"] for finding in lint("--profile", "default")} >= {"pc-system-critical-in-user-ns"}
     (tmp_path / ".kschedctl.yaml").write_text("lint: {severity: {pdb-unhealthy-policy: warning}}")
-    assert len(of("pdb-unhealthy-policy", lint())) == 2
+    assert len(list_messages("pdb-unhealthy-policy", lint())) == 2
     (tmp_path / ".kschedctl.yaml").write_text("lint: {ignore: [pdb-unhealthy-policy]}")
-    assert of("pdb-unhealthy-policy", lint("--profile", "all")) == {}
+    assert list_messages("pdb-unhealthy-policy", lint("--profile", "all")) == {}
 
 
 def test_a_baseline_has_what_a_namespace_is_told_once(lint: Lint, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(("lint", "m.yaml", "--write-baseline", "known.json")) == 0
     capsys.readouterr()
-    assert of("pc-system-critical-in-user-ns", lint("--baseline", "known.json")) == {}
+    assert list_messages("pc-system-critical-in-user-ns", lint("--baseline", "known.json")) == {}
     with Path("m.yaml").open("a") as file:
-        file.write(named(POD, "a0", "shop"))
-    assert set(of("pc-system-critical-in-user-ns", lint("--baseline", "known.json"))) == {"Pod shop/a0"}
+        file.write(rename_object(POD, "a0", "shop"))
+    assert set(list_messages("pc-system-critical-in-user-ns", lint("--baseline", "known.json"))) == {"Pod shop/a0"}
 
 
 def test_the_list_of_rules_says_which_are_strict(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,10 +11,12 @@ import yaml
 
 import kschedctl
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain import attempt as of_one_pod
-from kschedctl.lint.engine import chosen_rules, lint
+from kschedctl.commands.explain.new_pods import create_target
+from kschedctl.commands.explain.one_pod import explain_target
+from kschedctl.lint.engine import choose_rules, lint
 from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.rule_reports import example
+from kschedctl.lint.rule_reports import read_example
+from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.documents.positions import read_manifests
 from kschedctl.text.counts import counted
 
@@ -38,29 +40,36 @@ NEVER = (
 NOW = ("rq-fragmented", "pc-cross-node-preemption", "rq-no-room-now")
 
 
-def workloads(rule: str, part: str) -> list[Json]:
-    return [d for d in yaml.safe_load_all(example(rule)[part]) if d["kind"] in ("Deployment", "Pod")]
+def explain_new(objects, pod):
+    """Explain a pod that the objects of the cluster do not contain, without validating its manifest."""
+    return explain_target(create_target(Scheduler(kschedctl.Cluster.from_objects(objects)), pod))
 
 
-def around(rule: str) -> list[Json]:
-    """The cluster of the example, for what never fits without the pods that could go away."""
-    found = [document for document in yaml.safe_load_all(example(rule)["cluster"]) if document]
+def read_workloads(rule: str, part: str) -> list[Json]:
+    """Return the workloads in a part of a rule's example."""
+    return [d for d in yaml.safe_load_all(read_example(rule)[part]) if d["kind"] in ("Deployment", "Pod")]
+
+
+def build_cluster(rule: str) -> list[Json]:
+    """Return the cluster of a rule's example, without movable pods for rules about what never fits."""
+    found = [document for document in yaml.safe_load_all(read_example(rule)["cluster"]) if document]
     return [o for o in found if o["kind"] != "Pod" or rule not in NEVER or o["metadata"].get("ownerReferences")]
 
 
-def pod_of(workload: Json, number: int) -> Json:
+def make_pod(workload: Json, number: int) -> Json:
+    """Return a pod as a workload's controller would create it."""
     template = workload if workload["kind"] == "Pod" else workload["spec"]["template"]
     metadata = {**template.get("metadata", {}), "name": f"lint-{workload['metadata']['name']}-{number}"}
     return {"kind": "Pod", "metadata": {**metadata, "namespace": "default"}, "spec": template["spec"]}
 
 
-def placed(objects: list[Json], workload: Json) -> int:
-    """How many of the replicas find a node, one after the other."""
+def count_placed(objects: list[Json], workload: Json) -> int:
+    """Return how many of the replicas find a node, one after the other."""
     objects = list(objects)
     count = workload["spec"].get("replicas", 1)
     for number in range(count):
-        pod = pod_of(workload, number)
-        report = of_one_pod.explain(kschedctl.Cluster.from_objects(objects), pod)
+        pod = make_pod(workload, number)
+        report = explain_new(objects, pod)
         if report.verdict != "Schedulable":
             return number
         objects.append({**pod, "spec": {**pod["spec"], "nodeName": report.best[0]}})
@@ -69,33 +78,33 @@ def placed(objects: list[Json], workload: Json) -> int:
 
 @pytest.mark.parametrize("rule", [*SURPLUS, *NEVER, *NOW])
 def test_a_reported_workload_is_not_placed_in_full(rule: str) -> None:
-    for workload in workloads(rule, "bad"):
-        assert placed(around(rule), workload) < workload["spec"].get("replicas", 1)
+    for workload in read_workloads(rule, "bad"):
+        assert count_placed(build_cluster(rule), workload) < workload["spec"].get("replicas", 1)
 
 
 @pytest.mark.parametrize("rule", [*SURPLUS, *NEVER, *NOW])
 def test_one_that_is_not_reported_is(rule: str) -> None:
-    for workload in workloads(rule, "good"):
-        together = [w for w in workloads(rule, "good") if w is not workload and rule == "af-target-absent"]
-        there = [{**pod_of(w, 0), "spec": {**pod_of(w, 0)["spec"], "nodeName": "a1"}} for w in together]
-        assert placed([*around(rule), *there], workload) == workload["spec"].get("replicas", 1)
+    for workload in read_workloads(rule, "good"):
+        together = [w for w in read_workloads(rule, "good") if w is not workload and rule == "af-target-absent"]
+        there = [{**make_pod(w, 0), "spec": {**make_pod(w, 0)["spec"], "nodeName": "a1"}} for w in together]
+        assert count_placed([*build_cluster(rule), *there], workload) == workload["spec"].get("replicas", 1)
 
 
 def test_a_rollout_cannot_start_a_new_pod() -> None:
-    (workload,) = workloads("af-rollout-deadlock", "bad")
-    assert placed(around("af-rollout-deadlock"), workload) == 2
+    (workload,) = read_workloads("af-rollout-deadlock", "bad")
+    assert count_placed(build_cluster("af-rollout-deadlock"), workload) == 2
     workload["spec"]["replicas"] = 3
-    assert placed(around("af-rollout-deadlock"), workload) == 2
+    assert count_placed(build_cluster("af-rollout-deadlock"), workload) == 2
 
 
 def test_an_evicted_pod_finds_no_other_node() -> None:
-    objects = around("drain-no-headroom")
+    objects = build_cluster("drain-no-headroom")
     left = [o for o in objects if o["metadata"]["name"] != "db-0"]
     cordoned = [{**o, "spec": {"unschedulable": True}} if o["metadata"]["name"] == "a1" else o for o in left]
     evicted = next(o for o in objects if o["metadata"]["name"] == "db-0")
     pod = {**evicted, "spec": {"containers": evicted["spec"]["containers"]}}
-    assert of_one_pod.explain(kschedctl.Cluster.from_objects(cordoned), pod).verdict == "Unschedulable"
-    assert of_one_pod.explain(kschedctl.Cluster.from_objects(left), pod).feasible == ("a1",)
+    assert explain_new(cordoned, pod).verdict == "Unschedulable"
+    assert explain_new(left, pod).feasible == ("a1",)
 
 
 COUNTED = ("af-anti-replicas-over-domains", "hp-hostport-over-nodes")
@@ -104,14 +113,14 @@ COUNTED = ("af-anti-replicas-over-domains", "hp-hostport-over-nodes")
 @pytest.mark.parametrize("rule", COUNTED)
 def test_what_is_said_is_what_the_replay_places(rule: str, tmp_path: Path) -> None:
     """Of so many replicas only so many are placed, and the others stay Pending."""
-    (workload,) = workloads(rule, "bad")
+    (workload,) = read_workloads(rule, "bad")
     replicas = workload["spec"]["replicas"]
-    fits = placed(around(rule), workload)
-    text = example(rule)
+    fits = count_placed(build_cluster(rule), workload)
+    text = read_example(rule)
     (tmp_path / "m.yaml").write_text(text["bad"])
     manifests = list(read_manifests(str(tmp_path / "m.yaml")))
     cluster = Cluster.from_objects(list(yaml.safe_load_all(text["cluster"])))
-    report = lint(LintContext.of_manifests(((m.value, m) for m in manifests), cluster), chosen_rules([rule], ()))
+    report = lint(LintContext.from_manifests(((m.value, m) for m in manifests), cluster), choose_rules([rule], ()))
     (found,) = report.findings
     assert found.message.startswith(f"{replicas} replicas, but only {counted(fits, 'usable host')}")
     assert re.search(rf": {replicas - fits} stays? Pending$", found.message)

@@ -29,33 +29,33 @@ NODE = {"kind": "Node", "metadata": {"name": "n", "labels": {"pool": "web"}}}
 TAINTED = {**NODE, "spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}}
 
 
-def found(kind: str, spec: str, namespace: str = "shop", nodes: tuple[Any, ...] = ()) -> dict[str, str]:
-    """Rule -> what it advises."""
+def find_advice(kind: str, spec: str, namespace: str = "shop", nodes: tuple[Any, ...] = ()) -> dict[str, str]:
+    """Return the advice about a workload by rule."""
     text = TEMPLATE.replace("KIND", kind).replace("SPEC", spec).replace("NAMESPACE", namespace)
     cluster = Cluster.from_objects(nodes) if nodes else None
     manifests = ((m.value, m) for m in manifests_of("m.yaml", Content("m.yaml", text, is_json=False)))
-    return {finding.rule: finding.fix for finding in lint(LintContext.of_manifests(manifests, cluster)).findings}
+    return {finding.rule: finding.fix for finding in lint(LintContext.from_manifests(manifests, cluster)).findings}
 
 
 def test_a_daemon_set_may_wait_for_its_nodes() -> None:
-    assert "na-no-node-matches" in found("Deployment", "nodeSelector: {pool: gpu}", nodes=(NODE,))
-    assert "na-no-node-matches" not in found("DaemonSet", "nodeSelector: {pool: gpu}", nodes=(NODE,))
-    assert "tt-all-eligible-cordoned" in found("Deployment", "nodeSelector: {pool: web}", nodes=(TAINTED,))
-    assert "tt-all-eligible-cordoned" not in found("DaemonSet", "nodeSelector: {pool: web}", nodes=(TAINTED,))
+    assert "na-no-node-matches" in find_advice("Deployment", "nodeSelector: {pool: gpu}", nodes=(NODE,))
+    assert "na-no-node-matches" not in find_advice("DaemonSet", "nodeSelector: {pool: gpu}", nodes=(NODE,))
+    assert "tt-all-eligible-cordoned" in find_advice("Deployment", "nodeSelector: {pool: web}", nodes=(TAINTED,))
+    assert "tt-all-eligible-cordoned" not in find_advice("DaemonSet", "nodeSelector: {pool: web}", nodes=(TAINTED,))
 
 
 def test_system_classes_are_for_agents_of_nodes_and_for_a_distributions_own_namespaces() -> None:
     spec = "priorityClassName: system-node-critical"
-    assert "pc-system-critical-in-user-ns" in found("Deployment", spec)
-    assert "pc-system-critical-in-user-ns" not in found("DaemonSet", spec)
-    assert "pc-system-critical-in-user-ns" not in found("Deployment", spec, "openshift-ingress")
+    assert "pc-system-critical-in-user-ns" in find_advice("Deployment", spec)
+    assert "pc-system-critical-in-user-ns" not in find_advice("DaemonSet", spec)
+    assert "pc-system-critical-in-user-ns" not in find_advice("Deployment", spec, "openshift-ingress")
 
 
 def test_the_api_takes_what_is_advised_of_a_toleration_without_effect() -> None:
     spec = "tolerations: [{key: node.kubernetes.io/not-ready, operator: Exists EFFECT}]"
-    open_ended = found("Deployment", spec.replace("EFFECT", ""))["tt-noexecute-forever"]
+    open_ended = find_advice("Deployment", spec.replace("EFFECT", ""))["tt-noexecute-forever"]
     assert open_ended.startswith("Set effect: NoExecute and tolerationSeconds")
-    limited = found("Deployment", spec.replace("EFFECT", ", effect: NoExecute"))["tt-noexecute-forever"]
+    limited = find_advice("Deployment", spec.replace("EFFECT", ", effect: NoExecute"))["tt-noexecute-forever"]
     assert limited.startswith("Set tolerationSeconds")
 
 
@@ -63,14 +63,15 @@ def test_numbers_are_what_they_are_in_json() -> None:
     text = "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: a}, value: 1e+06, description: b}"
     assert yaml.safe_load(text)["value"] == "1e+06"
     manifests = manifests_of("m.yaml", Content("m.yaml", text, is_json=False))
-    lint_context = LintContext.of_manifests(((m.value, m) for m in manifests), None)
-    assert [item.value.value for item in lint_context.linted(PriorityClass)] == [1_000_000]
+    lint_context = LintContext.from_manifests(((m.value, m) for m in manifests), None)
+    assert [item.value.value for item in lint_context.list_linted(PriorityClass)] == [1_000_000]
     assert lint(lint_context).findings == ()
 
 
-def invalid(text: str) -> list[str]:
+def find_invalid(text: str) -> list[str]:
+    """Return the problems of a manifest that cannot be decoded."""
     manifests = manifests_of("m.yaml", Content("m.yaml", text, is_json=False))
-    found = lint(LintContext.of_manifests(((m.value, m) for m in manifests), None)).findings
+    found = lint(LintContext.from_manifests(((m.value, m) for m in manifests), None)).findings
     return [f"{f.line}: {f.message}" for f in found if f.rule in ("doc-invalid", "api-refused")]
 
 
@@ -78,16 +79,18 @@ def test_an_error_of_type_names_the_field() -> None:
     """In the template of pods, beside it, and of what makes no pods."""
     named = "metadata: {name: a}"
     web = f"apiVersion: apps/v1\nkind: Deployment\n{named}\n"
-    assert invalid(f"{web}spec: {{template: {{spec: {{nodeSelector: {{gpu: true}}}}}}}}\n") == [
+    assert find_invalid(f"{web}spec: {{template: {{spec: {{nodeSelector: {{gpu: true}}}}}}}}\n") == [
         "4: spec.template.spec.nodeSelector.gpu: expected str, got bool"
     ]
-    assert invalid(f"{web}spec: {{selector: {{matchLabels: {{app: 1}}}}, template: {{}}}}\n") == [
+    assert find_invalid(f"{web}spec: {{selector: {{matchLabels: {{app: 1}}}}, template: {{}}}}\n") == [
         "4: spec.selector.matchLabels.app: expected str, got int"
     ]
-    assert invalid(f"{web}spec: []\n") == ["4: spec: expected object, got array"]
-    assert invalid(f"apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\n{named}\nvalue: 1.5\n") == [
+    assert find_invalid(f"{web}spec: []\n") == ["4: spec: expected object, got array"]
+    assert find_invalid(f"apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\n{named}\nvalue: 1.5\n") == [
         "4: value: expected int, got float"
     ]
     claim = f"apiVersion: v1\nkind: PersistentVolumeClaim\n{named}\n"
-    (said,) = invalid(f"{claim}spec: {{accessModes: [ReadWriteOnce], resources: {{requests: {{storage: 1 GB}}}}}}\n")
+    (said,) = find_invalid(
+        f"{claim}spec: {{accessModes: [ReadWriteOnce], resources: {{requests: {{storage: 1 GB}}}}}}\n"
+    )
     assert said.startswith("4: spec.resources.requests.storage: 1 GB: quantities must match")

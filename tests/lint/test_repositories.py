@@ -43,7 +43,7 @@ FILES = {
 
 @pytest.fixture
 def lint(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Lint:
-    """Lint a folder with these files: exit code, report, stderr."""
+    """Return a function that lints a folder with some files and returns exit code, report and stderr."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".git").mkdir()
 
@@ -59,7 +59,8 @@ def lint(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tm
     return lint
 
 
-def passed_over(report: dict[str, Any]) -> dict[str, list[str]]:
+def list_skipped(report: dict[str, Any]) -> dict[str, list[str]]:
+    """Return what was skipped."""
     return {each["what"]: each["where"] for each in report["passedOver"]}
 
 
@@ -67,7 +68,7 @@ def test_what_is_no_manifest_is_counted_and_the_rest_is_linted(lint: Lint) -> No
     code, report, _ = lint(FILES, "--select", "lb-deprecated")
     assert (code, report["checked"]) == (1, 1)
     assert [(f["file"], f["rule"]) for f in report["findings"]] == [("web.yaml", "lb-deprecated")]
-    assert passed_over(report) == {
+    assert list_skipped(report) == {
         "templates": ["flux.yaml", "chart/templates/web.yaml"],
         "documents that are no Kubernetes objects": ["ci.yml", "values.yaml", "values.yaml, document 2"],
     }
@@ -83,13 +84,13 @@ def test_what_is_no_manifest_is_counted_and_the_rest_is_linted(lint: Lint) -> No
 )
 def test_what_is_put_in_later_makes_a_template(lint: Lint, written: str, placeholder: str) -> None:
     _, report, _ = lint({"web.yaml": WEB.replace(written, placeholder)})
-    assert (report["checked"], passed_over(report)) == (0, {"templates": ["web.yaml"]})
+    assert (report["checked"], list_skipped(report)) == (0, {"templates": ["web.yaml"]})
 
 
 @pytest.mark.parametrize("name", ["web-patch.yaml", "patch_web.yaml", "web.patch.yaml"])
 def test_what_is_called_a_patch_is_one(lint: Lint, name: str) -> None:
     _, report, _ = lint({name: "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: a}\nspec: {}\n"})
-    assert passed_over(report) == {"patches of Kustomize": [name]}
+    assert list_skipped(report) == {"patches of Kustomize": [name]}
     _, report, _ = lint({"dispatcher.yaml": WEB}, "--select", "lb-deprecated")
     assert report["checked"] == 1
 
@@ -97,7 +98,7 @@ def test_what_is_called_a_patch_is_one(lint: Lint, name: str) -> None:
 def test_variables_of_the_container_are_no_placeholders(lint: Lint) -> None:
     mounts = "volumeMounts: [{name: a, mountPath: /a, subPathExpr: $(POD_NAME)}], args: [--name=$(POD_NAME)], resources"
     _, report, _ = lint({"web.yaml": WEB.replace("resources", mounts)}, "--select", "lb-deprecated")
-    assert (report["checked"], passed_over(report)) == (1, {})
+    assert (report["checked"], list_skipped(report)) == (1, {})
 
 
 def test_a_broken_manifest_is_a_finding(lint: Lint) -> None:
@@ -149,7 +150,7 @@ PATCHES = {
 def test_patches_are_no_workloads(lint: Lint) -> None:
     code, report, _ = lint(PATCHES, "--ignore", "lb-deprecated,rq-*")
     assert (code, report["findings"], report["checked"]) == (0, [], 1)
-    assert passed_over(report)["patches of Kustomize"] == [
+    assert list_skipped(report)["patches of Kustomize"] == [
         "elsewhere/gone.yaml",
         "elsewhere/image.yaml",
         "elsewhere/sidecar.yaml",
@@ -164,13 +165,13 @@ def test_patches_are_no_workloads(lint: Lint) -> None:
 def test_values_that_have_a_kind_are_no_object(lint: Lint) -> None:
     code, report, _ = lint({"values.yaml": "kind: Deployment\nreplicas: 2\nnodeSelector: {}\n", "web.yaml": WEB}, *API)
     assert (code, report["checked"]) == (0, 1)
-    assert passed_over(report) == {"documents that are no Kubernetes objects": ["values.yaml"]}
+    assert list_skipped(report) == {"documents that are no Kubernetes objects": ["values.yaml"]}
 
 
 @pytest.mark.parametrize("text", ["{% raw %}\n" + WEB, WEB.replace("web}", "@NAME@}"), WEB + "  a: {PREFIX}.16\n"])
 def test_other_templates(lint: Lint, text: str) -> None:
     code, report, _ = lint({"page.yaml": text, "web.yaml": WEB}, *API)
-    assert (code, passed_over(report)) == (0, {"templates": ["page.yaml"]})
+    assert (code, list_skipped(report)) == (0, {"templates": ["page.yaml"]})
 
 
 UNSELECTED = WEB.replace("  selector: {matchLabels: {app: web}}\n", "")
@@ -298,7 +299,7 @@ def test_beside_other_manifests_they_decide_nothing(lint: Lint, capsys: pytest.C
 @pytest.mark.parametrize("name", ["($namespace)", "cleanup-<node-name>"])
 def test_names_that_a_test_or_a_reader_puts_in(lint: Lint, name: str) -> None:
     code, report, _ = lint({"web.yaml": WEB, "x.yaml": WEB.replace("{name: web}", f"{{name: '{name}'}}")}, *API)
-    assert (code, report["checked"], passed_over(report)) == (0, 1, {"templates": ["x.yaml"]})
+    assert (code, report["checked"], list_skipped(report)) == (0, 1, {"templates": ["x.yaml"]})
 
 
 def test_progress_counts_files(tmp_path: Path) -> None:

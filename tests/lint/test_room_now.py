@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kschedctl.cluster import Cluster
-from kschedctl.lint.engine import chosen_rules, lint
+from kschedctl.lint.engine import choose_rules, lint
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.sources.documents.documents import Content
 from kschedctl.sources.documents.positions import manifests_of
@@ -16,7 +16,8 @@ Json = dict[str, Any]
 ZONE = "topology.kubernetes.io/zone"
 
 
-def node(name: str, cpu: int = 4, zone: str = "a", **labels: str) -> Json:
+def make_node(name: str, cpu: int = 4, zone: str = "a", **labels: str) -> Json:
+    """Return a node."""
     return {
         "kind": "Node",
         "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, ZONE: zone, **labels}},
@@ -24,7 +25,10 @@ def node(name: str, cpu: int = 4, zone: str = "a", **labels: str) -> Json:
     }
 
 
-def pod(name: str, where: str, cpu: int, owner: str = "", *, namespace: str = "default", priority: int = 0) -> Json:
+def make_pod(
+    name: str, where: str, cpu: int, owner: str = "", *, namespace: str = "default", priority: int = 0
+) -> Json:
+    """Return a running pod."""
     owners = [{"kind": "StatefulSet", "name": owner, "controller": True, "apiVersion": "apps/v1"}] if owner else []
     return {
         "kind": "Pod",
@@ -37,7 +41,8 @@ def pod(name: str, where: str, cpu: int, owner: str = "", *, namespace: str = "d
     }
 
 
-def workload(replicas: int, cpu: int = 2, spec: str = "", namespace: str = "default") -> str:
+def make_workload(replicas: int, cpu: int = 2, spec: str = "", namespace: str = "default") -> str:
+    """Return the manifest of a Deployment."""
     where = f", namespace: {namespace}" if namespace else ""
     return f"""\
 apiVersion: apps/v1
@@ -52,20 +57,21 @@ spec:
 """
 
 
-def said(manifests: str, *cluster: Json, rule: str = "rq-no-room-now") -> list[str]:
+def list_messages(manifests: str, *cluster: Json, rule: str = "rq-no-room-now") -> list[str]:
+    """Return the messages about manifests in a cluster."""
     located = ((m.value, m) for m in manifests_of("m.yaml", Content("m.yaml", manifests, is_json=False)))
-    lint_context = LintContext.of_manifests(located, Cluster.from_objects(cluster))
-    return [finding.message for finding in lint(lint_context, chosen_rules([rule], ())).findings]
+    lint_context = LintContext.from_manifests(located, Cluster.from_objects(cluster))
+    return [finding.message for finding in lint(lint_context, choose_rules([rule], ())).findings]
 
 
-NODES = (node("n1"), node("n2"), node("n3", zone="b"))
+NODES = (make_node("n1"), make_node("n2"), make_node("n3", zone="b"))
 
 
 @pytest.mark.parametrize(("replicas", "others", "room"), [(7, 0, 6), (6, 0, None), (6, 1, 5), (4, 3, 3)])
 def test_replicas_are_counted_as_they_are_placed(replicas: int, others: int, room: int | None) -> None:
     """Two of 2 cpu on each of three nodes of 4 cpu, one where another pod has one."""
-    there = [pod(f"other-{i}", f"n{i + 1}", 1) for i in range(others)]
-    found = said(workload(replicas), *NODES, *there)
+    there = [make_pod(f"other-{i}", f"n{i + 1}", 1) for i in range(others)]
+    found = list_messages(make_workload(replicas), *NODES, *there)
     if room is None:
         assert found == []
     else:
@@ -78,54 +84,54 @@ def test_replicas_are_counted_as_they_are_placed(replicas: int, others: int, roo
 
 def test_those_that_run_have_their_room() -> None:
     """Three nodes hold four of them already, and two others fill what is left."""
-    mine = [pod(f"web-{i}", f"n{i % 3 + 1}", 2, owner="web") for i in range(4)]
-    full = [pod("x", "n2", 2), pod("y", "n3", 2)]
-    assert said(workload(4), *NODES, *mine, *full) == []
-    (found,) = said(workload(5), *NODES, *mine, *full)
+    mine = [make_pod(f"web-{i}", f"n{i % 3 + 1}", 2, owner="web") for i in range(4)]
+    full = [make_pod("x", "n2", 2), make_pod("y", "n3", 2)]
+    assert list_messages(make_workload(4), *NODES, *mine, *full) == []
+    (found,) = list_messages(make_workload(5), *NODES, *mine, *full)
     assert found.startswith("5 replicas, but only 4 find room now: 1 stays Pending")
 
 
 def test_in_which_namespace_it_goes_is_not_known() -> None:
     """A manifest without a namespace, of which pods run in one: they may be its own."""
-    mine = [pod(f"web-{i}", f"n{i % 3 + 1}", 2, owner="web", namespace="shop") for i in range(6)]
-    assert said(workload(6, namespace=""), *NODES, *mine) == []
-    assert said(workload(6), *NODES, *mine) != []
+    mine = [make_pod(f"web-{i}", f"n{i % 3 + 1}", 2, owner="web", namespace="shop") for i in range(6)]
+    assert list_messages(make_workload(6, namespace=""), *NODES, *mine) == []
+    assert list_messages(make_workload(6), *NODES, *mine) != []
 
 
 def test_where_others_would_go() -> None:
-    there = [pod(f"low-{i}", f"n{i + 1}", 4, priority=-10) for i in range(3)]
-    (found,) = said(workload(1), *NODES, *there)
+    there = [make_pod(f"low-{i}", f"n{i + 1}", 4, priority=-10) for i in range(3)]
+    (found,) = list_messages(make_workload(1), *NODES, *there)
     assert found.startswith("1 replica, but none finds room now: 1 stays Pending or evicts others (")
 
 
 @pytest.mark.parametrize(
     "sign",
     [
-        pod("cluster-autoscaler-0", "n1", 1, owner="cluster-autoscaler", namespace="kube-system"),
-        pod("karpenter-0", "n1", 1, owner="karpenter", namespace="karpenter"),
-        node("n4", 0, **{"karpenter.sh/nodepool": "default"}),
+        make_pod("cluster-autoscaler-0", "n1", 1, owner="cluster-autoscaler", namespace="kube-system"),
+        make_pod("karpenter-0", "n1", 1, owner="karpenter", namespace="karpenter"),
+        make_node("n4", 0, **{"karpenter.sh/nodepool": "default"}),
     ],
     ids=["cluster-autoscaler", "karpenter", "label of karpenter"],
 )
 def test_where_nodes_are_added_nobody_stays_pending(sign: Json) -> None:
-    assert said(workload(9), *NODES) != []
-    assert said(workload(9), *NODES, sign) == []
+    assert list_messages(make_workload(9), *NODES) != []
+    assert list_messages(make_workload(9), *NODES, sign) == []
 
 
 def test_what_no_room_would_help_is_for_other_rules() -> None:
     """Of one on each host three are placed; a selector of no node, and requests that no node can hold."""
     term = "{labelSelector: {matchLabels: {app: web}}, topologyKey: kubernetes.io/hostname}"
     anti = f"affinity: {{podAntiAffinity: {{requiredDuringSchedulingIgnoredDuringExecution: [{term}]}}}}, "
-    assert said(workload(5, spec=anti), *NODES) == []
-    assert said(workload(5, spec="nodeSelector: {pool: gone}, "), *NODES) == []
-    assert said(workload(2, cpu=8), *NODES) == []
+    assert list_messages(make_workload(5, spec=anti), *NODES) == []
+    assert list_messages(make_workload(5, spec="nodeSelector: {pool: gone}, "), *NODES) == []
+    assert list_messages(make_workload(2, cpu=8), *NODES) == []
 
 
 def test_a_spread_that_waits_for_a_full_zone() -> None:
     """Zone b has room for two, zone a for four: with a skew of at most one there are five."""
     spread = f"topologySpreadConstraints: [{{maxSkew: 1, topologyKey: {ZONE}, whenUnsatisfiable: DoNotSchedule, "
     spread += "labelSelector: {matchLabels: {app: web}}}], "
-    (found,) = said(workload(6, spec=spread), *NODES)
+    (found,) = list_messages(make_workload(6, spec=spread), *NODES)
     assert found.startswith("6 replicas, but only 5 find room now: 1 stays Pending (nodes that would do: 1 Insuf")
 
 
@@ -140,9 +146,9 @@ spec: {scaleTargetRef: {apiVersion: apps/v1, kind: StatefulSet, name: web}, minR
 """
     spread = f"topologySpreadConstraints: [{{maxSkew: 1, topologyKey: {ZONE}, whenUnsatisfiable: DoNotSchedule, "
     spread += "labelSelector: {matchLabels: {app: web}}}], "
-    assert said(workload(2) + scaler, *NODES, rule="rq-hpa-burst") == []
-    assert said(workload(2, spec=spread) + scaler, *NODES) == []
-    assert said(workload(2, spec=spread) + scaler, *NODES, rule="rq-hpa-burst") == [
+    assert list_messages(make_workload(2) + scaler, *NODES, rule="rq-hpa-burst") == []
+    assert list_messages(make_workload(2, spec=spread) + scaler, *NODES) == []
+    assert list_messages(make_workload(2, spec=spread) + scaler, *NODES, rule="rq-hpa-burst") == [
         "the autoscaler may ask for 6 replicas, but only 5 find room now (nodes that would do: 1 Insufficient cpu)"
     ]
 
@@ -151,11 +157,11 @@ spec: {scaleTargetRef: {apiVersion: apps/v1, kind: StatefulSet, name: web}, minR
 def test_a_constraint_that_counts_nothing_has_no_skew(selector: str, skewed: bool) -> None:
     """Three pods in one zone, none in the other; an empty selector counts none of them before 1.38."""
     constraint = f"{{maxSkew: 1, topologyKey: {ZONE}, whenUnsatisfiable: DoNotSchedule, labelSelector: {selector}}}"
-    there = [pod(f"web-{number}", "n1", 1, "web") for number in range(3)]
-    manifest = workload(3, spec=f"topologySpreadConstraints: [{constraint}], ")
-    found = said(manifest, *NODES, *there, rule="ts-already-violated")
+    there = [make_pod(f"web-{number}", "n1", 1, "web") for number in range(3)]
+    manifest = make_workload(3, spec=f"topologySpreadConstraints: [{constraint}], ")
+    found = list_messages(manifest, *NODES, *there, rule="ts-already-violated")
     assert found == (["the skew is 3 now (0 to 3 pods a domain), maxSkew 1"] if skewed else [])
-    empty = said(manifest, *NODES, *there, rule="ts-empty-selector")
+    empty = list_messages(manifest, *NODES, *there, rule="ts-empty-selector")
     assert [("since 1.38 all: pods that schedule today may wait then" in message) for message in empty] == (
         [] if skewed else [True]
     )

@@ -19,7 +19,7 @@ from kschedctl.lint.catalogue import FAMILIES, HEADINGS, RULES, find_rules
 from kschedctl.lint.engine import lint
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import Rule
-from kschedctl.lint.rule_reports import EXAMPLES, PEERS, TABLE, example, table_text
+from kschedctl.lint.rule_reports import EXAMPLES, PEERS, TABLE, read_example, render_rule_table
 from kschedctl.lint.rules import spread
 from kschedctl.reports.findings import Findings
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
@@ -30,8 +30,8 @@ MANY_NODES = [{"kind": "Node", "metadata": {"name": f"n{i}"}} for i in range(501
 
 
 def run(rule: Rule, part: str, tmp_path: Path) -> Findings:
-    """The rule alone on a part of its example; Nodes among the manifests are its cluster."""
-    text = example(rule.id)
+    """Run a rule alone on a part of its example. Nodes among the manifests are its cluster."""
+    text = read_example(rule.id)
     (tmp_path / "m.yaml").write_text(text[part])
     manifests: list[LocatedObject] = list(read_manifests(str(tmp_path / "m.yaml")))
     around = list(yaml.safe_load_all(text["cluster"])) if text["cluster"] else [m.value for m in manifests]
@@ -40,7 +40,7 @@ def run(rule: Rule, part: str, tmp_path: Path) -> Findings:
     if cluster and text["config"]:
         cluster = replace(cluster, configuration=yaml.safe_load(text["config"]))
     gates = FeatureGates(text["version"].strip() or KUBE_VERSION)
-    return lint(LintContext.of_manifests(((m.value, m) for m in manifests), cluster, gates), [rule])
+    return lint(LintContext.from_manifests(((m.value, m) for m in manifests), cluster, gates), [rule])
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.id)
@@ -71,7 +71,7 @@ def test_what_is_said_of_other_linters_names_rules() -> None:
 
 
 def test_table_is_current() -> None:
-    assert TABLE.read_text() == table_text(), "run python -m kschedctl.lint.rule_reports"
+    assert TABLE.read_text() == render_rule_table(), "run python -m kschedctl.lint.rule_reports"
 
 
 NEW_RULE = """
@@ -98,7 +98,7 @@ def test_a_new_file_in_the_folder_of_a_family_is_found(tmp_path: Path, monkeypat
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "labels": {"tier": "gold"}}, "spec": {}}
     (tmp_path / "pod.json").write_text(json.dumps(pod))
     manifests = read_manifests(str(tmp_path / "pod.json"))
-    context = LintContext.of_manifests(((m.value, m) for m in manifests), None)
+    context = LintContext.from_manifests(((m.value, m) for m in manifests), None)
     assert [(f.rule, f.object) for f in lint(context, rules[-1:]).findings] == [("ts-gold", "Pod web")]
 
 

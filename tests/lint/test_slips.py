@@ -21,15 +21,17 @@ UNASKED = {"rq-missing"}
 KINDS = {"pod": "Pod", "deployment": "Deployment", "statefulset": "StatefulSet", "daemonset": "DaemonSet"}
 
 
-def cases(folder: str) -> list[tuple[str, str]]:
-    """(name of the case, its manifests)."""
+def read_cases(folder: str) -> list[tuple[str, str]]:
+    """Yield the name and the manifests of each case."""
     texts = [path.read_text() for path in sorted((FOLDER / folder).glob("*.yaml"))]
     named = (part.split("\n", 1) for text in texts for part in text.split("## ")[1:])
-    return [(name, "---\n".join(map(whole, text.split("---\n")))) for name, text in named]
+    return [(name, "---\n".join(map(expand_document, text.split("---\n")))) for name, text in named]
 
 
-def whole(document: str) -> str:
-    """``@deployment name=web replicas=3`` and the fields of its pods' spec, written out."""
+def expand_document(document: str) -> str:
+    """Return the manifest that a line such as ``@deployment name=web replicas=3`` and fields of the pod spec stand
+    for.
+    """
     first, _, fields = document.partition("\n")
     if not first.startswith("@"):
         return document
@@ -49,15 +51,15 @@ def whole(document: str) -> str:
     return f"apiVersion: apps/v1\n{head}" + "".join(f"      {line}\n" for line in lines)
 
 
-def grave(text: str, folder: Path) -> list[Finding]:
-    """What lint finds in manifests, but for advice."""
+def find_mistakes(text: str, folder: Path) -> list[Finding]:
+    """Return what lint finds in manifests apart from advice."""
     (folder / "m.yaml").write_text(text)
     manifests = list(read_manifests(str(folder / "m.yaml")))
-    found = lint(LintContext.of_manifests(((m.value, m) for m in manifests), None)).findings
+    found = lint(LintContext.from_manifests(((m.value, m) for m in manifests), None)).findings
     return [f for f in found if f.severity is not Severity.NOTE and f.rule not in UNASKED]
 
 
-@pytest.mark.parametrize(("name", "text"), [pytest.param(*case, id=case[0]) for case in cases("planted")])
+@pytest.mark.parametrize(("name", "text"), [pytest.param(*case, id=case[0]) for case in read_cases("planted")])
 def test_slip_is_named(name: str, text: str, tmp_path: Path) -> None:
     marked = [
         (number, rule)
@@ -66,13 +68,13 @@ def test_slip_is_named(name: str, text: str, tmp_path: Path) -> None:
         if rule
     ]
     assert marked
-    assert sorted((f.line, f.rule) for f in grave(text, tmp_path)) == marked
+    assert sorted((f.line, f.rule) for f in find_mistakes(text, tmp_path)) == marked
 
 
-@pytest.mark.parametrize(("name", "text"), [pytest.param(*case, id=case[0]) for case in cases("look_alikes")])
+@pytest.mark.parametrize(("name", "text"), [pytest.param(*case, id=case[0]) for case in read_cases("look_alikes")])
 def test_what_looks_like_a_slip_is_left_alone(name: str, text: str, tmp_path: Path) -> None:
     assert MARK not in text
-    assert [(f.line, f.rule, f.message) for f in grave(text, tmp_path)] == []
+    assert [(f.line, f.rule, f.message) for f in find_mistakes(text, tmp_path)] == []
 
 
 CORRECTED = {
@@ -88,7 +90,7 @@ CORRECTED = {
 @pytest.mark.parametrize("name", CORRECTED)
 def test_slip_is_corrected(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    text = dict(cases("planted"))[name].replace("apiVersion", "# as it was\napiVersion", 1)
+    text = dict(read_cases("planted"))[name].replace("apiVersion", "# as it was\napiVersion", 1)
     (tmp_path / "m.yaml").write_text(text)
     assert main(["lint", "m.yaml", "--fix", "--fail-on", "error"]) == 0
     assert text.count(CORRECTED[name][0]) == 1
@@ -112,10 +114,10 @@ def test_slip_is_corrected(name: str, tmp_path: Path, monkeypatch: pytest.Monkey
     ],
 )
 def test_what_was_meant_is_said(name: str, fix: str, tmp_path: Path) -> None:
-    assert [finding.fix for finding in grave(dict(cases("planted"))[name], tmp_path)] == [fix]
+    assert [finding.fix for finding in find_mistakes(dict(read_cases("planted"))[name], tmp_path)] == [fix]
 
 
 def test_there_are_enough_of_both() -> None:
-    assert len(cases("planted")) >= 150
-    assert len(cases("look_alikes")) >= 80
-    assert len({name for folder in ("planted", "look_alikes") for name, _ in cases(folder)}) >= 230
+    assert len(read_cases("planted")) >= 150
+    assert len(read_cases("look_alikes")) >= 80
+    assert len({name for folder in ("planted", "look_alikes") for name, _ in read_cases(folder)}) >= 230

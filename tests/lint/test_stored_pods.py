@@ -10,7 +10,7 @@ import pytest
 from kschedctl.api.admission import merge_affinity_label_keys, merge_spread_label_keys
 from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster, Gap
-from kschedctl.lint.engine import chosen_rules, lint
+from kschedctl.lint.engine import choose_rules, lint
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.objects.stored_pods import as_written
 from kschedctl.reports.findings import Finding
@@ -30,7 +30,8 @@ NODES = [
 HASH = {"key": "pod-template-hash", "operator": "In", "values": ["5d8"]}
 
 
-def pod(name: str, owner: str, node: str, spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+def make_pod(name: str, owner: str, node: str, spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    """Return a running pod."""
     kind, _, controller = owner.partition("/")
     labels = {"app": "web", **({"pod-template-hash": "5d8"} if kind == "ReplicaSet" else {})}
     owners = [{"kind": kind, "name": controller, "controller": True}]
@@ -43,9 +44,10 @@ def pod(name: str, owner: str, node: str, spec: dict[str, Any], **metadata: Any)
     }
 
 
-def found(*objects: dict[str, Any], rules: str = "*") -> list[Finding]:
+def lint_cluster(*objects: dict[str, Any], rules: str = "*") -> list[Finding]:
+    """Return the findings of rules in a cluster."""
     cluster = Cluster.from_objects([*NODES, *objects])
-    return list(lint(LintContext.of_cluster(cluster), chosen_rules(rules.split(","), ())).findings)
+    return list(lint(LintContext.from_cluster(cluster), choose_rules(rules.split(","), ())).findings)
 
 
 MERGED: dict[str, dict[str, Any]] = {
@@ -79,13 +81,13 @@ MERGED: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("spec", MERGED.values(), ids=MERGED)
 def test_merged_label_keys_are_no_overlap(spec: dict[str, Any]) -> None:
-    pods = [pod(f"web-5d8-{i}", "ReplicaSet/web-5d8", f"{'abc'[i % 3]}{i % 2}", spec) for i in range(3)]
-    assert found(*pods, rules="ts-mlk-*,ts-selector-*,ts-cross-namespace,af-*") == []
+    pods = [make_pod(f"web-5d8-{i}", "ReplicaSet/web-5d8", f"{'abc'[i % 3]}{i % 2}", spec) for i in range(3)]
+    assert lint_cluster(*pods, rules="ts-mlk-*,ts-selector-*,ts-cross-namespace,af-*") == []
 
 
 @pytest.mark.parametrize("part", MERGED)
 def test_undoes_what_the_api_server_does(part: str) -> None:
-    merged = Cluster.from_objects([pod("web-5d8-0", "ReplicaSet/web-5d8", "a0", MERGED[part])]).pods[0]
+    merged = Cluster.from_objects([make_pod("web-5d8-0", "ReplicaSet/web-5d8", "a0", MERGED[part])]).pods[0]
     written = Pod(merged.metadata, as_written(merged))
     again = merge_spread_label_keys(merge_affinity_label_keys(written))
     assert written.spec != merged.spec
@@ -105,23 +107,26 @@ def test_claims_of_a_stateful_set_are_not_shared() -> None:
         }
         for i in range(3)
     ]
-    pods = [pod(f"db-{i}", "StatefulSet/db", f"{'abc'[i]}0", spec(i)) for i in range(3)]
-    assert found(*claims, *pods, rules="vl-*") == []
+    pods = [make_pod(f"db-{i}", "StatefulSet/db", f"{'abc'[i]}0", spec(i)) for i in range(3)]
+    assert lint_cluster(*claims, *pods, rules="vl-*") == []
 
 
 def test_pods_on_their_way_out_are_no_replicas() -> None:
-    staying = pod("web-5d8-0", "ReplicaSet/web-5d8", "a0", {})
-    leaving = pod("web-5d8-1", "ReplicaSet/web-5d8", "b0", {}, deletionTimestamp="2026-01-01T00:00:00Z")
-    second = pod("web-5d8-1", "ReplicaSet/web-5d8", "b0", {})
-    assert found(staying, leaving, rules="pdb-missing,ts-missing") == []
-    assert {f.rule for f in found(staying, second, rules="pdb-missing,ts-missing")} == {"pdb-missing", "ts-missing"}
+    staying = make_pod("web-5d8-0", "ReplicaSet/web-5d8", "a0", {})
+    leaving = make_pod("web-5d8-1", "ReplicaSet/web-5d8", "b0", {}, deletionTimestamp="2026-01-01T00:00:00Z")
+    second = make_pod("web-5d8-1", "ReplicaSet/web-5d8", "b0", {})
+    assert lint_cluster(staying, leaving, rules="pdb-missing,ts-missing") == []
+    assert {f.rule for f in lint_cluster(staying, second, rules="pdb-missing,ts-missing")} == {
+        "pdb-missing",
+        "ts-missing",
+    }
 
 
 @pytest.mark.parametrize("bound", [True, False])
 def test_a_scheduler_that_bound_pods_exists(bound: bool) -> None:
-    pods = [pod(f"web-5d8-{i}", "ReplicaSet/web-5d8", "", {"schedulerName": "volcano"}) for i in range(2)]
+    pods = [make_pod(f"web-5d8-{i}", "ReplicaSet/web-5d8", "", {"schedulerName": "volcano"}) for i in range(2)]
     pods[0]["spec"]["nodeName"] = "a0" if bound else ""
-    assert bool(found(*pods, rules="sc-unknown-scheduler")) is not bound
+    assert bool(lint_cluster(*pods, rules="sc-unknown-scheduler")) is not bound
 
 
 ABSENT = {
@@ -137,27 +142,32 @@ ABSENT = {
 def test_what_could_not_be_read_is_not_called_absent(rule: str, case: tuple[str, dict[str, Any]]) -> None:
     kind, spec = case
     known = {"kind": "PriorityClass", "metadata": {"name": "gold"}, "value": 5}
-    pods = [pod(f"web-5d8-{i}", "ReplicaSet/web-5d8", "a0", spec) for i in range(2)]
+    pods = [make_pod(f"web-5d8-{i}", "ReplicaSet/web-5d8", "a0", spec) for i in range(2)]
     cluster = Cluster.from_objects([*NODES, *pods, known])
-    rules = chosen_rules([rule], ())
-    assert lint(LintContext.of_cluster(cluster), rules).findings
+    rules = choose_rules([rule], ())
+    assert lint(LintContext.from_cluster(cluster), rules).findings
     assert (
-        lint(LintContext.of_cluster(replace(cluster, gaps={kind: Gap("could not be read: forbidden")})), rules).findings
+        lint(
+            LintContext.from_cluster(replace(cluster, gaps={kind: Gap("could not be read: forbidden")})), rules
+        ).findings
         == ()
     )
 
 
 def test_a_dump_without_classes_says_nothing_of_them() -> None:
-    pods = [pod("web-5d8-0", "ReplicaSet/web-5d8", "a0", {"priorityClassName": "gold"})]
-    assert found(*pods, rules="pc-missing,pc-deleted-in-use") == []
+    pods = [make_pod("web-5d8-0", "ReplicaSet/web-5d8", "a0", {"priorityClassName": "gold"})]
+    assert lint_cluster(*pods, rules="pc-missing,pc-deleted-in-use") == []
 
 
 def test_only_workloads_that_lack_pods_are_fragmented() -> None:
     full = {"containers": [{"name": "web", "resources": {"requests": {"cpu": "3", "memory": "1Gi"}}}]}
     names = (f"{zone}{i}" for zone in "abc" for i in range(2))
-    pods = [pod(f"web-5d8-{i}", "ReplicaSet/web-5d8", name, full) for i, name in enumerate(names)]
-    assert found(*pods, rules="rq-fragmented") == []
-    assert [f.rule for f in found(*pods, pod("web-5d8-9", "ReplicaSet/web-5d8", "", full), rules="rq-fragmented")]
+    pods = [make_pod(f"web-5d8-{i}", "ReplicaSet/web-5d8", name, full) for i, name in enumerate(names)]
+    assert lint_cluster(*pods, rules="rq-fragmented") == []
+    assert [
+        f.rule
+        for f in lint_cluster(*pods, make_pod("web-5d8-9", "ReplicaSet/web-5d8", "", full), rules="rq-fragmented")
+    ]
 
 
 def test_what_makes_an_object_is_named() -> None:
@@ -168,8 +178,8 @@ def test_what_makes_an_object_is_named() -> None:
     selector = {"matchLabels": {"app": "web"}}
     budget = {"kind": "PodDisruptionBudget", "metadata": owned, "spec": {"maxUnavailable": 0, "selector": selector}}
     bare = {"containers": [{"name": "web"}]}
-    objects = (pod("db-0", "StatefulSet/db", "a0", bare), pod("web-1", "ReplicaSet/web-5d8", "a1", bare))
-    findings = found(*objects, stateful_set, budget, rules="rq-missing,pdb-zero-disruptions")
+    objects = (make_pod("db-0", "StatefulSet/db", "a0", bare), make_pod("web-1", "ReplicaSet/web-5d8", "a1", bare))
+    findings = lint_cluster(*objects, stateful_set, budget, rules="rq-missing,pdb-zero-disruptions")
     assert {(f.object, f.owner) for f in findings} == {
         ("StatefulSet shop/db", "Postgres shop/db"),
         ("PodDisruptionBudget shop/db", "Postgres shop/db"),

@@ -73,10 +73,10 @@ SMUGGLED = {
 
 
 @pytest.fixture
-def said(
+def list_messages(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> Callable[..., tuple[str, str]]:
-    """(file, message) of what cannot be built of these files; no program runs for it."""
+    """Return a function that returns file and message of what cannot be built. No program runs for it."""
     bin_ = tmp_path / "bin"
     bin_.mkdir()
     for name in ("kustomize", "helm"):
@@ -87,7 +87,7 @@ def said(
     (top / ".git").mkdir(parents=True)
     monkeypatch.chdir(top)
 
-    def said(files: dict[str, str]) -> tuple[str, str]:
+    def list_messages(files: dict[str, str]) -> tuple[str, str]:
         for name, text in files.items():
             (top / name).parent.mkdir(parents=True, exist_ok=True)
             (top / name).write_text(text)
@@ -96,30 +96,33 @@ def said(
         assert not (tmp_path / "ran").exists()
         return found["file"], found["message"]
 
-    return said
+    return list_messages
 
 
 @pytest.mark.parametrize("name", SMUGGLED)
-def test_options_are_refused(name: str, said: Callable[..., tuple[str, str]]) -> None:
+def test_options_are_refused(name: str, list_messages: Callable[..., tuple[str, str]]) -> None:
     kustomization, message = SMUGGLED[name]
-    assert said({"a/kustomization.yaml": kustomization}) == ("a/kustomization.yaml", f"{message}; it is not built")
+    assert list_messages({"a/kustomization.yaml": kustomization}) == (
+        "a/kustomization.yaml",
+        f"{message}; it is not built",
+    )
 
 
-def test_in_all_that_is_built_upon(said: Callable[..., tuple[str, str]]) -> None:
+def test_in_all_that_is_built_upon(list_messages: Callable[..., tuple[str, str]]) -> None:
     kustomization, message = SMUGGLED["a post-renderer"]
     files = {"a/kustomization.yaml": "resources: [../base]\n", "base/kustomization.yaml": kustomization}
-    assert said(files)[1] == f"{message}; it is not built"
+    assert list_messages(files)[1] == f"{message}; it is not built"
 
 
-def test_in_files_of_generators(said: Callable[..., tuple[str, str]]) -> None:
+def test_in_files_of_generators(list_messages: Callable[..., tuple[str, str]]) -> None:
     files = {"a/kustomization.yaml": "generators: [chart.yaml]\n"}
     files["a/chart.yaml"] = "kind: HelmChartInflationGenerator\nmetadata: {name: a}\nname: a\nconfigHome: /x\n"
-    assert said(files) == ("a/kustomization.yaml", f'configHome: "/x": {CONFIGURED}; it is not built')
+    assert list_messages(files) == ("a/kustomization.yaml", f'configHome: "/x": {CONFIGURED}; it is not built')
 
 
 @pytest.mark.parametrize("home", ["../../elsewhere", "/etc"])
-def test_charts_are_written_into_the_repository_only(home: str, said: Callable[..., tuple[str, str]]) -> None:
-    message = said({"a/kustomization.yaml": f"helmGlobals: {{chartHome: {home}}}\n"})[1]
+def test_charts_are_written_into_the_repository_only(home: str, list_messages: Callable[..., tuple[str, str]]) -> None:
+    message = list_messages({"a/kustomization.yaml": f"helmGlobals: {{chartHome: {home}}}\n"})[1]
     assert message.endswith("is outside of the repository, and charts are not written there; it is not built")
 
 
@@ -158,9 +161,9 @@ def test_what_kustomize_itself_asks_helm_for_is_run(arguments: list[str]) -> Non
     assert refusal(arguments, MADE, "/repository") == ""
 
 
-@pytest.mark.parametrize(("arguments", "said"), REFUSED)
-def test_what_it_does_not_is_refused(arguments: list[str], said: str) -> None:
-    assert said in refusal(arguments, MADE, "/repository")
+@pytest.mark.parametrize(("arguments", "message"), REFUSED)
+def test_what_it_does_not_is_refused(arguments: list[str], message: str) -> None:
+    assert message in refusal(arguments, MADE, "/repository")
 
 
 def test_a_home_that_kustomize_did_not_make_is_refused() -> None:

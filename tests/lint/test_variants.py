@@ -40,12 +40,12 @@ globalDefault: true
 
 
 @pytest.fixture
-def found(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Found:
-    """(file, rule) of what lint finds by these rules in a folder with these files."""
+def find_rules(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Found:
+    """Return a function that lints a folder with some files and returns file and rule of each finding."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".git").mkdir()
 
-    def found(files: dict[str, str], rules: str, *options: str) -> list[tuple[str, str]]:
+    def find_rules(files: dict[str, str], rules: str, *options: str) -> list[tuple[str, str]]:
         for name, text in files.items():
             path = tmp_path / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -53,7 +53,7 @@ def found(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, t
         main(["lint", ".", "-R", "--select", rules, "-o", "json", *options])
         return sorted((f["file"], f["rule"]) for f in json.loads(capsys.readouterr().out)["findings"])
 
-    return found
+    return find_rules
 
 
 OVERLAYS = {
@@ -63,29 +63,29 @@ OVERLAYS = {
 }
 
 
-def test_budgets_of_two_overlays_do_not_overlap(found: Found) -> None:
-    assert found(OVERLAYS, "pdb-overlap,pdb-missing,pdb-selects-nothing") == []
+def test_budgets_of_two_overlays_do_not_overlap(find_rules: Found) -> None:
+    assert find_rules(OVERLAYS, "pdb-overlap,pdb-missing,pdb-selects-nothing") == []
 
 
-def test_two_budgets_of_one_overlay_do(found: Found) -> None:
+def test_two_budgets_of_one_overlay_do(find_rules: Found) -> None:
     files = OVERLAYS | {"overlays/prod/second.yaml": BUDGET % "second"}
-    assert found(files, "pdb-overlap") == [("base/web.yaml", "pdb-overlap")]
+    assert find_rules(files, "pdb-overlap") == [("base/web.yaml", "pdb-overlap")]
 
 
-def test_what_is_beside_two_variants_is_in_both(found: Found) -> None:
+def test_what_is_beside_two_variants_is_in_both(find_rules: Found) -> None:
     """Of two renders in a folder each has its own budget; the third file selects the pods of both once more."""
     files = {
         "default.yaml": f"{DEPLOYMENT % 'web'}---\n{BUDGET % 'web'}",
         "ha.yaml": f"{DEPLOYMENT % 'web'}---\n{BUDGET % 'web'}",
     }
-    assert found(files, "pdb-overlap") == []
-    assert found({"more.yaml": BUDGET % "more"}, "pdb-overlap") == [
+    assert find_rules(files, "pdb-overlap") == []
+    assert find_rules({"more.yaml": BUDGET % "more"}, "pdb-overlap") == [
         ("default.yaml", "pdb-overlap"),
         ("ha.yaml", "pdb-overlap"),
     ]
 
 
-def test_whole_folders_are_alternatives(found: Found) -> None:
+def test_whole_folders_are_alternatives(find_rules: Found) -> None:
     """One object that both have sets all that is in dev apart from all that is in prod."""
     files = {
         "dev/a/web.yaml": DEPLOYMENT % "web",
@@ -93,40 +93,40 @@ def test_whole_folders_are_alternatives(found: Found) -> None:
         "prod/a/web.yaml": DEPLOYMENT % "web",
         "prod/c/class.yaml": DEFAULT % ("high", 9),
     }
-    assert found(files, "pc-multiple-global-default") == []
-    assert found({"prod/class.yaml": DEFAULT % ("higher", 99)}, "pc-multiple-global-default") == [
+    assert find_rules(files, "pc-multiple-global-default") == []
+    assert find_rules({"prod/class.yaml": DEFAULT % ("higher", 99)}, "pc-multiple-global-default") == [
         ("prod/c/class.yaml", "pc-multiple-global-default"),
         ("prod/class.yaml", "pc-multiple-global-default"),
     ]
 
 
-def test_renders_that_follow_each_other_in_a_file(found: Found) -> None:
+def test_renders_that_follow_each_other_in_a_file(find_rules: Found) -> None:
     """Helm writes budgets before Deployments: the second budget is of the second render, whose Deployment repeats."""
     render = "---\n# Source: web/templates/budget.yaml\n%s---\n# Source: web/templates/web.yaml\n%s"
     text = "".join(render % (BUDGET % name, DEPLOYMENT % "web") for name in ("one", "two"))
-    assert found({"all.yaml": text}, "pdb-overlap") == []
-    assert found({"all.yaml": text.replace("# Source", "# From")}, "pdb-overlap") == [("all.yaml", "pdb-overlap")]
+    assert find_rules({"all.yaml": text}, "pdb-overlap") == []
+    assert find_rules({"all.yaml": text.replace("# Source", "# From")}, "pdb-overlap") == [("all.yaml", "pdb-overlap")]
 
 
-def test_namespaces_that_are_declared_twice_set_nothing_apart(found: Found) -> None:
+def test_namespaces_that_are_declared_twice_set_nothing_apart(find_rules: Found) -> None:
     namespace = "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n---\n"
     files = {"a/web.yaml": namespace + DEPLOYMENT % "web", "b/one.yaml": namespace + BUDGET % "one"}
-    assert found(files | {"b/two.yaml": BUDGET % "two"}, "pdb-overlap") == [("a/web.yaml", "pdb-overlap")]
+    assert find_rules(files | {"b/two.yaml": BUDGET % "two"}, "pdb-overlap") == [("a/web.yaml", "pdb-overlap")]
 
 
-def test_settings_say_what_belongs_together(found: Found) -> None:
+def test_settings_say_what_belongs_together(find_rules: Found) -> None:
     """Nothing is there twice, and yet dev and prod are two clusters."""
     files = {
         "web.yaml": DEPLOYMENT % "web",
         "dev/budget.yaml": BUDGET % "of-dev",
         "prod/budget.yaml": BUDGET % "of-prod",
     }
-    assert found(files, "pdb-overlap") == [("web.yaml", "pdb-overlap")]
+    assert find_rules(files, "pdb-overlap") == [("web.yaml", "pdb-overlap")]
     settings = "lint: {together: [[web.yaml, dev], [web.yaml, prod]]}\n"
-    assert found({".kschedctl.yaml": settings}, "pdb-overlap") == []
+    assert find_rules({".kschedctl.yaml": settings}, "pdb-overlap") == []
 
 
-def test_an_autoscaler_of_another_variant_scales_nothing(found: Found) -> None:
+def test_an_autoscaler_of_another_variant_scales_nothing(find_rules: Found) -> None:
     scaler = """\
 apiVersion: autoscaling/v2
 kind: HorizontalPodAutoscaler
@@ -135,4 +135,4 @@ spec: {minReplicas: 2, maxReplicas: 9, scaleTargetRef: {kind: Deployment, name: 
 """
     budget = BUDGET.replace("maxUnavailable: 1", "minAvailable: 2") % "web"
     whole = {f"{name}/web.yaml": f"{DEPLOYMENT % 'web'}---\n{budget}" for name in ("dev", "prod")}
-    assert found(whole | {"dev/scaler.yaml": scaler}, "pdb-over-hpa-min") == [("dev/web.yaml", "pdb-over-hpa-min")]
+    assert find_rules(whole | {"dev/scaler.yaml": scaler}, "pdb-over-hpa-min") == [("dev/web.yaml", "pdb-over-hpa-min")]

@@ -22,7 +22,7 @@ from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
 from kschedctl.reports.fix_costs import CostKind
 from kschedctl.reports.remedy import Remedy
-from kschedctl.reports.summary import Report
+from kschedctl.reports.report import Report
 
 FIELD = Path(__file__).parents[1] / "field"
 CASES = tuple(sorted(path.parent.name for path in FIELD.glob("*/in.yaml")))

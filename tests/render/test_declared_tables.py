@@ -8,9 +8,9 @@ import pytest
 
 from kschedctl.commands.capacity.report import Capacity
 from kschedctl.errors import UsageError
-from kschedctl.render.names import pod_names
+from kschedctl.render.names import render_pod_names
 from kschedctl.render.page import Heading, Marked, Stack, Style, Table
-from kschedctl.render.tables import listed
+from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.answers import Answers, ClusterAnswer
 from kschedctl.reports.columns import Column, Tone, to_csv_table
 from kschedctl.reports.document import Document
@@ -31,7 +31,7 @@ MOVES = (Move("n1", ("a", "b"), tied=1200, zone="z"), Move("", ("c",), tied=1, m
 
 
 def table(width: int = 200, **options: int) -> Table:
-    heading, found = listed(MOVES, Style(width=width), title="Moves", **options)  # type: ignore[arg-type]
+    heading, found = build_struct_table(MOVES, Style(width=width), title="Moves", **options)  # type: ignore[arg-type]
     assert heading == Heading("Moves")
     assert isinstance(found, Table)
     return found
@@ -58,14 +58,16 @@ def test_narrow_terminals_have_some_beneath_the_first_cell() -> None:
 
 def test_the_page_gives_cells_and_the_rest_is_told_as_a_number() -> None:
     rows = tuple(Move(f"n{i}", ()) for i in range(40))
-    (found,) = listed(rows, Style(), {"to_node": lambda move: move.to_node.upper()}, numbered="#", full=False)
+    (found,) = build_struct_table(
+        rows, Style(), {"to_node": lambda move: move.to_node.upper()}, numbered="#", full=False
+    )
     assert isinstance(found, Table)
     assert found.rows[0] == ("1", "0", "N0")
     assert (len(found.rows), found.note) == (25, "… 15 more, -o wide shows all")
 
 
 def test_nothing_is_shown_of_nothing() -> None:
-    assert listed((), Style(), title="Moves") == ()
+    assert build_struct_table((), Style(), title="Moves") == ()
 
 
 def test_files_have_values_as_they_are() -> None:
@@ -77,4 +79,4 @@ def test_files_have_values_as_they_are() -> None:
 def test_pods_of_several_clusters_are_named_only_where_the_answers_are_about_pods() -> None:
     several = Answers((ClusterAnswer("prod", True, Capacity(seed=0)),), 1)
     with pytest.raises(UsageError, match="Capacity has no list of pods"):
-        pod_names(several)
+        render_pod_names(several)

@@ -8,7 +8,7 @@ from kschedctl.commands.simulate.report import SimulationReport
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
 from kschedctl.reports.placements import UnplacedPods
-from kschedctl.text.fit_errors import sentence
+from kschedctl.text.fit_errors import rewrite_fit_error
 
 OF_1_30 = (
     "0/5 nodes are available: 1 node(s) had untolerated taint {a: b, c}, 3 Insufficient cpu, 2 Insufficient memory. "
@@ -35,7 +35,7 @@ OF_1_36 = (
     ],
 )
 def test_what_stands_against_most_nodes_comes_first(message: str, said: str) -> None:
-    assert sentence(message) == said
+    assert rewrite_fit_error(message) == said
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,9 @@ from opened_reports import Opens, obstacles
 from playwright.sync_api import expect
 from reports import HOSTILE, PENDING, UNSCHEDULABLE
 
-from kschedctl.commands.explain import html_matrix as matrix
+from kschedctl.commands.explain import html_widgets as matrix
 from kschedctl.commands.explain.pending_report import ExplainedPods, PendingGroup, PendingPods
-from kschedctl.commands.explain.report import Explanation, NodeReport, Refusal
-from kschedctl.commands.explain.reports import Explanations
+from kschedctl.commands.explain.report import Explanation, Explanations, NodeReport, Refusal
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
 
@@ -101,7 +100,7 @@ def test_pending_pods_that_were_not_explained_in_full_are_counted(opened: Opens)
 def test_what_would_make_the_file_too_big_is_left_out_and_counted(monkeypatch: Any, opened: Opens) -> None:
     reports = tuple(explanation(f"a/{i}", 200, i) for i in range(4))
     sizes = [len(each) for each in opened(Explanations(reports)).locator("details script").all_text_contents()]
-    monkeypatch.setattr(matrix, "MOST", sum(sizes[:2]) + min(sizes) // 2)
+    monkeypatch.setattr(matrix, "MAX_PACKED_BYTES", sum(sizes[:2]) + min(sizes) // 2)
     page = opened(Explanations(reports))
     assert page.locator("summary").count() == 2
     assert page.get_by_text("the nodes of 2 more pods").count() == 1

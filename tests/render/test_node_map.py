@@ -7,7 +7,7 @@ from collections import Counter
 from opened_reports import Opens, obstacles
 from playwright.sync_api import expect
 
-from kschedctl.commands.explain.html_node_map import COLOURS, OTHERS, node_map
+from kschedctl.commands.explain.html_node_map import COLOURS, OTHERS, build_node_map
 from kschedctl.commands.explain.report import Explanation, NodeReport, Refusal
 
 REASONS = ("Insufficient cpu", "node(s) had untolerated taint(s)", "node(s) were unschedulable")
@@ -27,7 +27,7 @@ def report(nodes: int, reasons: tuple[str, ...] = REASONS) -> Explanation:
 
 
 def test_the_map_counts_what_a_naive_loop_counts() -> None:
-    made = node_map(report(100))
+    made = build_node_map(report(100))
     expected = Counter("fits" if i == 0 else REASONS[i % 3] for i in range(100))
     assert {key.text: key.nodes for key in made.legend} == expected
     assert made.legend[0].text == "fits"
@@ -39,7 +39,7 @@ def test_the_map_counts_what_a_naive_loop_counts() -> None:
 
 
 def test_more_reasons_than_colours_share_the_last() -> None:
-    made = node_map(report(201, tuple(f"reason {i}" for i in range(20))))
+    made = build_node_map(report(201, tuple(f"reason {i}" for i in range(20))))
     assert len(made.legend) == 1 + COLOURS
     assert made.legend[-1].text == OTHERS
     assert sum(key.nodes for key in made.legend) == 201

@@ -13,7 +13,7 @@ from reports import BINDING, GATED, PENDING, SCHEDULABLE, TAINT, UNSCHEDULABLE
 from kschedctl.commands.explain.pending_report import ExplainedPods
 from kschedctl.commands.explain.report import Advice, Explanation, NodeGroup, PreemptionReport, Refusal
 from kschedctl.commands.whatif.report import PodChange, WhatIf
-from kschedctl.render.page import Style, shown_first
+from kschedctl.render.page import Style, limit_rows
 from kschedctl.render.renderers import PAGES, RENDERERS
 
 
@@ -244,9 +244,9 @@ def test_pending_pods_by_cause_begin_with_pods_age_and_workload() -> None:
 
 
 def test_a_few_rows_more_are_not_left_out() -> None:
-    assert shown_first(range(12), 10) == (tuple(range(12)), "")
-    assert shown_first(range(1013), 10) == (tuple(range(10)), "… 1,003 more, --each-node shows all")
-    assert shown_first(range(1013), None) == (tuple(range(1013)), "")
+    assert limit_rows(range(12), 10) == (tuple(range(12)), "")
+    assert limit_rows(range(1013), 10) == (tuple(range(10)), "… 1,003 more, --each-node shows all")
+    assert limit_rows(range(1013), None) == (tuple(range(1013)), "")
 
 
 @pytest.mark.parametrize("page", PAGES.values())

@@ -15,7 +15,7 @@ from reports import GATED, HOSTILE, HOSTILE_PENDING, HOSTILE_REPORT, PENDING, SC
 from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.errors import UsageError
 from kschedctl.render.page import Style
-from kschedctl.render.plots.plot import Axis, Plot, PlotKind, Series, bars
+from kschedctl.render.plots.plot import Axis, Plot, PlotKind, Series, build_bar_plot
 from kschedctl.render.renderers import RENDERERS
 from kschedctl.reports.answers import Answers, ClusterAnswer
 from kschedctl.reports.document import Document
@@ -26,8 +26,10 @@ from kschedctl.render.plots import pictures
 SVG = "{http://www.w3.org/2000/svg}"
 CURVE = Plot("Lost", Axis("nodes"), Axis("%"), (Series("a", ((1, 2), (3, 4))), Series("b", ((1, 0), (3, 1)))))
 STEPS = Plot("Room", Axis("pods"), Axis("nodes"), (Series("n", ((0, 7), (9, 0))),), PlotKind.STEPS)
-BARS = bars("Pods", ("zone", "pods"), {"a": {"before": 1, "after": 2}, "b": {"before": 3, "after": 0}}, 2)
-STACKS = bars("Scores", ("node", "points"), {f"n{i}": {"Fit": i + 1, "Spread": 9} for i in range(20)}, 5000, True)
+BARS = build_bar_plot("Pods", ("zone", "pods"), {"a": {"before": 1, "after": 2}, "b": {"before": 3, "after": 0}}, 2)
+STACKS = build_bar_plot(
+    "Scores", ("node", "points"), {f"n{i}": {"Fit": i + 1, "Spread": 9} for i in range(20)}, 5000, True
+)
 ALL = (CURVE, STEPS, *BARS, *STACKS)
 
 
@@ -42,7 +44,7 @@ def texts(drawn: str | bytes) -> list[str]:
 
 
 def test_an_svg_has_its_texts_as_text() -> None:
-    written = texts(pictures.svg(ALL))
+    written = texts(pictures.render_svg(ALL))
 
     assert [title for title in ("Lost", "Room", "Pods", "Scores") if title in written] == [plot.title for plot in ALL]
     assert {"nodes", "%", "a", "b", "before", "after", "Fit", "Spread", "n0", "n19", "and 4,980 more"} <= set(written)
@@ -50,7 +52,7 @@ def test_an_svg_has_its_texts_as_text() -> None:
 
 
 def test_who_cannot_see_it_is_told() -> None:
-    root = ElementTree.fromstring(pictures.svg((CURVE,)))
+    root = ElementTree.fromstring(pictures.render_svg((CURVE,)))
     title, told = root.find(f"{SVG}title"), root.find(f"{SVG}desc")
 
     assert (title is not None and title.text) == "Lost"
@@ -60,7 +62,7 @@ def test_who_cannot_see_it_is_told() -> None:
 
 
 def test_an_svg_loads_nothing_and_tells_no_time() -> None:
-    drawn = pictures.svg(ALL)
+    drawn = pictures.render_svg(ALL)
 
     assert not any(word in drawn for word in ("<script", "<image", "<!DOCTYPE", "<metadata", "dc:date"))
     links = [value for each in ElementTree.fromstring(drawn).iter() for key, value in each.items() if "href" in key]
@@ -69,12 +71,12 @@ def test_an_svg_loads_nothing_and_tells_no_time() -> None:
 
 @pytest.mark.parametrize("plots", [(CURVE,), BARS, ALL], ids=["curve", "bars", "all"])
 def test_a_png_is_as_high_as_what_is_in_it(plots: tuple[Plot, ...]) -> None:
-    drawn = pictures.png(plots)
+    drawn = pictures.render_png(plots)
 
     assert drawn.startswith(b"\x89PNG\r\n\x1a\n")
     width, height = struct.unpack(">II", drawn[16:24])
     assert width == 9 * 144
-    assert height == pytest.approx(144 * sum(map(pictures.height, plots)), abs=1)
+    assert height == pytest.approx(144 * sum(map(pictures.compute_height, plots)), abs=1)
 
 
 AGAIN = """
@@ -82,7 +84,7 @@ import sys
 from pathlib import Path
 sys.path.insert(0, "tests/render")
 from test_pictures import ALL, pictures
-Path(sys.argv[1]).write_bytes(pictures.svg(ALL).encode() + pictures.png(ALL))
+Path(sys.argv[1]).write_bytes(pictures.render_svg(ALL).encode() + pictures.render_png(ALL))
 """
 
 
@@ -95,7 +97,7 @@ def test_the_same_plots_are_the_same_bytes(tmp_path: Path) -> None:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
 
     assert (done.returncode, done.stderr) == (0, "")
-    here = pictures.svg(ALL).encode() + pictures.png(ALL)
+    here = pictures.render_svg(ALL).encode() + pictures.render_png(ALL)
     assert (tmp_path / "again").read_bytes() == here
 
 
@@ -118,11 +120,11 @@ NAMES = [
 @pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
 def test_names_are_text_and_nothing_else(name: str, capfd: pytest.CaptureFixture[str]) -> None:
     lines = Plot(name, Axis(name), Axis(name), (Series(name, ((1, 2), (3, 4))), Series("b", ((1, 2), (2, 2)))))
-    plots = (lines, *bars(name, (name, name), {name: {name: 1, "b": 2}}, 3))
+    plots = (lines, *build_bar_plot(name, (name, name), {name: {name: 1, "b": 2}}, 3))
 
-    written = texts(pictures.svg(plots))
+    written = texts(pictures.render_svg(plots))
 
-    assert pictures.png(plots).startswith(b"\x89PNG")
+    assert pictures.render_png(plots).startswith(b"\x89PNG")
     if name.isprintable() and 0 < len(name.strip()) < 40:
         assert written.count(name) >= 7, "titles, axes, keys and the place"
     assert all(text.isprintable() for text in written)
@@ -156,7 +158,7 @@ def test_several_clusters_have_their_plots_beneath_each_other() -> None:
 
 
 def test_of_very_many_plots_not_all_are_drawn() -> None:
-    written = texts(pictures.svg((STEPS,) * 500))
+    written = texts(pictures.render_svg((STEPS,) * 500))
     assert written.count("Room") == 12
     assert "… 488 more plots are not drawn" in written
 

@@ -9,14 +9,24 @@ from collections.abc import Sequence
 import pytest
 
 from kschedctl.cli.option_groups.drawn import Drawn
-from kschedctl.commands.failures.page import failures_page
+from kschedctl.commands.failures.page import build_page
 from kschedctl.commands.failures.report import Failure, Failures
 from kschedctl.errors import UsageError
 from kschedctl.render import markdown
-from kschedctl.render.page import UNFOLDED, Heading, Page, Style, Table, plots_of
-from kschedctl.render.plots.axes import scale, ticks
-from kschedctl.render.plots.plot import Axis, Plot, PlotKind, Point, Series, bars, described, joined, shortened
-from kschedctl.render.terminal import show
+from kschedctl.render.page import UNFOLDED, Heading, Page, Style, Table, find_plots
+from kschedctl.render.plots.axes import build_scale, choose_ticks
+from kschedctl.render.plots.plot import (
+    Axis,
+    Plot,
+    PlotKind,
+    Point,
+    Series,
+    build_bar_plot,
+    build_line,
+    describe,
+    shorten_middle,
+)
+from kschedctl.render.terminal import render_text
 from kschedctl.reports.columns import Column
 
 TWO = (Series("mean", ((0, 0), (100, 10))), Series("max", ((0, 10), (100, 10))))
@@ -29,7 +39,7 @@ def of(*points: Point) -> Plot:
 
 
 def drawn(plot: Plot, width: int = 80, **style: bool) -> list[str]:
-    return show((plot,), Style(width=width, plots=True, **style)).splitlines()
+    return render_text((plot,), Style(width=width, plots=True, **style)).splitlines()
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
@@ -77,8 +87,8 @@ def test_without_being_asked_there_is_the_table_alone(width: int) -> None:
     page: Page = (TABLE, PLOT, Heading("Pods"), PLOT, Heading("Nodes"), TABLE)
     tables: Page = (TABLE, Heading("Nodes"), TABLE)
 
-    assert show(page, Style(width=width)) == show(tables, Style(width=width))
-    assert markdown.show(page, Style(plots=True)) == markdown.show(tables, Style())
+    assert render_text(page, Style(width=width)) == render_text(tables, Style(width=width))
+    assert markdown.render_markdown(page, Style(plots=True)) == markdown.render_markdown(tables, Style())
 
 
 def test_wide_pipes_have_plots_no_wider_than_can_be_read() -> None:
@@ -112,7 +122,7 @@ def test_what_knows_ascii_alone_gets_nothing_else(
     assert (style.plots, style.ascii_only, style.color) == (True, expected, False)
 
 
-@pytest.mark.parametrize("plot", [PLOT, *bars("t", ("node", "pods"), {"n" * 20: {"mean": 1, "max": 2}}, 9)])
+@pytest.mark.parametrize("plot", [PLOT, *build_bar_plot("t", ("node", "pods"), {"n" * 20: {"mean": 1, "max": 2}}, 9)])
 def test_ascii_says_the_same(plot: Plot) -> None:
     plain, ascii_only = drawn(plot), drawn(plot, ascii_only=True)
 
@@ -128,7 +138,7 @@ PODS = {"a": {"before": 30, "after": 15}, "b": {"before": 0, "after": 60}}
 
 
 def test_bars_are_as_long_as_what_they_stand_for() -> None:
-    _, legend, *rows = drawn(*bars("t", ("zone", "pods"), PODS, 5))
+    _, legend, *rows = drawn(*build_bar_plot("t", ("zone", "pods"), PODS, 5))
 
     assert legend == "  pods:  █ before   ▒ after"
     assert rows.pop() == "  and 3 more"
@@ -141,7 +151,7 @@ def test_bars_are_as_long_as_what_they_stand_for() -> None:
 
 
 def test_stacks_have_the_pieces_behind_each_other() -> None:
-    title, _, *rows = drawn(*bars("Sums", ("zone", "pods"), PODS, 2, stacked=True))
+    title, _, *rows = drawn(*build_bar_plot("Sums", ("zone", "pods"), PODS, 2, stacked=True))
 
     assert title == "  Sums"
     assert re.fullmatch("  a █+▒+ 45", rows[0])
@@ -153,12 +163,12 @@ def test_stacks_have_the_pieces_behind_each_other() -> None:
 
 
 def test_no_bars_where_there_is_nothing() -> None:
-    assert bars("t", ("zone", "pods"), {"a": {"before": 0, "after": 0}}, 1) == ()
-    assert bars("t", ("zone", "pods"), {}, 0) == ()
+    assert build_bar_plot("t", ("zone", "pods"), {"a": {"before": 0, "after": 0}}, 1) == ()
+    assert build_bar_plot("t", ("zone", "pods"), {}, 0) == ()
 
 
 def test_of_many_places_the_first_are_drawn_and_the_others_counted() -> None:
-    (plot,) = bars("t", ("node", "pods"), {f"n{i}": {"pods": 5000 - i} for i in range(5000)}, 5000)
+    (plot,) = build_bar_plot("t", ("node", "pods"), {f"n{i}": {"pods": 5000 - i} for i in range(5000)}, 5000)
 
     assert plot.places == tuple(f"n{i}" for i in range(20))
     assert plot.note == "and 4,980 more"
@@ -167,38 +177,38 @@ def test_of_many_places_the_first_are_drawn_and_the_others_counted() -> None:
 def test_steps_hold_until_the_next_point() -> None:
     steps = Plot("t", Axis("x"), Axis("y"), (Series("s", ((0, 7), (5, 3), (9, 0))),), PlotKind.STEPS)
 
-    assert joined(steps, steps.series[0]) == ((0, 7), (5, 7), (5, 3), (9, 3), (9, 0))
-    assert joined(steps, Series("none", ())) == ()
+    assert build_line(steps, steps.series[0]) == ((0, 7), (5, 7), (5, 3), (9, 3), (9, 0))
+    assert build_line(steps, Series("none", ())) == ()
 
 
 @pytest.mark.parametrize(
     ("values", "expected"), [((0, 2), "0 1 2"), ((0, 1), "0 1"), ((3, 3), "3 4"), ((0, 1.5), "0 0.5 1 1.5")]
 )
 def test_counts_have_no_halves(values: Sequence[float], expected: str) -> None:
-    assert " ".join(scale(Axis("pods"), values).ticks.values()) == expected
+    assert " ".join(build_scale(Axis("pods"), values).ticks.values()) == expected
 
 
 def test_decades_are_equally_long_and_nothing_else_has_a_place() -> None:
-    found = scale(Axis("seconds", decades=True), [0.002, 3.0])
+    found = build_scale(Axis("seconds", decades=True), [0.002, 3.0])
 
     assert list(found.ticks.values()) == ["0.001", "0.01", "0.1", "1", "10"]
-    assert [round(found.at(value), 9) for value in (0.001, 0.01, 10)] == [-3, -2, 1]
+    assert [round(found.position_of(value), 9) for value in (0.001, 0.01, 10)] == [-3, -2, 1]
     plot = Plot("t", Axis("seconds", True), Axis("y"), (Series("s", ((0, 1), (0.1, 2), (1, 3))),))
-    assert joined(plot, plot.series[0]) == ((0.1, 2), (1, 3))
+    assert build_line(plot, plot.series[0]) == ((0.1, 2), (1, 3))
 
 
 def test_all_of_it_is_told_in_words() -> None:
-    (pods,) = bars("t", ("zone", "pods"), PODS, 4)
-    (stacks,) = bars("t", ("zone", "pods"), PODS, 2, stacked=True)
+    (pods,) = build_bar_plot("t", ("zone", "pods"), PODS, 4)
+    (stacks,) = build_bar_plot("t", ("zone", "pods"), PODS, 2, stacked=True)
 
-    assert described(PLOT) == "lost over nodes: mean from 0 at 0 to 10 at 100; max from 10 at 0 to 10 at 100"
-    assert described(pods) == "pods by zone: a: 30 before, 15 after, b: 0 before, 60 after, and 2 more"
-    assert described(stacks) == "pods by zone: a: 45, b: 60"
+    assert describe(PLOT) == "lost over nodes: mean from 0 at 0 to 10 at 100; max from 10 at 0 to 10 at 100"
+    assert describe(pods) == "pods by zone: a: 30 before, 15 after, b: 0 before, 60 after, and 2 more"
+    assert describe(stacks) == "pods by zone: a: 45, b: 60"
 
 
 @pytest.mark.parametrize(("name", "expected"), [("n" * 28, "n" * 28), ("a" * 20 + "z" * 20, "a" * 14 + "…" + "z" * 13)])
 def test_long_names_lose_their_middle(name: str, expected: str) -> None:
-    assert shortened(name, 28) == expected
+    assert shorten_middle(name, 28) == expected
 
 
 @pytest.mark.parametrize(
@@ -211,12 +221,12 @@ def test_long_names_lose_their_middle(name: str, expected: str) -> None:
     ],
 )
 def test_ticks_are_round_numbers_around_the_values(values: list[float], expected: list[float]) -> None:
-    assert ticks(values) == expected
+    assert choose_ticks(values) == expected
 
 
 @pytest.mark.parametrize(("unplaced", "drawn_unasked"), [((3, 3), False), ((3, 1), True)])
 def test_losses_that_cost_the_same_are_drawn_only_when_asked_for(unplaced: Sequence[int], drawn_unasked: bool) -> None:
     losses = tuple(Failure(f"zone-{i}", (f"n{i}",), 4, number, 0, 0) for i, number in enumerate(unplaced))
     report = Failures("zone", 2, False, 0, losses)
-    assert bool(plots_of(failures_page(report, Style()))) is drawn_unasked
-    assert plots_of(failures_page(report, Style(plots=True)))
+    assert bool(find_plots(build_page(report, Style()))) is drawn_unasked
+    assert find_plots(build_page(report, Style(plots=True)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kschedctl.commands.audit.races.page import races_page
 from kschedctl.commands.audit.races.report import MeasuredLags, RaceAssumptions, RaceResult, Races
-from kschedctl.render.page import Paragraph, Style, Table, stacked
+from kschedctl.render.page import Paragraph, Style, Table, list_lines
 from kschedctl.render.plots.plot import Plot
 
 ASSUMED = RaceAssumptions(
@@ -45,7 +45,7 @@ def page(*results: RaceResult, wide: bool = False) -> tuple[object, ...]:
 
 
 def cells(table: Table) -> list[list[str]]:
-    return [[stacked(cell)[0].text for cell in row] for row in table.rows]
+    return [[list_lines(cell)[0].text for cell in row] for row in table.rows]
 
 
 SEVERAL = (result(100, "30s", 10), result(100, "never", 0), result(500, "30s", 30), result(500, "never", 0))
@@ -80,7 +80,7 @@ def test_one_size_and_the_wide_form_have_every_figure() -> None:
 
 def test_what_it_stands_on_is_told() -> None:
     text = " ".join(
-        stacked(part)[0].text for block in page(*SEVERAL) if isinstance(block, Paragraph) for part in block.parts
+        list_lines(part)[0].text for block in page(*SEVERAL) if isinstance(block, Paragraph) for part in block.parts
     )
     assert "room for 30 pods, 50 % in use" in text
     assert "from the cluster: the share in use" in text

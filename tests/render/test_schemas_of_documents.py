@@ -5,9 +5,9 @@ from __future__ import annotations
 import jsonschema
 import pytest
 
-from kschedctl.commands.schema.schemas import DOCUMENTS, schema_of
+from kschedctl.commands.schema.schemas import DOCUMENTS, build_schema
 
 
 @pytest.mark.parametrize("kind", DOCUMENTS)
 def test_a_schema_can_be_made(kind: str) -> None:
-    jsonschema.Draft202012Validator.check_schema(schema_of(DOCUMENTS[kind]))
+    jsonschema.Draft202012Validator.check_schema(build_schema(DOCUMENTS[kind]))

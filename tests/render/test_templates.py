@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kschedctl.errors import UsageError
-from kschedctl.render.templates import custom_columns, jsonpath
+from kschedctl.render.templates import render_custom_columns, render_jsonpath
 
 pytest.importorskip("jsonpath")
 
@@ -56,7 +56,7 @@ LIST = {
     ],
 )
 def test_examples_of_kubectl(template: str, text: str) -> None:
-    assert jsonpath(LIST, template) == text
+    assert render_jsonpath(LIST, template) == text
 
 
 @pytest.mark.parametrize(
@@ -73,24 +73,24 @@ def test_examples_of_kubectl(template: str, text: str) -> None:
 )
 def test_what_is_no_template_is_one_line(template: str, said: str) -> None:
     with pytest.raises(UsageError) as raised:
-        jsonpath(LIST, template)
+        render_jsonpath(LIST, template)
     assert said in str(raised.value)
     assert "\n" not in str(raised.value)
 
 
 def test_text_that_steers_a_terminal_is_escaped() -> None:
-    assert jsonpath({"kind": "\x1b[2J"}, "{.kind}") == "\\x1b[2J"
+    assert render_jsonpath({"kind": "\x1b[2J"}, "{.kind}") == "\\x1b[2J"
 
 
 def test_columns_have_a_row_for_each_thing() -> None:
     groups = [{"verdict": "Gated", "pods": ["a/b"]}, {"verdict": "Unschedulable", "pods": ["a/c", "a/d"]}]
     document = {"kind": "PendingPods", "groups": groups}
-    table = custom_columns(document, "VERDICT:.verdict,PODS:{.pods[*]},CAUSE:cause")
+    table = render_custom_columns(document, "VERDICT:.verdict,PODS:{.pods[*]},CAUSE:cause")
     assert table.splitlines() == [
         "VERDICT         PODS      CAUSE",
         "Gated           a/b       <none>",
         "Unschedulable   a/c,a/d   <none>",
     ]
-    assert custom_columns({"kind": "Explanation", "pod": "a/b"}, "POD:.pod") == "POD\na/b\n"
+    assert render_custom_columns({"kind": "Explanation", "pod": "a/b"}, "POD:.pod") == "POD\na/b\n"
     with pytest.raises(UsageError, match="each column is NAME:path"):
-        custom_columns(document, "VERDICT")
+        render_custom_columns(document, "VERDICT")

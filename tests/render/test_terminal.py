@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from kschedctl.render.columns import broken
+from kschedctl.render.columns import break_long_words
 from kschedctl.render.page import UNFOLDED, Block, Bullets, Command, Heading, Marked, Paragraph, Stack, Style, Table
-from kschedctl.render.terminal import show
+from kschedctl.render.terminal import render_text
 from kschedctl.reports.columns import Column, Tone
 
 TEXTS = st.text(st.sampled_from("ab -/=.é漢"), max_size=60)
@@ -42,15 +42,15 @@ def characters(text: str) -> Counter[str]:
 
 @given(BLOCKS, st.integers(40, 200))
 def test_folding_keeps_every_character_within_the_width(block: Block, width: int) -> None:
-    lines = show((block,), Style(width=width)).split("\n")
+    lines = render_text((block,), Style(width=width)).split("\n")
     assert all(cell_len(line) <= width for line in lines)
-    assert characters("".join(lines)) == characters(show((block,), Style(width=UNFOLDED)))
+    assert characters("".join(lines)) == characters(render_text((block,), Style(width=UNFOLDED)))
 
 
 @given(BLOCKS, st.integers(40, 200))
 def test_colours_change_nothing_else(block: Block, width: int) -> None:
     for room in (width, UNFOLDED):
-        plain, coloured = (show((block,), Style(width=room, color=color)) for color in (False, True))
+        plain, coloured = (render_text((block,), Style(width=room, color=color)) for color in (False, True))
         assert re.sub("\x1b\\[[0-9;]+m", "", coloured) == plain
         assert not any(line.endswith(" ") for line in plain.split("\n"))
 
@@ -58,13 +58,13 @@ def test_colours_change_nothing_else(block: Block, width: int) -> None:
 @pytest.mark.parametrize("width", [40, 80, UNFOLDED])
 def test_wide_characters_take_two_columns(width: int) -> None:
     table = Table((Column("a"), Column("b")), (("漢字", "x"), ("abcd", "y")))
-    assert show((table,), Style(width=width)).splitlines()[1:] == ["  漢字  x", "  abcd  y"]
+    assert render_text((table,), Style(width=width)).splitlines()[1:] == ["  漢字  x", "  abcd  y"]
 
 
 def test_names_stay_whole_while_text_gives_way() -> None:
     name = "ip-10-0-112-7.eu-west-1.compute.internal"
     table = Table((Column("node", keep=True), Column("why")), ((name, "one two three four " * 5),))
-    lines = show((table,), Style(width=76)).splitlines()
+    lines = render_text((table,), Style(width=76)).splitlines()
     assert lines[1] == f"  {name}  one two three four one two three"
     assert lines[2] == " " * 44 + "four one two three four one two"
 
@@ -73,7 +73,7 @@ def test_what_has_no_room_beside_goes_beneath() -> None:
     name = "ip-10-0-112-7.eu-west-1.compute.internal"
     columns = (Column("from", keep=True), Column("pods", right=True), Column("to", keep=True, beneath="to"))
     table = Table((*columns, Column("why")), ((name, "7", name, "one two"), ("n1", "12", "", "three")))
-    assert show((table,), Style(width=60)).splitlines() == [
+    assert render_text((table,), Style(width=60)).splitlines() == [
         "  FROM, TO, WHY                                PODS",
         f"  {name}        7",
         f"  to {name}",
@@ -85,14 +85,14 @@ def test_what_has_no_room_beside_goes_beneath() -> None:
 
 def test_endless_words_are_broken_as_fast_as_they_are_long() -> None:
     word = "x" * 300_000
-    lines = broken(word, 40).split("\n")
+    lines = break_long_words(word, 40).split("\n")
     assert "".join(lines) == word
     assert [len(line) for line in lines] == [40] * 7_500
 
 
 def test_words_are_broken_at_their_joints_and_only_where_they_are_longer_than_a_line() -> None:
     words = "taint example.com/dedicated-to-a-team=payments-platform:NoSchedule is not tolerated"
-    assert show((Paragraph((words,)),), Style(width=40)).splitlines() == [
+    assert render_text((Paragraph((words,)),), Style(width=40)).splitlines() == [
         "taint example.com/dedicated-to-a-team=",
         "payments-platform:NoSchedule is not",
         "tolerated",
@@ -107,21 +107,21 @@ SENTENCES = st.lists(SHORT, max_size=20).map(" ".join)
 def test_no_word_that_fits_a_column_is_broken(texts: int, sentences: list[str], width: int) -> None:
     columns = (Column("n", right=True), *(Column("x") for _ in range(texts)))
     rows = tuple(("1,000", *sentences[i : i + texts]) for i in range(0, 30 - texts, texts))
-    shown = "\n".join(show((Table(columns, rows),), Style(width=width)).splitlines()[1:])
+    shown = "\n".join(render_text((Table(columns, rows),), Style(width=width)).splitlines()[1:])
     assert Counter(shown.split()) == Counter(" ".join(" ".join(row) for row in rows).split())
 
 
 def test_a_number_and_its_unit_stay_together() -> None:
     text = "P50 516 µs, P90 929 µs, P99 1.68 ms, 12.5 % of it"
     for width in range(14, 60):
-        lines = show((Paragraph((text,)),), Style(width=width)).splitlines()
+        lines = render_text((Paragraph((text,)),), Style(width=width)).splitlines()
         assert all(not line.endswith(("516", "929", "1.68", "12.5")) for line in lines)
         assert " ".join(lines) == text
 
 
 def test_tables_that_follow_each_other_are_apart() -> None:
     table = Table((Column("a"),), (("1",),))
-    assert show((table, table), Style()) == "  A\n  1\n\n  A\n  1\n"
+    assert render_text((table, table), Style()) == "  A\n  1\n\n  A\n  1\n"
 
 
 def test_a_table_without_a_limit_is_what_a_very_wide_one_is() -> None:
@@ -131,7 +131,9 @@ def test_a_table_without_a_limit_is_what_a_very_wide_one_is() -> None:
         Table((Column("node", keep=True), Column("total", right=True), Column("why")), rows, "note"),
     )
     for color in (False, True):
-        assert show(page, Style(width=UNFOLDED, color=color)) == show(page, Style(width=5000, color=color))
+        assert render_text(page, Style(width=UNFOLDED, color=color)) == render_text(
+            page, Style(width=5000, color=color)
+        )
 
 
 def test_a_page_in_plain_text() -> None:
@@ -148,7 +150,7 @@ def test_a_page_in_plain_text() -> None:
         Command("kschedctl explain a-name-that-is-longer-than-the-line"),
         Bullets(("first", "second which is too long for one line")),
     )
-    assert show(page, Style(width=40)).splitlines() == [
+    assert render_text(page, Style(width=40)).splitlines() == [
         "shop/web Unschedulable",
         "",
         "Scores",
@@ -170,7 +172,7 @@ def test_a_page_in_plain_text() -> None:
 def test_colour_wraps_words_and_never_blanks() -> None:
     table = Table((Column("a"), Column("b")), ((Marked("x", Tone.GOOD), "y"),))
     for width in (110, UNFOLDED):
-        coloured = show((table,), Style(width=width, color=True)).splitlines()[1]
+        coloured = render_text((table,), Style(width=width, color=True)).splitlines()[1]
         assert coloured == "  \x1b[32mx\x1b[0m  y"
 
 
@@ -178,9 +180,9 @@ def test_what_the_environment_says_of_terminals_is_the_command_line_s_business(m
     for name, value in {"FORCE_COLOR": "1", "COLUMNS": "20", "TERM": "dumb"}.items():
         monkeypatch.setenv(name, value)
     text = "a sentence that has more than twenty characters"
-    assert show((Paragraph((Marked(text, Tone.BAD),)),), Style()) == f"{text}\n"
+    assert render_text((Paragraph((Marked(text, Tone.BAD),)),), Style()) == f"{text}\n"
     monkeypatch.setenv("NO_COLOR", "1")
-    assert "\x1b[1;31m" in show((Paragraph((Marked(text, Tone.BAD),)),), Style(color=True))
+    assert "\x1b[1;31m" in render_text((Paragraph((Marked(text, Tone.BAD),)),), Style(color=True))
 
 
 def test_columns_without_content_are_left_out() -> None:

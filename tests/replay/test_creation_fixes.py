@@ -15,8 +15,8 @@ from test_counted_pods import NODE, Json, deployment, quota, simulated
 import kschedctl
 from kschedctl.cli.inquiry import Inquiry
 from kschedctl.cli.options import Scope, Source
-from kschedctl.cli.subjects import named
-from kschedctl.commands.explain.attempt import explain, explain_stand_in
+from kschedctl.cli.subjects import find_named_targets
+from kschedctl.commands.explain.one_pod import explain, explain_target
 from kschedctl.commands.remedies import remedies
 from kschedctl.commands.remedies.pod_fixes import remedies_of
 from kschedctl.replay.controllers.creation_fix_steps import StepKind
@@ -320,7 +320,7 @@ def stored(manifest: Json, there: int) -> list[Json]:
 
 def asked(documents: list[Json]) -> Any:
     inquiry = Inquiry(kschedctl.Cluster.from_objects(documents), now="2026-05-06T09:12:00Z")
-    return named(inquiry, ["deploy/web"], Scope("shop"), Source())[0]
+    return find_named_targets(inquiry, ["deploy/web"], Scope("shop"), Source())[0]
 
 
 @pytest.mark.parametrize("name", ["pods", "cpu", "above the most", "above the most, both", "ratio", "priority class"])
@@ -330,7 +330,7 @@ def test_a_workload_that_has_fewer_pods_than_it_wants(name: str) -> None:
     found = asked([NODE, *world.objects, *stored(world.manifest, 0)])
     report = remedies_of(found)
     assert (report.verdict, len(report.remedies)) == ("NotCreated", len(world.fixes))
-    assert explain_stand_in(found).not_created.fixes  # type: ignore[union-attr]
+    assert explain_target(found).not_created.fixes  # type: ignore[union-attr]
     for fix in found.not_created.fixes:
         store = Store([*world.objects, *stored(world.manifest, 0)])
         assert fix.commands

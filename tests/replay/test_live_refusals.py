@@ -12,8 +12,8 @@ from failed_creations import Json, case, objects, words
 import kschedctl
 from kschedctl.cli.inquiry import Inquiry
 from kschedctl.cli.options import Scope, Source
-from kschedctl.cli.subjects import named
-from kschedctl.commands.explain.attempt import explain_stand_in
+from kschedctl.cli.subjects import find_named_targets
+from kschedctl.commands.explain.one_pod import explain_target
 from kschedctl.commands.simulate import simulate
 from kschedctl.commands.simulate.report import SimulationReport
 
@@ -58,8 +58,10 @@ def test_explained(number: int, wanted: int, there: int) -> None:
     told = case(number)
     cluster = kschedctl.Cluster.from_objects(objects(told, replicas=wanted, there=there))
     inquiry = Inquiry(cluster, now="2026-05-06T09:12:00Z")
-    asked, *_ = named(inquiry, [f"deploy/{told['workload']['metadata']['name']}"], Scope(told["namespace"]), Source())
-    report = explain_stand_in(asked)
+    asked, *_ = find_named_targets(
+        inquiry, [f"deploy/{told['workload']['metadata']['name']}"], Scope(told["namespace"]), Source()
+    )
+    report = explain_target(asked)
     assert report.verdict == "NotCreated"
     assert report.not_created is not None
     assert (report.not_created.wanted, report.not_created.there, report.not_created.missing) == (
@@ -81,7 +83,7 @@ def test_named_beside_the_remedies_of_all_that_wait(number: int, wanted: int, th
 def test_what_the_api_server_asks_of_a_security_context() -> None:
     """Set as the printed command sets it, or the namespace changed as printed, the recorded pods are created."""
     told = case(14)
-    asked, *_ = named(
+    asked, *_ = find_named_targets(
         Inquiry(kschedctl.Cluster.from_objects(objects(told, replicas=2, there=0)), now="2026-05-06T09:12:00Z"),
         [f"deploy/{told['workload']['metadata']['name']}"],
         Scope(told["namespace"]),
@@ -122,7 +124,7 @@ def test_what_it_must_not_set_is_not_guessed(more: str) -> None:
             condition["message"] += more
         if "message" in found:
             found["message"] += more
-    asked, *_ = named(
+    asked, *_ = find_named_targets(
         Inquiry(kschedctl.Cluster.from_objects(documents), now="2026-05-06T09:12:00Z"),
         [f"deploy/{told['workload']['metadata']['name']}"],
         Scope(told["namespace"]),

@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 import kschedctl
-from kschedctl.commands.schema.schemas import schema_of
+from kschedctl.commands.schema.schemas import build_schema
 from kschedctl.replay.queue_run_report import QueueRun
 
 Json = dict[str, Any]
@@ -38,7 +38,7 @@ def pod(name: str, priority: int = 0, cpu: str = "1", promised: str = "", delete
 
 def run(*objects: Json, closed_loop: bool = True, **settings: Any) -> QueueRun:
     report = kschedctl.run_queue(kschedctl.Cluster.from_objects(list(objects), **settings), closed_loop)
-    jsonschema.validate(report.to_dict(), schema_of(QueueRun))
+    jsonschema.validate(report.to_dict(), build_schema(QueueRun))
     return report
 
 

@@ -6,7 +6,7 @@ import jsonschema
 import pytest
 
 import kschedctl
-from kschedctl.commands.schema.schemas import DOCUMENTS, schema_of
+from kschedctl.commands.schema.schemas import DOCUMENTS, build_schema
 
 NODE = {
     "kind": "Node",
@@ -22,7 +22,7 @@ def pod(cpu: str, **spec: object) -> dict[str, object]:
 
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_a_schema_is_one_of_its_dialect(name: str) -> None:
-    jsonschema.Draft202012Validator.check_schema(schema_of(DOCUMENTS[name]))
+    jsonschema.Draft202012Validator.check_schema(build_schema(DOCUMENTS[name]))
 
 
 @pytest.mark.parametrize(
@@ -39,5 +39,5 @@ def test_a_schema_is_one_of_its_dialect(name: str) -> None:
 def test_an_explanation_follows_its_schema(incoming: dict[str, object]) -> None:
     cluster = kschedctl.Cluster.from_objects([NODE, incoming])
     document = kschedctl.explain(cluster, "shop/p").to_dict()
-    jsonschema.validate(document, schema_of(DOCUMENTS["explanation"]))
+    jsonschema.validate(document, build_schema(DOCUMENTS["explanation"]))
     assert (document["apiVersion"], document["kind"]) == ("kschedctl.dev/v1", "Explanation")

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kschedctl.cluster import Cluster
-from kschedctl.replay.settling import after
+from kschedctl.replay.settling import build_resulting_cluster
 from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.scheduler import Scheduler
@@ -171,7 +171,7 @@ def found(simulation: Simulation, position: int) -> tuple[int, set[str]] | str:
 
 def anew(simulation: Simulation, position: int) -> tuple[int, set[str]] | str:
     """The same by a full cycle on what the cluster is now."""
-    scheduler = Scheduler(after(simulation))
+    scheduler = Scheduler(build_resulting_cluster(simulation))
     framework, view = scheduler.framework("default-scheduler"), scheduler.view
     assert framework is not None
     number = view.pods.info[view.pods.index[simulation.view.pods.objects[position].key]]

@@ -13,7 +13,7 @@ import yaml
 import kschedctl
 from kschedctl.cli.main import main
 from kschedctl.errors import InputError
-from kschedctl.scheduler.configuration.secrets import REDACTED, without_secrets
+from kschedctl.scheduler.configuration.secrets import REDACTED, redact_secrets
 from kschedctl.sources.archive.file import read_archive, write_archive
 
 SECRET = "aHVudGVyMg=="  # hunter2
@@ -75,14 +75,14 @@ def test_a_snapshot_has_no_secret_and_the_same_answers(tmp_path: Path) -> None:
 
 
 def test_what_is_no_secret_stays() -> None:
-    made = without_secrets(CONFIGURATION)
+    made = redact_secrets(CONFIGURATION)
     extender, (plugin, affinity) = made["extenders"][0], made["profiles"][0]["pluginConfig"]
     assert extender["urlPrefix"] == "https://extender.example:8443/path"
     assert extender["tlsConfig"]["serverName"] == "extender.example"
     assert plugin["args"]["metricProvider"] == {"type": "Prometheus", "token": REDACTED, "address": "http://prom"}
     assert plugin["args"]["credentials"] == {"user": REDACTED, "attempts": REDACTED, "pins": [REDACTED]}
     assert affinity == CONFIGURATION["profiles"][0]["pluginConfig"][1]
-    assert without_secrets({"passwords": None, "keyData": "", "token": False}) == {
+    assert redact_secrets({"passwords": None, "keyData": "", "token": False}) == {
         "passwords": None,
         "keyData": "",
         "token": False,
@@ -106,7 +106,7 @@ def test_what_is_no_secret_stays() -> None:
 )
 def test_values_that_look_like_secrets_go_whatever_their_key(value: Any) -> None:
     """Of plugins whose arguments nobody here knows."""
-    made = without_secrets({"name": "Acme", "args": {"extra": [value, "plain text", "zone=a"]}})
+    made = redact_secrets({"name": "Acme", "args": {"extra": [value, "plain text", "zone=a"]}})
     assert REDACTED in str(made["args"]["extra"][0])
     assert made["args"]["extra"][1:] == ["plain text", "zone=a"]
     assert "hunter2" not in str(made)

@@ -100,7 +100,7 @@ def test_first_refusals_partition_the_nodes(cluster):
     feasible = np.isin(np.arange(nodes), found.feasible)
     assert (np.sum([feasible, *masks], axis=0) == 1).all()
     for row in range(nodes):
-        refusing = [plugin for plugin in found.filter.order if found.filter.verdicts[plugin].refused[row]]
+        refusing = [plugin for plugin in found.filter.order if found.filter.verdicts[plugin].rejected[row]]
         assert (refusing[0] if refusing else None) == (None if feasible[row] else found.filter.first_fail(row)[0])
 
 

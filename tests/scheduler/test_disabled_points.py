@@ -15,7 +15,7 @@ import kschedctl
 from kschedctl.api.arrays import Position
 from kschedctl.cluster import Cluster
 from kschedctl.errors import ConfigurationError
-from kschedctl.scheduler.framework.extension_points import points_by_methods
+from kschedctl.scheduler.framework.extension_points import find_extension_points
 from kschedctl.scheduler.registry.in_tree import IN_TREE
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import Outcome
@@ -104,7 +104,9 @@ def test_others_compute_it_themselves() -> None:
     assert placed.verdict == "Scheduled"
 
 
-POINTS = sorted(set().union(*(points_by_methods(declared.plugin) for declared in IN_TREE.values() if declared.plugin)))
+POINTS = sorted(
+    set().union(*(find_extension_points(declared.plugin) for declared in IN_TREE.values() if declared.plugin))
+)
 
 
 @pytest.mark.parametrize("point", POINTS)

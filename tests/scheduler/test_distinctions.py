@@ -25,7 +25,7 @@ from kschedctl.snapshot.trail import Trail
 def told_apart(distinctions: list[Distinction], rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """(N,): equal for rows of which a plugin has to say the same."""
     columns = [
-        np.where(d.domains.present, d.at(rows), -1) if d.domains.alone else d.domains.codes for d in distinctions
+        np.where(d.domains.present, d.values_at(rows), -1) if d.domains.alone else d.domains.codes for d in distinctions
     ]
     return combined(columns, len(rows))
 
@@ -53,29 +53,29 @@ def test_rows_are_judged_and_scored_as_all_nodes_are(seed: int) -> None:
 
 def _compare(cycle: Any, view: Fork) -> None:
     rows = view.nodes.rows
-    for plugin in cycle.framework.at("filter"):
+    for plugin in cycle.framework.plugins_at("filter"):
         before = cycle.pre_filter.results.get(plugin.name)
         if not offers(plugin, DistinguishingFilter) or before is None or before.status.rejected:
             continue
-        verdicts = plugin.verdicts(cycle.info, view)
+        verdicts = plugin.row_verdicts(cycle.info, view)
         assert verdicts is not None
         verdict = cycle.filter.verdicts.get(plugin.name)
-        expected = np.zeros(len(rows), np.bool_) if verdict is None else verdict.refused
-        assert verdicts.refused(rows).tolist() == expected.tolist()
+        expected = np.zeros(len(rows), np.bool_) if verdict is None else verdict.rejected
+        assert verdicts.rejected(rows).tolist() == expected.tolist()
         assert agree(expected, told_apart(list(verdicts.distinctions), rows))
     scored, ones = cycle.scores.rows, np.ones(len(cycle.scores.rows), np.int64)
-    for plugin in cycle.framework.at("score"):
+    for plugin in cycle.framework.plugins_at("score"):
         if offers(plugin, DistinguishingScore) and plugin.name in cycle.scores.raw and len(scored) > 1:
-            among = plugin.among(cycle.info, view)
-            raw = among.raw(scored, among.sizes(scored, ones))
+            among = plugin.row_scores(cycle.info, view)
+            raw = among.raw_scores(scored, among.count_domains(scored, ones))
             assert raw.tolist() == cycle.scores.raw[plugin.name].tolist()
-            normal = among.normalized(raw, among.counted[scored])
+            normal = among.normalize(raw, among.counted[scored])
             assert normal.tolist() == cycle.scores.normalized[plugin.name].tolist()
             apart = told_apart(list(among.distinctions), rows)[scored]
             assert agree(raw, apart)
             first = np.array([scored[apart == group][0] for group in sorted(set(apart.tolist()))])
             many = np.array([np.count_nonzero(apart == group) for group in sorted(set(apart.tolist()))])
-            assert among.sizes(first, many) == among.sizes(scored, ones)
+            assert among.count_domains(first, many) == among.count_domains(scored, ones)
 
 
 @settings(max_examples=200, deadline=None)
@@ -134,10 +134,12 @@ def test_tied_rows_are_in_order_without_being_put_in_order(drawn: list[set[int]]
 
 
 def test_a_label_that_no_node_has_tells_none_apart() -> None:
-    view = Fork.of(Cluster.from_objects([{"kind": "Node", "metadata": {"name": name}} for name in ("n1", "n2")]))
+    view = Fork.from_cluster(
+        Cluster.from_objects([{"kind": "Node", "metadata": {"name": name}} for name in ("n1", "n2")])
+    )
     domains = view.nodes.label("rack")
     distinction = Distinction(domains, lambda: np.zeros(0, np.int64))
-    assert distinction.at(np.arange(2)).tolist() == [0, 0]
+    assert distinction.values_at(np.arange(2)).tolist() == [0, 0]
 
 
 def test_every_row_is_refused_if_no_node_has_the_topology_key() -> None:
@@ -150,6 +152,6 @@ def test_every_row_is_refused_if_no_node_has_the_topology_key() -> None:
     scheduler = Scheduler(Cluster.from_objects([*nodes, pod]))
     framework, view = scheduler.framework("default-scheduler"), scheduler.view
     assert framework is not None
-    (plugin,) = [plugin for plugin in framework.at("filter") if plugin.name == "PodTopologySpread"]
-    verdicts = plugin.verdicts(view.pods.infos[0], view)
-    assert verdicts.refused(np.array([0, 1])).tolist() == [True, True]
+    (plugin,) = [plugin for plugin in framework.plugins_at("filter") if plugin.name == "PodTopologySpread"]
+    verdicts = plugin.row_verdicts(view.pods.infos[0], view)
+    assert verdicts.rejected(np.array([0, 1])).tolist() == [True, True]

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from kschedctl.scheduler.engine.extenders.answers import ExtenderError, host_priorities
+from kschedctl.scheduler.engine.extenders.answers import ExtenderError, parse_host_priorities
 
 
 @pytest.mark.parametrize("score", [-(2**63), 0, 2**63 - 1])
 def test_the_least_and_the_most_are_read(score: int) -> None:
-    assert host_priorities([{"Host": "a", "Score": score}]) == [("a", score)]
+    assert parse_host_priorities([{"Host": "a", "Score": score}]) == [("a", score)]
 
 
 @pytest.mark.parametrize("score", [-(2**63) - 1, 2**63])
 def test_what_is_beyond_cannot_be_decoded(score: int) -> None:
     with pytest.raises(ExtenderError) as failure:
-        host_priorities([{"Host": "a", "Score": score}])
+        parse_host_priorities([{"Host": "a", "Score": score}])
     assert f"json: cannot unmarshal number {score} into" in str(failure.value)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kschedctl.errors import ConfigurationError
-from kschedctl.scheduler.framework.feature_gates import DEPENDENCIES, SPECS, STAGES, FeatureGates
-from kschedctl.scheduler.framework.unread_gates import UNREAD, UNREAD_NEEDS
+from kschedctl.scheduler.framework.feature_gates import ALL_GATE_STAGES, GATE_DEPENDENCIES, GATE_STAGES, FeatureGates
+from kschedctl.scheduler.framework.unread_gates import UNREAD_GATE_DEPENDENCIES, UNREAD_GATE_STAGES
 
 
 @pytest.mark.parametrize(
@@ -121,13 +121,15 @@ def test_gates_that_scheduling_does_not_read_are_taken(version, overrides):
 
 
 def test_no_gate_stands_in_both_tables():
-    assert not SPECS.keys() & UNREAD.keys()
+    assert not GATE_STAGES.keys() & UNREAD_GATE_STAGES.keys()
 
 
 def test_dependencies_are_known_gates():
-    assert {gate for needs in DEPENDENCIES.values() for gate in needs} | DEPENDENCIES.keys() <= SPECS.keys()
-    assert {gate for needs in UNREAD_NEEDS.values() for gate in needs} <= STAGES.keys()
-    assert UNREAD_NEEDS.keys() <= UNREAD.keys()
+    assert {
+        gate for needs in GATE_DEPENDENCIES.values() for gate in needs
+    } | GATE_DEPENDENCIES.keys() <= GATE_STAGES.keys()
+    assert {gate for needs in UNREAD_GATE_DEPENDENCIES.values() for gate in needs} <= ALL_GATE_STAGES.keys()
+    assert UNREAD_GATE_DEPENDENCIES.keys() <= UNREAD_GATE_STAGES.keys()
 
 
 def test_an_unknown_gate_is_a_mistake_of_ours():

@@ -96,7 +96,7 @@ def _move_about(seed: int, nominated: bool, closing: bool = False) -> None:
         if random.random() < 0.2:  # somebody else binds it, so that several moves are taken in at once
             view.assume(position, random.randrange(len(view.nodes)))
             continue
-        info = placements.incoming(int(view.pods.info[position]))
+        info = placements.find_incoming(int(view.pods.info[position]))
         alone = PodInfo(placements.stored(position), info.options)  # of which nothing is known
         expected = run_cycle(framework(scheduler), alone, view)
         choice = placements.choose(framework(scheduler), position)
@@ -189,7 +189,7 @@ def test_a_snapshot_without_nodes_is_that_of_a_cluster_without_them() -> None:
         kept = [d for d in documents if d["metadata"]["name"] not in names]
         kept = [d for d in kept if d["kind"] != "Pod" or d["spec"].get("nodeName") not in names]
         fresh = Scheduler(Cluster.from_objects(kept))
-        view = scheduler.view.without(gone)
+        view = scheduler.view.without_nodes(gone)
         for key in keys:
             info = fresh.view.pods.infos[fresh.view.pods.info[fresh.view.pods.index[key]]]
             ours, theirs = run_cycle(framework(scheduler), info, view), run_cycle(framework(fresh), info, fresh.view)

@@ -11,7 +11,7 @@ from golden_cases import SETTINGS, Json, family_lines
 
 from kschedctl.api.arrays import Rows
 from kschedctl.cluster import Cluster
-from kschedctl.replay.settling import pending
+from kschedctl.replay.settling import find_pending
 from kschedctl.scheduler.engine.post_filter import PostFilterOutcome
 from kschedctl.scheduler.engine.preemption.candidates import Candidate
 from kschedctl.scheduler.engine.preemption.evaluator import tied_candidates
@@ -44,7 +44,7 @@ def simulated(*objects: Json, **settings: Any) -> tuple[Simulation, list[tuple[s
     """The simulation, each pod with its row in the order in which they came about, and the retries by pod."""
     simulation = Simulation(Scheduler(Cluster.from_objects(list(objects), **settings)))
     name = [pod.metadata.name for pod in simulation.view.pods.objects]
-    outcomes = simulation.schedule(pending(simulation))
+    outcomes = simulation.schedule(find_pending(simulation))
     retried = {name[position]: labels for position, labels in simulation.retried.items()}
     return simulation, [(name[outcome.position], outcome.row) for outcome in outcomes], retried
 
@@ -124,7 +124,7 @@ def test_pods_come_to_nodes_as_with_kube_scheduler(share: int, monkeypatch: pyte
             return next((each for each in tied if names[each.row] == outcome.nominated_node), None)
 
         monkeypatch.setattr("kschedctl.scheduler.simulation.reused_answers.chosen_candidate", nominated)
-        outcomes = simulation.schedule(pending(simulation))
+        outcomes = simulation.schedule(find_pending(simulation))
         found = [(pods[o.position].key, names[o.row]) for o in outcomes if o.row >= 0]
         wanted = [bound for cycle in case["want"]["cycles"] for bound in cycle.get("bound", {}).items()]
         assert found[: len(wanted)] == wanted, case["id"]

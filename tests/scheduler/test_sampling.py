@@ -10,7 +10,7 @@ from golden_cases import Json
 
 from kschedctl.api.kube_version import KubeVersion
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.engine.sampling import SampledFrom, Sampling, Terms, feasible_nodes_to_find
+from kschedctl.scheduler.engine.sampling import SampledFrom, Sampling, SearchTerms, feasible_nodes_to_find
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 
@@ -28,7 +28,7 @@ def test_how_many_nodes_are_enough(percentage: int, nodes: int, enough: int) -> 
 def test_every_node_gets_its_turn() -> None:
     sampling = Sampling(30)
     for start in STARTS:
-        assert len(sampling.search(np.zeros(500, np.bool_), np.arange(500)).found) == 150
+        assert len(sampling.search(np.zeros(500, np.bool_), np.arange(500)).feasible) == 150
         assert sampling.start == start
 
 
@@ -55,7 +55,7 @@ def test_samples_are_those_of_a_loop() -> None:
         for _ in range(6):
             refused = [random.random() < 0.4 for _ in range(nodes)]
             expected, start = naive(refused, start, enough)
-            found = sampling.search(np.array(refused), np.arange(nodes)).found
+            found = sampling.search(np.array(refused), np.arange(nodes)).feasible
             assert (found.tolist(), sampling.start) == (expected, start)
 
 
@@ -63,7 +63,7 @@ def test_samples_are_those_of_a_loop() -> None:
 def test_without_scoring_one_node_is_enough(extended: bool, found: list[int]) -> None:
     sampling = Sampling(extended=extended)
     refused = np.array([True, False, False])
-    assert sampling.search(refused, np.arange(3), Terms(scoring=False)).found.tolist() == found
+    assert sampling.search(refused, np.arange(3), SearchTerms(scoring=False)).feasible.tolist() == found
     assert sampling.start == (0 if extended else 2)
 
 
@@ -72,7 +72,7 @@ def test_the_search_ends_where_a_plugin_fails() -> None:
     sampling = Sampling(start=1)
     failed = np.array([False, False, False, True, False])
     search = sampling.search(failed.copy(), np.arange(5), failed=failed)
-    assert (search.found.tolist(), search.next) == ([1, 2], 3)
+    assert (search.feasible.tolist(), search.next) == ([1, 2], 3)
     assert np.flatnonzero(search.examined).tolist() == [1, 2, 3]
 
 
@@ -80,7 +80,7 @@ def test_a_promised_node_that_refused_the_pod_counts_as_looked_at() -> None:
     """PreFilter left nodes 0 and 1 of 5, and node 4 was promised: three have a verdict."""
     sampling = Sampling()
     refused = np.array([False, True, False, False, True])
-    assert sampling.search(refused, np.arange(2), promised=4).next == 3
+    assert sampling.search(refused, np.arange(2), nominated_row=4).next == 3
 
 
 @pytest.mark.parametrize(("version", "start"), [("1.30.1", 0), ("1.30.2", 2)])
@@ -88,16 +88,16 @@ def test_nodes_left_out_counted_once(version: str, start: int) -> None:
     """Up to v1.30.1 each of them had a status of its own."""
     profile = next(iter(Scheduler(Cluster.from_objects([])).configuration.profiles.values()))
     sampling = Sampling()
-    sampling.search(np.zeros(5, np.bool_), np.arange(2), Terms.of(profile, KubeVersion.parse(version)))
+    sampling.search(np.zeros(5, np.bool_), np.arange(2), SearchTerms.from_profile(profile, KubeVersion.parse(version)))
     assert sampling.start == start
 
 
 def test_runs_begin_elsewhere() -> None:
     configuration = Scheduler(Cluster.from_objects([])).configuration
-    starts = [SampledFrom().begin(configuration, 1000, seed).start for seed in range(20)]
+    starts = [SampledFrom().start_sampling(configuration, 1000, seed).start for seed in range(20)]
     assert starts[0] == 0
     assert len(set(starts)) == 20
-    assert {SampledFrom(1007).begin(configuration, 1000, seed).start for seed in range(20)} == {7}
+    assert {SampledFrom(1007).start_sampling(configuration, 1000, seed).start for seed in range(20)} == {7}
 
 
 def nodes(count: int) -> list[Json]:

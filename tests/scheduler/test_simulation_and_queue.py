@@ -151,7 +151,7 @@ def queued(scheduler: Scheduler) -> dict[str, str]:
     loop = QueueReplay(scheduler, QueuedPodGroups(scheduler))
     loop.fill()
     for record in cycles(loop):
-        loop.bring_back(record)
+        loop.apply_effects(record)
     return placements(loop.view)
 
 
@@ -172,7 +172,7 @@ def cycles(loop: QueueReplay) -> Iterator[CycleRecord]:
                 in_vain, waited = 0, True
         elif (end := loop.queue.backoff.next_completion()) is not None and end <= (loop.waiting.first_end() or end):
             backoff_ends(loop)
-        elif record := loop.waited_in_vain():
+        elif record := loop.time_out_waiting():
             yield record
         else:
             return
@@ -247,7 +247,7 @@ def test_a_gang_that_goes_round_is_not_tried_without_end() -> None:
     }
     run = QueueReplay(scheduler, QueuedPodGroups(scheduler))
     run.fill()
-    records = list(run.closed_loop())
+    records = list(run.run_closed_loop())
     failures = Counter(failed.message for record in records for failed in record.failed.values())
     assert failures[PREEMPTION_LOOP.message] == 4
     popped = Counter(run.info(record.popped).pod.metadata.name for record in records if record.victims)

@@ -15,7 +15,7 @@ import kschedctl
 from kschedctl.cluster import Cluster, Gap
 from kschedctl.commands.explain.report import Explanation
 from kschedctl.errors import ConfigurationError, ThirdPartyError
-from kschedctl.scheduler.registry.third_party import ENTRY_POINTS, third_party_plugins
+from kschedctl.scheduler.registry.third_party import ENTRY_POINTS, find_third_party_plugins
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 
@@ -248,11 +248,11 @@ def test_it_gets_its_arguments() -> None:
 
 
 def test_a_package_that_comes_or_goes_meanwhile_is_noticed(tmp_path: Path) -> None:
-    assert "New" not in third_party_plugins()
+    assert "New" not in find_third_party_plugins()
     install(tmp_path, "new-plugins", "New = odd_plugins:Odd")
-    assert "New" in third_party_plugins()
+    assert "New" in find_third_party_plugins()
     (tmp_path / "new_plugins-1.2.dist-info").rename(tmp_path / "gone")
-    assert "New" not in third_party_plugins()
+    assert "New" not in find_third_party_plugins()
 
 
 def test_what_a_class_declares_holds() -> None:
@@ -419,19 +419,19 @@ def test_it_does_not_matter_to_a_configuration_that_does_not_use_it() -> None:
 def test_an_in_tree_name_is_taken(tmp_path: Path) -> None:
     install(tmp_path, "odd-plugins", "NodeName = odd_plugins:Odd")
     with pytest.raises(ConfigurationError) as caught:
-        third_party_plugins()
+        find_third_party_plugins()
     assert str(caught.value) == "package odd-plugins 1.2: a plugin named NodeName already exists"
 
 
 def test_the_name_of_another_package_is_taken(tmp_path: Path) -> None:
     install(tmp_path, "tail-plugins", "Odd = odd_plugins:Short")
     with pytest.raises(ConfigurationError) as caught:
-        third_party_plugins()
+        find_third_party_plugins()
     assert str(caught.value) == "package tail-plugins 1.2: a plugin named Odd already exists"
 
 
 def test_a_plugin_is_loaded_when_it_is_looked_up() -> None:
-    found = third_party_plugins()
+    found = find_third_party_plugins()
     assert "Absent" in set(found)
     with pytest.raises(ThirdPartyError):
         found["Absent"]

@@ -9,7 +9,7 @@ import pytest
 
 from kschedctl.api.arrays import Rows, Scores
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.engine.extenders.whole_nodes import Scored
+from kschedctl.scheduler.engine.extenders.whole_nodes import ScoredNodes
 from kschedctl.snapshot.fork import Fork
 
 
@@ -26,10 +26,10 @@ class ByView:
 def test_a_node_that_is_known_by_name_scores_as_the_scheduler_s_own(by_name: bool, expected: list[int]) -> None:
     """Returned are the first of two nodes, one that is not known, and the second; they follow upon the two."""
     view, more = (
-        Fork.of(Cluster.from_objects([{"kind": "Node", "metadata": {"name": f"n{i}"}} for i in range(count)]))
+        Fork.from_cluster(Cluster.from_objects([{"kind": "Node", "metadata": {"name": f"n{i}"}} for i in range(count)]))
         for count in (2, 4)
     )
-    scored = Scored(more, np.array([2, 3, 4]), view, np.array([0, -1, 1]))
+    scored = ScoredNodes(more, np.array([2, 3, 4]), view, np.array([0, -1, 1]))
     plugin: Any = ByView()
     info: Any = None
-    assert scored.by(plugin, info, None, by_name=by_name).tolist() == expected
+    assert scored.score_with(plugin, info, None, by_name=by_name).tolist() == expected

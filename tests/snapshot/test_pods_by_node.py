@@ -10,7 +10,7 @@ import kschedctl
 from kschedctl.api.arrays import Position, Row
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.pods_by_node import LOOKS
+from kschedctl.snapshot.pods_by_node import MAX_SCANS
 
 
 def naive(view: Fork, row: int) -> list[int]:
@@ -28,7 +28,7 @@ def test_pods_on_nodes_while_pods_move() -> None:
             position = Position(random.randrange(20))
             moving.forget(position)
             moving.assume(position, Row(random.randrange(6)))
-            for _ in range(LOOKS // 4):
+            for _ in range(MAX_SCANS // 4):
                 for row in range(6):
                     assert moving.pods_on(Row(row)) == naive(moving, row)
                     assert still.pods_on(Row(row)) == naive(still, row)

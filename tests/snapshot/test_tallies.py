@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kschedctl.snapshot.nodes import Domains
-from kschedctl.snapshot.tallies import FEW_INFOS, FEW_SLOTS, SmallTally, Tally
+from kschedctl.snapshot.tallies import FEW_INFOS, FEW_SLOTS, SparseTally, Tally
 from kschedctl.snapshot.trail import Trail
 
 NODES = 6
@@ -36,8 +36,8 @@ def test_small_tallies_follow_the_moves_as_others_do(seed: int, by_domain: bool,
     places = [(random.randrange(NODES), random.randrange(infos)) for _ in range(random.randint(0, 12))]
     sums = np.array(counted(places, weights, codes, size), np.int64)
     trail = Trail()
-    small = Tally(np.array(weights, np.int64), domains, sums, len(trail)).small()
-    assert isinstance(small, SmallTally) == (np.count_nonzero(weights) <= FEW_INFOS)
+    small = Tally(np.array(weights, np.int64), domains, sums, len(trail)).compact()
+    assert isinstance(small, SparseTally) == (np.count_nonzero(weights) <= FEW_INFOS)
     for _ in range(8):
         for _ in range(random.choice((0, 1, 1, 5))):
             _move(trail, places, random, infos)
@@ -45,10 +45,10 @@ def test_small_tallies_follow_the_moves_as_others_do(seed: int, by_domain: bool,
             small, before = small.copy(), small
             other, elsewhere = trail.copy(), list(places)
             _move(other, elsewhere, random, infos)
-            assert before.brought_up(other).tolist() == counted(elsewhere, weights, codes, size)
+            assert before.bring_up_to_date(other).tolist() == counted(elsewhere, weights, codes, size)
         if random.random() < 0.7:
-            assert small.brought_up(trail).tolist() == counted(places, weights, codes, size)
-    assert small.brought_up(trail).tolist() == counted(places, weights, codes, size)
+            assert small.bring_up_to_date(trail).tolist() == counted(places, weights, codes, size)
+    assert small.bring_up_to_date(trail).tolist() == counted(places, weights, codes, size)
 
 
 def _move(trail: Trail, places: list[tuple[int, int]], random: Random, infos: int) -> None:
@@ -63,5 +63,5 @@ def _move(trail: Trail, places: list[tuple[int, int]], random: Random, infos: in
 
 def test_pods_on_many_nodes_are_not_counted_one_by_one() -> None:
     sums = np.ones(FEW_SLOTS + 1, np.int64)
-    assert not isinstance(Tally(np.array([1]), None, sums, 0).small(), SmallTally)
-    assert isinstance(Tally(np.array([1]), None, sums[1:], 0).small(), SmallTally)
+    assert not isinstance(Tally(np.array([1]), None, sums, 0).compact(), SparseTally)
+    assert isinstance(Tally(np.array([1]), None, sums[1:], 0).compact(), SparseTally)

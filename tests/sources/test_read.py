@@ -388,6 +388,6 @@ def test_the_snapshot_sees_no_difference() -> None:
     for document in documents:
         document["metadata"]["labels"] = {"app": "web"}
     plain, shared = Cluster.from_objects(documents), cluster_of(read(["-"], stdin=bytes_of(*documents)))
-    expected, found = Fork.of(plain), Fork.of(shared)
+    expected, found = Fork.from_cluster(plain), Fork.from_cluster(shared)
     assert found.pods.info.tolist() == expected.pods.info.tolist() == [0, 1, 2, 1, 3, 4, 0, 5]
     assert found.node.tolist() == expected.node.tolist()

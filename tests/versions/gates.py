@@ -1,7 +1,7 @@
-"""Adds what a version of Kubernetes changed to the tables of gates: ``python tests/versions/gates.py 1.37 FACTS...``.
+"""Add the gates that a version of Kubernetes changed to the tables: ``python tests/versions/gates.py 1.37 FACTS...``.
 
-FACTS is upstream's kube_features.go, or lines such as ``StorageCapacityScoring beta on``. A new gate goes to UNREAD;
-who finds that scheduling reads it moves its line to SPECS.
+FACTS is upstream's kube_features.go, or lines such as ``StorageCapacityScoring beta on``. A new gate
+goes to UNREAD_GATE_STAGES; if scheduling reads the gate, move its line to GATE_STAGES.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from kschedctl.scheduler.framework.feature_gates import STAGES, stage_of
+from kschedctl.scheduler.framework.feature_gates import ALL_GATE_STAGES, find_stage
 
 FRAMEWORK = Path(__file__).parents[2] / "kschedctl/scheduler/framework"
 _GATE = re.compile(r"^\s*(?:\w+\.)?([A-Z]\w+): \{\s*$")
@@ -19,7 +19,7 @@ _STAGE = re.compile(r'\{Version: version\.MustParse\("1\.(\d+)"\)(.*?)\}')
 
 
 def facts_of(text: str, minor: int) -> dict[str, str]:
-    """Gate -> its stage in this version, as SPECS writes it."""
+    """Gate -> its stage in this version, as GATE_STAGES writes it."""
     if "MustParse" in text:
         return _of_source(text, minor)
     lines = (line.split("#")[0].split() for line in text.splitlines())
@@ -51,8 +51,8 @@ def changes(facts: Mapping[str, str], minor: int) -> dict[str, str]:
     """The gates of which the tables say something else of this version -> what is to be added to their stages."""
     found = {}
     for gate, stage in facts.items():
-        said = stage_of(STAGES.get(gate, f"1.{minor} removed"), minor)
-        wanted = stage_of(f"1.{minor} {stage}", minor)
+        said = find_stage(ALL_GATE_STAGES.get(gate, f"1.{minor} removed"), minor)
+        wanted = find_stage(f"1.{minor} {stage}", minor)
         if said != wanted and (said.known or wanted.known):
             found[gate] = f"1.{minor} {stage}"
     return found
@@ -67,8 +67,8 @@ def with_changes(table: str, added: Mapping[str, str]) -> tuple[str, set[str]]:
 
 
 def with_new(table: str, added: Mapping[str, str]) -> str:
-    """The text of UNREAD with lines for these gates, in their order."""
-    start, end = table.index("UNREAD: "), table.index("\n}\n")
+    """The text of UNREAD_GATE_STAGES with lines for these gates, in their order."""
+    start, end = table.index("UNREAD_GATE_STAGES: "), table.index("\n}\n")
     head, *lines = table[start:end].split("\n")
     lines = sorted([*lines, *(f'    "{gate}": "{stage}",' for gate, stage in added.items())])
     return table[:start] + "\n".join((head, *lines)) + table[end:]

@@ -13,17 +13,17 @@ from golden_cases import FAMILIES, answer, differences, family_lines
 import kschedctl
 from kschedctl.api.kube_version import VersionMix
 from kschedctl.cluster import Cluster, Gap
-from kschedctl.commands.versions.changes import between
-from kschedctl.commands.whatif import versions
+from kschedctl.commands.versions.changes import compare_versions
+from kschedctl.commands.whatif import compare_two_versions
 from kschedctl.commands.whatif.causes import TwoVersions
 from kschedctl.scheduler.framework.events import POD, ChangedObject
-from kschedctl.scheduler.framework.feature_gates import STAGES, stage_at
+from kschedctl.scheduler.framework.feature_gates import ALL_GATE_STAGES, stage_at
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.queued_pods import DELETED
 
 Json = dict[str, Any]
-ROWS = between("1.36", "1.37").changes
+ROWS = compare_versions("1.36", "1.37").changes
 FOUND = " preemption: found a potential placement for pod on node "
 
 
@@ -40,13 +40,14 @@ def of_1_37(case: Json, mix: VersionMix | None = None) -> Json:
 
 def faults(message: str) -> list[list[str]]:
     """Of each flag that is refused, the gates that are named."""
-    return [[gate for gate in re.findall(r"\w+", fault) if gate in STAGES] for fault in message.split("; ")]
+    return [[gate for gate in re.findall(r"\w+", fault) if gate in ALL_GATE_STAGES] for fault in message.split("; ")]
 
 
 def test_each_change_says_how_it_is_known() -> None:
-    basis = {change.upstream: change.basis for change in between("1.36", "1.37").changes if change.sort == "rule"}
+    changes = compare_versions("1.36", "1.37").changes
+    basis = {change.upstream: change.basis for change in changes if change.sort == "rule"}
     assert (basis["#137981"], basis["#139161"]) == ("release notes", "source")
-    assert {change.basis for change in between("1.30", "1.36").changes} == {"answers"}
+    assert {change.basis for change in compare_versions("1.30", "1.36").changes} == {"answers"}
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -64,7 +65,7 @@ def test_what_differs_is_rows_of_the_table(family: str) -> None:
         else:
             gates = case.get("featureGates", {})
             first, second = (Cluster(kube_version=version, feature_gates=gates) for version in ("1.36", "1.37"))
-            changes = TwoVersions(first, second, ROWS).changes()
+            changes = TwoVersions(first, second, ROWS).describe_changes()
             assert not differences(want, of_1_37(case, VersionMix("1.36", frozenset(changes)))), case["id"]
 
 
@@ -239,6 +240,6 @@ def test_rules_that_were_not_read_only_take_devices_away(class_name: str, verdic
     report = kschedctl.explain(replace(cluster, kube_version="1.37"), "d/p")
     assert (report.verdict, report.undecided) == (verdict, undecided)
     assert [each.kind for each in report.unknown] == ["DeviceTaintRule"]
-    upgrade = kschedctl.whatif(cluster, None, versions(("1.36", "1.37")))
+    upgrade = kschedctl.whatif(cluster, None, compare_two_versions(("1.36", "1.37")))
     assert (upgrade.changes, upgrade.undecided) == ((), True)
     assert [each.kind for each in upgrade.unknown] == ["DeviceTaintRule"]

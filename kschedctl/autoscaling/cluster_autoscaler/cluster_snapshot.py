@@ -20,7 +20,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.scheduler.engine.cycle import Filtering, FilterOutcome
 from kschedctl.scheduler.engine.pre_filter import PreFilterOutcome, run_pre_filter, selected_by_name
 from kschedctl.scheduler.framework import PluginError
-from kschedctl.scheduler.framework.facts import words
+from kschedctl.scheduler.framework.facts import describe_fact
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.snapshot.fork import Fork
@@ -66,7 +66,7 @@ class ClusterSnapshot:
         scheduler = Scheduler(replace(cluster, configuration=None))
         framework = scheduler.framework(DEFAULT_SCHEDULER_NAME)
         assert framework is not None
-        view = scheduler.view.changed(replace(cluster, nodes=()))  # nobody asks these for nodes
+        view = scheduler.view.with_changes(replace(cluster, nodes=()))  # nobody asks these for nodes
         return cls(view, framework, [Row(view.nodes.index[name]) for name in existing], SearchOrder())
 
     def fork(self) -> ClusterSnapshot:
@@ -90,13 +90,13 @@ class ClusterSnapshot:
     def with_node(self, row: Row, node: Node) -> ClusterSnapshot:
         """A fork in which a node is another one."""
         other = self.fork()
-        other.universe = other.universe.changed(other.universe.cluster, {row: node})
+        other.universe = other.universe.with_changes(other.universe.cluster, {row: node})
         return other
 
     def more_like(self, row: Row, nodes: Sequence[Node]) -> list[Row]:
         """Rows of new nodes, like that of a row; they do not exist yet."""
         known = len(self.universe.nodes)
-        self.universe = self.universe.changed(self.universe.cluster, more=[(row, node) for node in nodes])
+        self.universe = self.universe.with_changes(self.universe.cluster, more=[(row, node) for node in nodes])
         self._view = None
         return [Row(known + i) for i in range(len(nodes))]
 
@@ -174,7 +174,7 @@ class ClusterSnapshot:
             rejection for rejection in filtered.verdicts[plugin].rejections if rejection.mask[here] and rejection.fact
         )
         facts = (rejection.fact(here) for rejection in rejections if rejection.fact)
-        texts = (fact if isinstance(fact, str) else words(fact) for fact in facts)
+        texts = (fact if isinstance(fact, str) else describe_fact(fact) for fact in facts)
         return "; ".join(dict.fromkeys(filter(None, texts)))
 
     def place(self, position: Position, row: Row) -> FilterRefusal | None:
@@ -227,7 +227,7 @@ class ClusterSnapshot:
         if self._view is None:
             exists = np.zeros(len(self.universe.nodes), np.bool_)
             exists[self.order] = True
-            view = self.universe.without(~exists)
+            view = self.universe.without_nodes(~exists)
             view.nominations = NOTHING_PROMISED, NOTHING_PROMISED
             self._view = view, np.where(exists, np.cumsum(exists) - 1, NO_ROW)
             self._asked = None
@@ -239,9 +239,9 @@ class ClusterSnapshot:
         info = self._info(position)
         key = int(view.pods.info[position]), len(view.trail)
         if self._asked is None or self._asked[0] != key:
-            before = run_pre_filter(self.framework.at("preFilter"), info, view)
+            before = run_pre_filter(self.framework.plugins_at("preFilter"), info, view)
             rejected = before.status.rejected
-            outcome = None if rejected else Filtering.of(self.framework, before, info, view).judge()
+            outcome = None if rejected else Filtering.from_framework(self.framework, before, info, view).judge()
             self._asked = key, before, outcome
         return self._asked[1], self._asked[2]
 

@@ -15,7 +15,7 @@ from kschedctl.api.objects import ConfigMap, Node, Pod
 from kschedctl.autoscaling.cluster_autoscaler import nodes as node_facts
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup
 from kschedctl.cel.errors import AbortedError, CelError
-from kschedctl.cel.library.regular_expressions import check, is_run, matches
+from kschedctl.cel.library.regular_expressions import is_supported, matches, validate_pattern
 
 PRIORITIES = "priorities"
 
@@ -118,7 +118,9 @@ class Expanders:
 
 def _needs_re2(priorities: Mapping[int, Sequence[str]]) -> str:
     """Return which expressions of the priority expander only RE2 can run."""
-    expressions = [pattern for patterns in priorities.values() for pattern in patterns if not is_run(str(pattern))]
+    expressions = [
+        pattern for patterns in priorities.values() for pattern in patterns if not is_supported(str(pattern))
+    ]
     named = ", ".join(f'"{pattern}"' for pattern in expressions) or "the expressions on such long names"
     return (
         f"the priority expander chooses by {named}, which only RE2 can run: install kschedctl[re2]; "
@@ -157,7 +159,7 @@ def _parsed(text: str) -> dict[int, list[str]]:
 
 def _compile(number: int, pattern: str) -> None:
     try:
-        check(pattern)
+        validate_pattern(pattern)
     except CelError as error:
         said = f"Can't compile regexp rule for priority {number} and rule {pattern}: {error}"
         raise ValueError(said) from None

@@ -12,7 +12,7 @@ from kschedctl.api.objects import Condition, Node
 from kschedctl.api.pod_requests import parse_quantities
 from kschedctl.api.times import parse_microseconds
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscalerOptions
-from kschedctl.snapshot.pod_info import amounts
+from kschedctl.snapshot.pod_info import to_amounts
 
 TO_BE_DELETED = "ToBeDeletedByClusterAutoscaler"
 DELETION_CANDIDATE = "DeletionCandidateOfClusterAutoscaler"
@@ -90,12 +90,12 @@ def is_status_taint(key: str, options: AutoscalerOptions) -> bool:
 
 def offered(node: Node) -> dict[str, int]:
     """What pods may request of it; millicores, bytes or units."""
-    return amounts(parse_quantities(node.status.allocatable or node.status.capacity))
+    return to_amounts(parse_quantities(node.status.allocatable or node.status.capacity))
 
 
 def capacity(node: Node) -> dict[str, int]:
     """What it has in all; millicores, bytes or units."""
-    return amounts(parse_quantities(node.status.capacity))
+    return to_amounts(parse_quantities(node.status.capacity))
 
 
 def _lacks_gpu(node: Node, options: AutoscalerOptions) -> bool:

@@ -32,14 +32,14 @@ from kschedctl.cluster import Cluster
 from kschedctl.reports.scale_down import (
     AloneRemoval,
     NodeRemoval,
-    NodesToGo,
+    RemovedNodes,
     ScaleDown,
     Utilization,
 )
 
 DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 DELETION_TIME = 5 * 60 * 10**6
-NONE_GO = NodesToGo()
+NONE_GO = RemovedNodes()
 _SECONDS = re.compile("[0-9]{1,10}")
 """Seconds of Unix time, as utils/taints/taints.go writes them."""
 NOT_CANDIDATE, UNNEEDED, UNREMOVABLE, NOT_EVALUATED = "notCandidate", "unneeded", "unremovable", "notEvaluated"
@@ -83,8 +83,8 @@ class Plan:
     removals: dict[str, Removal] = field(default_factory=dict)
     unneeded: list[Node] = field(default_factory=list)
     risky: set[str] = field(default_factory=set)
-    to_delete: NodesToGo = NONE_GO
-    deleted_now: NodesToGo = NONE_GO
+    to_delete: RemovedNodes = NONE_GO
+    deleted_now: RemovedNodes = NONE_GO
 
     @cached_property
     def targets(self) -> dict[str, int]:
@@ -188,7 +188,7 @@ class Plan:
 
     # -- what goes now -------------------------------------------------------------------------------------------
 
-    def _removable(self) -> NodesToGo:
+    def _removable(self) -> RemovedNodes:
         """The unneeded nodes that may go: by time, minimum, limits, as a whole group, and with nobody to wait for."""
         sizes, limits = dict(self.targets), self._least()
         drained = {node.metadata.name for node in self.unneeded if self.removals[node.metadata.name].moves.pods}
@@ -197,7 +197,7 @@ class Plan:
         kept.sort(key=lambda node: (node.metadata.name in drained, node.metadata.name in self.risky))
         going = [node.metadata.name for node in self._whole_groups(kept) if not self._awaits(node)]
         empty = tuple(name for name in going if name not in drained)
-        return NodesToGo(empty, tuple(name for name in going if name in drained))
+        return RemovedNodes(empty, tuple(name for name in going if name in drained))
 
     def _least(self) -> ResourceTracker:
         """What is left above the least that the cluster must keep."""
@@ -259,7 +259,7 @@ class Plan:
             self.reasons[node.metadata.name] = "BlockedByOnCompletionPod"
         return waits
 
-    def _at_once(self) -> NodesToGo:
+    def _at_once(self) -> RemovedNodes:
         """As many as go at the same time, whole groups first."""
         options = self.loop.options
         left, drains = options.max_scale_down_parallelism, options.max_drain_parallelism
@@ -284,7 +284,7 @@ class Plan:
         singles = [name for names in empty.values() for name in names][: max(left, 0)]
         left -= len(singles)
         drained = [name for names in drain.values() for name in names][: max(min(left, drains), 0)]
-        return NodesToGo((*gone_empty, *singles), (*gone_drain, *drained))
+        return RemovedNodes((*gone_empty, *singles), (*gone_drain, *drained))
 
     def _by_group(self, names: Iterable[str]) -> dict[str, list[str]]:
         by_group: dict[str, list[str]] = {}

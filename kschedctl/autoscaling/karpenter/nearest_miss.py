@@ -27,7 +27,7 @@ from kschedctl.autoscaling.karpenter.setting import KarpenterSetting, UsablePool
 from kschedctl.autoscaling.karpenter.state_nodes import NODES
 from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
 from kschedctl.autoscaling.karpenter.type_columns import TypeColumns
-from kschedctl.reports.provisioning import without_lists
+from kschedctl.reports.provisioning import shorten_error
 from kschedctl.text.counts import agreeing, counted, first_few
 
 ONE = Quantity(1)
@@ -201,7 +201,7 @@ class _Search:
     def _types(self, refusal: ClaimRefusal) -> str:
         """What the closest type lacks, or what else Karpenter comes to say."""
         if refusal.requirements is None:
-            return without_lists(refusal.why) if self.pools else ""
+            return shorten_error(refusal.why) if self.pools else ""
         groups = (self.pools or self.setting.pools).groups.get(self.template.name, ())
         return closest_type(self.template, groups, self.data, refusal.requirements)
 

@@ -73,8 +73,8 @@ class _Verdicts:
         key, taking_part = self._pod.key, template.options.any()
         answer = self._asked.alone(key, {key: self._pod}, template if taking_part else None, self._existing)
         if answer.instance_types:
-            return PoolVerdict(template.name, True, answer.text())
-        text = answer.text() if taking_part else without_types(template)
+            return PoolVerdict(template.name, True, answer.describe())
+        text = answer.describe() if taking_part else without_types(template)
         return PoolVerdict(template.name, False, text, nearest_miss(self._setting, self._pod, template, self._existing))
 
 

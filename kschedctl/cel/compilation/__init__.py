@@ -1,1 +1,3 @@
-"""Syntax to a program: checked, planned, its cost counted. Upstream: cel-go's checker and interpreter (v0.26)."""
+"""Compilation of syntax trees to programs: type checking, planning, cost. Upstream: cel-go's checker and interpreter
+(v0.26).
+"""

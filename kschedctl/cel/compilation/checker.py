@@ -1,4 +1,4 @@
-"""Types of all parts of an expression, and what its names and calls refer to.
+"""The type checker: types of all parts of an expression, and what its names and calls refer to.
 
 Upstream: github.com/google/cel-go/checker/{checker,env}.go (v0.26).
 """
@@ -30,7 +30,7 @@ from kschedctl.cel.types import (
     most_general,
     optional_of,
     type_of,
-    without_optional,
+    unwrap_optional,
 )
 from kschedctl.cel.values import TypeValue, Uint
 
@@ -42,30 +42,31 @@ _LITERALS = {bool: BOOL, int: INT, Uint: UINT, float: DOUBLE, str: STRING, bytes
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """What a call calls: the function's whole name, and the overloads that its arguments leave.
-
-    ``target``: the receiver, None where that was a part of the name.
-    """
+    """What a call refers to."""
 
     function: str
+    """The qualified name of the function."""
     overloads: tuple[Overload, ...]
+    """The overloads that fit the arguments."""
     target: SyntaxNode | None
+    """The receiver, or None if it is part of the name."""
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """An expression with what the checker found out; ``faults`` are offsets with messages."""
+class CheckedExpression:
+    """An expression with the results of the checker."""
 
     root: SyntaxNode
     types: Mapping[SyntaxNode, Type]
     calls: Mapping[SyntaxNode, Resolution]
     named_types: Mapping[SyntaxNode, TypeValue]
-    faults: list[tuple[int, str]]
+    errors: list[tuple[int, str]]
+    """Offsets with messages."""
 
 
 @dataclass
 class Checker:
-    """``variables`` and the fields of ``structs`` are what an expression can start from."""
+    """The checker of one expression, which can use ``variables`` and the fields of ``structs``."""
 
     variables: Mapping[str, Type]
     structs: Structs
@@ -73,19 +74,19 @@ class Checker:
     types: dict[SyntaxNode, Type] = field(default_factory=dict)
     calls: dict[SyntaxNode, Resolution] = field(default_factory=dict)
     named_types: dict[SyntaxNode, TypeValue] = field(default_factory=dict)
-    faults: list[tuple[int, str]] = field(default_factory=list)
+    errors: list[tuple[int, str]] = field(default_factory=list)
     unification: Unification = field(default_factory=Unification)
     scopes: list[Scope] = field(default_factory=list)
 
-    def check(self, root: SyntaxNode) -> Checked:
-        """The types of an expression and its faults. Raises CompileError for types of absurd size."""
+    def check(self, root: SyntaxNode) -> CheckedExpression:
+        """Check an expression. Raises CompileError for types of absurd size."""
         self.scopes = [dict(self.variables)]
-        self.type(root)
-        types = {node: self.unification.resolved(t, final=True) for node, t in self.types.items()}
-        return Checked(root, types, self.calls, self.named_types, self.faults)
+        self.type_of_node(root)
+        types = {node: self.unification.resolve(t, final=True) for node, t in self.types.items()}
+        return CheckedExpression(root, types, self.calls, self.named_types, self.errors)
 
-    def type(self, node: SyntaxNode) -> Type:
-        """The type of a part; a part that stands at two places (of a macro) is checked once."""
+    def type_of_node(self, node: SyntaxNode) -> Type:
+        """Return the type of a node. A node that a macro uses twice is checked once."""
         if node not in self.types:
             self.types[node] = self._type(node)
         return self.types[node]
@@ -95,14 +96,14 @@ class Checker:
             return _LITERALS[type(node.value)]
         return _CHECKS[type(node)](self, node)
 
-    def _fault(self, at: int, message: str) -> Type:
-        self.faults.append((at, message))
+    def _add_error(self, at: int, message: str) -> Type:
+        self.errors.append((at, message))
         return ERROR
 
     # -- names ---------------------------------------------------------------------------------------------------
 
-    def _named(self, node: SyntaxNode, name: str) -> Type | None:
-        """The type of what a name refers to, or None."""
+    def _resolve_name(self, node: SyntaxNode, name: str) -> Type | None:
+        """Return the type of what a name refers to, or None."""
         name = name.lstrip(".")
         for scope in reversed(self.scopes):
             if name in scope:
@@ -114,32 +115,32 @@ class Checker:
         return type_of("type", "", t)
 
     def _ident(self, node: Ident) -> Type:
-        t = self._named(node, node.name)
-        return t or self._undeclared(node.at, node.name)
+        t = self._resolve_name(node, node.name)
+        return t or self._add_undeclared(node.at, node.name)
 
-    def _undeclared(self, at: int, name: str) -> Type:
-        return self._fault(at, f"undeclared reference to '{name}' (in container '')")
+    def _add_undeclared(self, at: int, name: str) -> Type:
+        return self._add_error(at, f"undeclared reference to '{name}' (in container '')")
 
     def _select(self, node: Select) -> Type:
-        name = _qualified(node)
-        t = self._named(node, name) if name and not node.tests else None
+        name = _qualified_name(node)
+        t = self._resolve_name(node, name) if name and not node.tests else None
         if t is not None:
             return t
         result = self._field(node.at, node.operand, node.field, False)
-        return BOOL if node.tests else self.unification.resolved(result)
+        return BOOL if node.tests else self.unification.resolve(result)
 
     def _field(self, at: int, operand: SyntaxNode, name: str, optional: bool) -> Type:
-        target, is_opt = without_optional(self.unification.resolved(self.type(operand)))
+        target, is_opt = unwrap_optional(self.unification.resolve(self.type_of_node(operand)))
         result = DYN
         if target.kind == "map":
             result = target.parameters[1]
         elif target.kind == "struct":
             field_type = self.structs.get(target.name, {}).get(name)
-            result = field_type or self._fault(at, f"undefined field '{name}'")
+            result = field_type or self._add_error(at, f"undefined field '{name}'")
         elif target.kind == "param":
-            self.unification.assignable((DYN,), (target,))
+            self.unification.unify((DYN,), (target,))
         elif not is_dyn_or_error(target):
-            self._fault(at, f"type '{target}' does not support field selection")
+            self._add_error(at, f"type '{target}' does not support field selection")
         return optional_of(result) if optional or is_opt else result
 
     # -- calls ---------------------------------------------------------------------------------------------------
@@ -148,22 +149,22 @@ class Checker:
         if node.function == "_?._":
             operand, name = node.args
             assert isinstance(name, Literal)
-            return self.unification.resolved(self._field(node.at, operand, name.value, True))
+            return self.unification.resolve(self._field(node.at, operand, name.value, True))
         for arg in node.args:
-            self.type(arg)
+            self.type_of_node(arg)
         if node.target is None:
-            return self._resolved(node, node.function.lstrip("."), None)
-        prefix = _qualified(node.target)
+            return self._resolve_call(node, node.function.lstrip("."), None)
+        prefix = _qualified_name(node.target)
         if prefix and f"{prefix}.{node.function}".lstrip(".") in self.functions:
-            return self._resolved(node, f"{prefix}.{node.function}".lstrip("."), None)
-        self.type(node.target)
-        return self._resolved(node, node.function, node.target)
+            return self._resolve_call(node, f"{prefix}.{node.function}".lstrip("."), None)
+        self.type_of_node(node.target)
+        return self._resolve_call(node, node.function, node.target)
 
-    def _resolved(self, node: Call, name: str, target: SyntaxNode | None) -> Type:
+    def _resolve_call(self, node: Call, name: str, target: SyntaxNode | None) -> Type:
         overloads = self.functions.get(name)
         if overloads is None:
-            return self._undeclared(node.at, node.function if target is None else name)
-        given = tuple(self.type(arg) for arg in ((target,) if target else ()) + node.args)
+            return self._add_undeclared(node.at, node.function if target is None else name)
+        given = tuple(self.type_of_node(arg) for arg in ((target,) if target else ()) + node.args)
         if name in ("_&&_", "_||_"):
             return self._logical(node, given, overloads)
         matching, result = [], None
@@ -171,119 +172,119 @@ class Checker:
             if overload.member is not (target is not None):
                 continue
             fresh: dict[Type, Type] = {}
-            wanted = tuple(self.unification.instantiated(t, fresh) for t in overload.parameters)
-            if self.unification.assignable(given, wanted):
+            wanted = tuple(self.unification.instantiate(t, fresh) for t in overload.parameters)
+            if self.unification.unify(given, wanted):
                 matching.append(overload)
-                given_result = self.unification.resolved(self.unification.instantiated(overload.result, fresh))
+                given_result = self.unification.resolve(self.unification.instantiate(overload.result, fresh))
                 if result is None:
                     result = given_result
                 elif not is_dyn(result) and given_result != result:
                     result = DYN
         if result is None:
-            return self._unmatched(node, name, given, target is not None)
+            return self._add_unmatched(node, name, given, target is not None)
         self.calls[node] = Resolution(name, tuple(matching), target)
         return result
 
     def _logical(self, node: Call, given: tuple[Type, ...], overloads: tuple[Overload, ...]) -> Type:
         self.calls[node] = Resolution(node.function, overloads, None)
-        wrong = [i for i, t in enumerate(given) if not self.unification.assignable((t,), (BOOL,))]
+        wrong = [i for i, t in enumerate(given) if not self.unification.unify((t,), (BOOL,))]
         for i in wrong:
-            self._fault(node.args[i].at, f"expected type 'bool' but found '{given[i]}'")
+            self._add_error(node.args[i].at, f"expected type 'bool' but found '{given[i]}'")
         return ERROR if wrong else BOOL
 
-    def _unmatched(self, node: Call, name: str, given: tuple[Type, ...], member: bool) -> Type:
-        shown = [str(self.unification.resolved(t, final=True)) for t in given]
+    def _add_unmatched(self, node: Call, name: str, given: tuple[Type, ...], member: bool) -> Type:
+        shown = [str(self.unification.resolve(t, final=True)) for t in given]
         receiver = f"{shown.pop(0)}." if member else ""
         signature = f"{receiver}({', '.join(shown)})"
-        return self._fault(node.at, f"found no matching overload for '{name}' applied to '{signature}'")
+        return self._add_error(node.at, f"found no matching overload for '{name}' applied to '{signature}'")
 
     # -- what is made --------------------------------------------------------------------------------------------
 
     def _list(self, node: ListOf) -> Type:
         element_type: Type | None = None
         for i, element in enumerate(node.elements):
-            t = self._value(element, i in node.optional)
-            element_type = self._joined(element_type, t)
-        return list_of(element_type or self.unification.fresh())
+            t = self._check_element(element, i in node.optional)
+            element_type = self._join_types(element_type, t)
+        return list_of(element_type or self.unification.new_parameter())
 
     def _map(self, node: MapOf) -> Type:
         keys: Type | None = None
         values: Type | None = None
         for key, value, optional in node.entries:
-            keys = self._joined(keys, self.type(key))
-            values = self._joined(values, self._value(value, optional))
+            keys = self._join_types(keys, self.type_of_node(key))
+            values = self._join_types(values, self._check_element(value, optional))
         if keys is None or values is None:
-            return map_of(self.unification.fresh(), self.unification.fresh())
+            return map_of(self.unification.new_parameter(), self.unification.new_parameter())
         return map_of(keys, values)
 
-    def _value(self, node: SyntaxNode, optional: bool) -> Type:
-        """The type of an element, which is left out where it is optional and not there."""
-        t = self.type(node)
+    def _check_element(self, node: SyntaxNode, optional: bool) -> Type:
+        """Return the type of an element. An optional element is left out if absent."""
+        t = self.type_of_node(node)
         if not optional:
             return t
-        inner, is_opt = without_optional(t)
+        inner, is_opt = unwrap_optional(t)
         if not is_opt and not is_dyn(t):
-            self._fault(node.at, f"expected type '{optional_of(t)}' but found '{t}'")
+            self._add_error(node.at, f"expected type '{optional_of(t)}' but found '{t}'")
         return inner
 
-    def _joined(self, before: Type | None, now: Type) -> Type:
+    def _join_types(self, before: Type | None, now: Type) -> Type:
         if before is None:
             return now
-        return most_general(before, now) if self.unification.assignable((before,), (now,)) else DYN
+        return most_general(before, now) if self.unification.unify((before,), (now,)) else DYN
 
     def _message(self, node: Message) -> Type:
         name = node.name.lstrip(".")
         message = MESSAGES.get(name)
         fields = message.fields if message else self.structs.get(name)
         if fields is None:
-            known = self._named(node, name)
+            known = self._resolve_name(node, name)
             for _, value, _, _ in node.fields:
-                self.type(value)
+                self.type_of_node(value)
             if known is None:
-                return self._undeclared(node.at, node.name)
-            return self._fault(node.at, f"'{name}' is not a {'message ' if known.kind == 'type' else ''}type")
+                return self._add_undeclared(node.at, node.name)
+            return self._add_error(node.at, f"'{name}' is not a {'message ' if known.kind == 'type' else ''}type")
         for field_name, value, optional, at in node.fields:
-            t = self._value(value, optional)
+            t = self._check_element(value, optional)
             wanted = fields.get(field_name)
             if wanted is None:
-                self._fault(at, f"undefined field '{field_name}'")
-            elif not self.unification.assignable((wanted,), (t,)):
+                self._add_error(at, f"undefined field '{field_name}'")
+            elif not self.unification.unify((wanted,), (t,)):
                 what = f"expected type of field '{field_name}' is '{wanted}' but provided type is '{t}'"
-                self._fault(at, what)
+                self._add_error(at, what)
         return message.result if message else type_of("struct", name)
 
     # -- comprehensions ------------------------------------------------------------------------------------------
 
     def _fold(self, node: Fold) -> Type:
-        ranged = self.unification.resolved(self.type(node.range))
-        accumulated = self.type(node.initial)
+        ranged = self.unification.resolve(self.type_of_node(node.range))
+        accumulated = self.type_of_node(node.initial)
         self.scopes.append({node.accumulator: accumulated})
-        self.scopes.append(dict(zip(node.names, self._elements(node, ranged), strict=True)))
-        self._must_be(node.condition, BOOL)
-        self._must_be(node.step, accumulated)
+        self.scopes.append(dict(zip(node.names, self._find_variable_types(node, ranged), strict=True)))
+        self._require_type(node.condition, BOOL)
+        self._require_type(node.step, accumulated)
         self.scopes.pop()
-        result = self.type(node.result)
+        result = self.type_of_node(node.result)
         self.scopes.pop()
-        return self.unification.resolved(result)
+        return self.unification.resolve(result)
 
-    def _elements(self, node: Fold, ranged: Type) -> tuple[Type, ...]:
-        """The types of the variables."""
+    def _find_variable_types(self, node: Fold, ranged: Type) -> tuple[Type, ...]:
+        """Return the types of the variables of a comprehension."""
         both = len(node.names) == 2
         if ranged.kind == "list":
             return (INT, ranged.parameters[0]) if both else ranged.parameters
         if ranged.kind == "map":
             return ranged.parameters if both else ranged.parameters[:1]
         if ranged.kind in ("dyn", "error", "param"):
-            self.unification.assignable((DYN,), (ranged,))
+            self.unification.unify((DYN,), (ranged,))
             return (DYN,) * len(node.names)
         what = f"expression of type '{ranged}' cannot be range of a comprehension (must be list, map, or dynamic)"
-        self._fault(node.range.at, what)
+        self._add_error(node.range.at, what)
         return (ERROR,) * len(node.names)
 
-    def _must_be(self, node: SyntaxNode, wanted: Type) -> None:
-        t = self.type(node)
-        if not self.unification.assignable((wanted,), (t,)):
-            self._fault(node.at, f"expected type '{wanted}' but found '{t}'")
+    def _require_type(self, node: SyntaxNode, wanted: Type) -> None:
+        t = self.type_of_node(node)
+        if not self.unification.unify((wanted,), (t,)):
+            self._add_error(node.at, f"expected type '{wanted}' but found '{t}'")
 
 
 _CHECKS: Mapping[type[SyntaxNode], Callable[..., Type]] = {
@@ -297,8 +298,8 @@ _CHECKS: Mapping[type[SyntaxNode], Callable[..., Type]] = {
 }
 
 
-def _qualified(node: SyntaxNode) -> str:
-    """``a.b.c`` for names with dots between them, else empty."""
+def _qualified_name(node: SyntaxNode) -> str:
+    """Return ``a.b.c`` for names joined by dots, else ""."""
     names = []
     while isinstance(node, Select) and not node.tests:
         names.append(node.field)

@@ -1,4 +1,4 @@
-"""The functions that there are: each name with its overloads, in upstream's order."""
+"""All functions with their overloads, in upstream's order."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _LIBRARIES = (
     formats,
 )
 _SIGNATURE = re.compile(r"(?:\{(.+)\}\.)?([^\s(]+)\((.*)\) (.+)")
-_PLANNED = (
+_LAZY_SIGNATURES = (
     "_?_:_(bool, A, A) A",
     "_||_(bool, bool) bool",
     "_&&_(bool, bool) bool",
@@ -57,14 +57,15 @@ _PLANNED = (
     "{optional(V)}.or(optional(V)) optional(V)",
     "{optional(V)}.orValue(V) V",
 )
-"""What the program does itself, since not all arguments are always evaluated."""
+"""Functions that the program implements itself because not all arguments are always evaluated."""
 
 
 @dataclass(frozen=True, slots=True)
 class Overload:
-    """``parameters`` begin with the receiver of a member function."""
+    """An overload of a function."""
 
     parameters: tuple[Type, ...]
+    """The parameter types, beginning with the receiver of a member function."""
     result: Type
     member: bool
     implementation: Callable[..., Value] | None
@@ -74,19 +75,19 @@ Functions = Mapping[str, tuple[Overload, ...]]
 
 
 @cache
-def functions() -> Functions:
-    """All functions."""
-    table: dict[str, Callable[..., Value] | None] = dict.fromkeys(_PLANNED)
+def all_functions() -> Functions:
+    """Return the overloads of all functions by name."""
+    table: dict[str, Callable[..., Value] | None] = dict.fromkeys(_LAZY_SIGNATURES)
     for library in _LIBRARIES:
         table.update(library.FUNCTIONS)
     overloads_of: dict[str, list[Overload]] = {}
     for signature, implementation in table.items():
-        name, overload = _overload(signature, implementation)
+        name, overload = _parse_overload(signature, implementation)
         overloads_of.setdefault(name, []).append(overload)
     return {name: tuple(overloads) for name, overloads in overloads_of.items()}
 
 
-def _overload(signature: str, implementation: Callable[..., Value] | None) -> tuple[str, Overload]:
+def _parse_overload(signature: str, implementation: Callable[..., Value] | None) -> tuple[str, Overload]:
     match = _SIGNATURE.fullmatch(signature)
     assert match is not None, signature
     receiver, name, arguments, result = match.groups()

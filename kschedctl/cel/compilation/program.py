@@ -1,4 +1,4 @@
-"""A checked expression as functions of Python that evaluate it, with their cost counted.
+"""The planner: a checked expression becomes Python functions that evaluate it and count its cost.
 
 Upstream: github.com/google/cel-go/interpreter/{planner,attributes,decorators}.go (v0.26).
 """
@@ -9,71 +9,72 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from kschedctl.cel.compilation import costs
-from kschedctl.cel.compilation.checker import Checked, Resolution
-from kschedctl.cel.compilation.folds import Deferred, Loop, bound, looped
+from kschedctl.cel.compilation.checker import CheckedExpression, Resolution
+from kschedctl.cel.compilation.folds import DeferredAccumulator, Loop, run_binding_of, run_loop_of
 from kschedctl.cel.compilation.steps import (
     COST,
     TEXTS,
     Computation,
     Frame,
     Run,
-    binary,
-    charge,
-    computed,
-    constant,
-    dispatched,
-    guard,
-    held,
-    in_constants,
-    is_there,
-    logical,
-    or_value,
-    qualified,
-    tested,
+    build_guard,
+    call_binary,
+    charge_call,
+    choose_value,
+    combine_logically,
+    constant_of,
+    dispatch,
+    is_present,
+    precompute,
+    select_value,
+    test_field,
+    test_membership,
+    unwrap_entry,
 )
 from kschedctl.cel.errors import NO_SUCH_OVERLOAD, CelError, CompileError
 from kschedctl.cel.library import regular_expressions
 from kschedctl.cel.library.conversions import CONVERSIONS
 from kschedctl.cel.library.messages import MESSAGES
-from kschedctl.cel.meter import CHARACTERS, spend
+from kschedctl.cel.meter import CHARACTERS, spend_work
 from kschedctl.cel.parsing.syntax import UNUSED, Call, Fold, Ident, ListOf, Literal, MapOf, Message, Select, SyntaxNode
-from kschedctl.cel.values import MISSING, Map, Value, equal
+from kschedctl.cel.values import MISSING, Map, Value, are_equal
 
 
 @dataclass
 class Planner:
-    """``slots``: where variables are, the innermost scope last."""
+    """The planner of one expression."""
 
-    checked: Checked
+    checked: CheckedExpression
     slots: list[dict[str, int]]
+    """The slots of variables by scope, innermost last."""
     size: int
     planned: dict[SyntaxNode, Computation] = field(default_factory=dict)
-    not_run: list[str] = field(default_factory=list)
-    """Patterns that cannot be run here, the name of the function for one that is computed."""
+    unsupported_patterns: list[str] = field(default_factory=list)
+    """Patterns that cannot be run here; for a computed pattern the name of the function."""
 
     def plan(self, node: SyntaxNode) -> Computation:
-        """How to compute a part. Raises CompileError for a constant that cannot be."""
+        """Plan a node. Raises CompileError for a constant that cannot be computed."""
         if node not in self.planned:
             self.planned[node] = self._plan(node)
         return self.planned[node]
 
-    def slot(self) -> int:
-        """A place for a variable."""
+    def allocate_slot(self) -> int:
+        """Reserve a slot for a variable."""
         self.size += 1
         return self.size - 1
 
     def _plan(self, node: SyntaxNode) -> Computation:
         named = self.checked.named_types.get(node)
         if named is not None and not isinstance(node, Message):
-            return constant(named)
+            return constant_of(named)
         return _PLANS[type(node)](self, node)
 
     def _literal(self, node: Literal) -> Computation:
-        return constant(node.value)
+        return constant_of(node.value)
 
     def _fold(self, node: Fold) -> Computation:
         ranged, initial = self.plan(node.range).run, self.plan(node.initial).run
-        accumulator, variables = self.slot(), tuple(self.slot() for _ in node.names)
+        accumulator, variables = self.allocate_slot(), tuple(self.allocate_slot() for _ in node.names)
         self.slots.append({node.accumulator: accumulator})
         self.slots.append(dict(zip(node.names, variables, strict=True)))
         condition, step = self.plan(node.condition).run, self.plan(node.step).run
@@ -81,8 +82,8 @@ class Planner:
         result = self.plan(node.result).run
         self.slots.pop()
         if node.names == (UNUSED,):
-            return Computation(bound(accumulator, initial, result))
-        return Computation(looped(Loop(ranged, initial, condition, step, result, accumulator, variables)))
+            return Computation(run_binding_of(accumulator, initial, result))
+        return Computation(run_loop_of(Loop(ranged, initial, condition, step, result, accumulator, variables)))
 
     def _variable(self, node: Ident) -> Computation:
         name = node.name.lstrip(".")
@@ -91,7 +92,7 @@ class Planner:
         def run(frame: Frame) -> Value:
             frame[COST] += 1
             value = frame[slot]
-            if type(value) is Deferred:
+            if type(value) is DeferredAccumulator:
                 return value.get(frame, slot)
             if isinstance(value, CelError):
                 raise value.with_traceback(None)
@@ -101,15 +102,15 @@ class Planner:
 
     # -- selections ----------------------------------------------------------------------------------------------
 
-    def _operand(self, node: SyntaxNode) -> tuple[Run, int]:
-        """How to compute what is selected from, and what a selection counts for."""
+    def _plan_operand(self, node: SyntaxNode) -> tuple[Run, int]:
+        """Return the computation of what is selected from, and the cost of a selection."""
         step = self.plan(node)
         return step.run, 1 if step.attribute else 2
 
     def _select(self, node: Select) -> Computation:
-        (operand, cost), name = self._operand(node.operand), node.field
+        (operand, cost), name = self._plan_operand(node.operand), node.field
         if node.tests:
-            return Computation(tested(operand, name))
+            return Computation(test_field(operand, name))
         key = (str, name)
 
         def run(frame: Frame) -> Value:
@@ -119,12 +120,12 @@ class Planner:
                 selected = value.entries.get(key, MISSING)
                 if selected is not MISSING:
                     return selected
-            return qualified(value, name)
+            return select_value(value, name)
 
         return Computation(run, attribute=True)
 
     def _index(self, node: Call) -> Computation:
-        operand, cost = self._operand(node.args[0])
+        operand, cost = self._plan_operand(node.args[0])
         index = self.plan(node.args[1]).run
         optional = node.function != "_[_]"
 
@@ -132,7 +133,7 @@ class Planner:
             value = operand(frame)
             at = index(frame)
             frame[COST] += cost
-            return qualified(value, at, optional)
+            return select_value(value, at, optional)
 
         return Computation(run, attribute=True)
 
@@ -146,48 +147,48 @@ class Planner:
         args = [*([resolution.target] if resolution.target else []), *node.args]
         steps = [self.plan(arg) for arg in args]
         if resolution.function in ("or", "orValue"):
-            return Computation(or_value(steps[0].run, steps[1].run, resolution.function == "or"))
+            return Computation(choose_value(steps[0].run, steps[1].run, resolution.function == "or"))
         self._check_pattern(resolution.function, args)
         if resolution.function == "@in" and steps[1].constant:
-            return in_constants(steps[0].run, steps[1].run([0]))
-        step = Computation(self._called(resolution, args, steps))
+            return test_membership(steps[0].run, steps[1].run([0]))
+        step = Computation(self._plan_function(resolution, args, steps))
         if resolution.function in CONVERSIONS and steps[0].constant:
-            return computed(step)
+            return precompute(step)
         return step
 
-    def _called(self, resolution: Resolution, args: list[SyntaxNode], steps: list[Computation]) -> Run:
+    def _plan_function(self, resolution: Resolution, args: list[SyntaxNode], steps: list[Computation]) -> Run:
         types = [self.checked.types[arg] for arg in args]
-        overloads = [(guard(overload.parameters, types), overload) for overload in resolution.overloads]
+        overloads = [(build_guard(overload.parameters, types), overload) for overload in resolution.overloads]
         cost = costs.COSTS.get(resolution.function)
-        function = dispatched(overloads)
+        function = dispatch(overloads)
         if len(steps) == 2 and cost is None:
-            return binary(function, steps[0].run, steps[1].run)
+            return call_binary(function, steps[0].run, steps[1].run)
         runs = [step.run for step in steps]
 
         def run(frame: Frame) -> Value:
             values = [run(frame) for run in runs]
             if cost is not None:
-                charge(frame, cost, values)
+                charge_call(frame, cost, values)
             else:
                 frame[COST] += 1
             result = function(*values)
             if type(result) in TEXTS:
-                spend(len(result) // CHARACTERS)
+                spend_work(len(result) // CHARACTERS)
             elif type(result) is list:
-                spend(len(result))
+                spend_work(len(result))
             return result
 
         return run
 
     def _check_pattern(self, function: str, args: list[SyntaxNode]) -> None:
-        if function not in regular_expressions.PATTERNS:
+        if function not in regular_expressions.PATTERN_FUNCTIONS:
             return
         pattern = args[1].value if isinstance(args[1], Literal) else None
-        if not (regular_expressions.has_re2() if pattern is None else regular_expressions.is_run(pattern)):
-            self.not_run.append(function if pattern is None else pattern)
+        if not (regular_expressions.has_re2() if pattern is None else regular_expressions.is_supported(pattern)):
+            self.unsupported_patterns.append(function if pattern is None else pattern)
         if pattern is not None:
             try:
-                regular_expressions.check(pattern)
+                regular_expressions.validate_pattern(pattern)
             except CelError as error:
                 raise CompileError(f"program instantiation failed: {error}") from None
 
@@ -203,11 +204,13 @@ class Planner:
                 return [run(frame) for run in runs]
             values = ((i, run(frame)) for i, run in enumerate(runs))
             return [
-                held(value) if i in optional else value for i, value in values if i not in optional or is_there(value)
+                unwrap_entry(value) if i in optional else value
+                for i, value in values
+                if i not in optional or is_present(value)
             ]
 
         step = Computation(run)
-        return computed(step) if all(step.constant for step in steps) else step
+        return precompute(step) if all(step.constant for step in steps) else step
 
     def _map(self, node: MapOf) -> Computation:
         steps = [(self.plan(key), self.plan(value), optional) for key, value, optional in node.entries]
@@ -219,12 +222,12 @@ class Planner:
                 at, element = key.run(frame), value.run(frame)
                 if not optional:
                     made.put(at, element)
-                elif is_there(element):
+                elif is_present(element):
                     made.put(at, element.value)
             return made
 
         step = Computation(run)
-        return computed(step) if all(key.constant and value.constant for key, value, _ in steps) else step
+        return precompute(step) if all(key.constant and value.constant for key, value, _ in steps) else step
 
     def _message(self, node: Message) -> Computation:
         steps = [(name, self.plan(value).run, optional) for name, value, optional, _ in node.fields]
@@ -237,18 +240,18 @@ class Planner:
                 element = value(frame)
                 if not optional:
                     fields[name] = element
-                elif is_there(element):
+                elif is_present(element):
                     fields[name] = element.value
             if message is None:
                 raise CelError(f"unknown type: {node.name}")
-            return message.make(fields)
+            return message.build(fields)
 
         return Computation(run)
 
     # -- what does not always compute all its arguments ----------------------------------------------------------
 
     def _logical(self, node: Call) -> Computation:
-        return Computation(logical([self.plan(arg).run for arg in node.args], node.function == "_||_"))
+        return Computation(combine_logically([self.plan(arg).run for arg in node.args], node.function == "_||_"))
 
     def _conditional(self, node: Call) -> Computation:
         condition, then, otherwise = (self.plan(arg).run for arg in node.args)
@@ -264,13 +267,13 @@ class Planner:
     def _equality(self, node: Call) -> Computation:
         left, right = (self.plan(arg).run for arg in node.args)
         negative = node.function == "_!=_"
-        cost = costs.inequality if negative else costs.equality
+        cost = costs.inequality_cost if negative else costs.equality_cost
 
         def run(frame: Frame) -> Value:
             values = left(frame), right(frame)
-            charge(frame, cost, values)
+            charge_call(frame, cost, values)
             try:
-                return equal(*values) is not negative
+                return are_equal(*values) is not negative
             except CelError:
                 if negative:
                     return True

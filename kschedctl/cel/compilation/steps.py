@@ -1,8 +1,8 @@
-"""The smallest pieces of a program: how parts are computed, with their cost counted.
+"""The smallest parts of a program: computations of single nodes that count their cost.
 
-A frame holds the cost so far and then the variables. Errors are exceptions; only where an operator can absorb one is it
-caught. Whether values have the types that an overload takes is looked at where the checker could not tell, in the first
-element of a container.
+A frame holds the cost so far, then the variables. Errors are exceptions, caught only where an operator can absorb them.
+If the checker could not tell whether values have an overload's types, the values are tested, containers by their first
+element.
 
 Upstream: github.com/google/cel-go/interpreter/{interpretable,decorators,runtimecost,attributes}.go and
 common/{decls/decls,types/types}.go (v0.26).
@@ -34,8 +34,10 @@ from kschedctl.cel.values import (
 )
 
 
-def qualified(value: Value, index: Value, optional: bool = False) -> Value:
-    """What an index selects. ``optional``, or from something optional: something optional. Raises CelError."""
+def select_value(value: Value, index: Value, optional: bool = False) -> Value:
+    """Return what an index selects. The result is optional if requested or if the value is optional. Raises
+    CelError.
+    """
     if type(value) is Optional:
         if not value:
             return NONE
@@ -44,12 +46,12 @@ def qualified(value: Value, index: Value, optional: bool = False) -> Value:
     if optional:
         return NONE if selected is MISSING else Optional(selected)
     if selected is MISSING:
-        raise CelError(f"{'index out of bounds' if isinstance(value, list) else 'no such key'}: {_shown(index)}")
+        raise CelError(f"{'index out of bounds' if isinstance(value, list) else 'no such key'}: {_format_index(index)}")
     return selected
 
 
-def present(value: Value, name: str) -> bool:
-    """Whether a field is there. Raises CelError."""
+def has_field(value: Value, name: str) -> bool:
+    """Return whether a field is present. Raises CelError."""
     if type(value) is Optional:
         if not value:
             return False
@@ -61,12 +63,12 @@ def _find(value: Value, index: Value) -> Value:
     if isinstance(value, Map):
         return value.find(index)
     if isinstance(value, list):
-        at = _position(index)
+        at = _to_position(index)
         return value[at] if 0 <= at < len(value) else MISSING
     return MISSING
 
 
-def _position(index: Value) -> int:
+def _to_position(index: Value) -> int:
     if type(index) in (int, Uint) or (type(index) is float and math.isfinite(index)):
         if int(index) == index:
             return int(index)
@@ -74,7 +76,7 @@ def _position(index: Value) -> int:
     raise CelError(f"unsupported index type '{type_name(index)}' in list")
 
 
-def _shown(index: Value) -> str:
+def _format_index(index: Value) -> str:
     return str(index).lower() if isinstance(index, bool) else str(index)
 
 
@@ -94,11 +96,11 @@ _CLASSES: dict[str, type] = {
 }
 
 
-def guard(parameters: tuple[Type, ...], given: list[Type]) -> Callable[..., bool] | None:
-    """A test of all arguments, None where the checker knows that they fit."""
+def build_guard(parameters: tuple[Type, ...], given: list[Type]) -> Callable[..., bool] | None:
+    """Return a test of all arguments, or None if the checker knows that they fit."""
     if all(_is_certain(wanted, t) for wanted, t in zip(parameters, given, strict=True)):
         return None
-    guards = [(i, _guard(t)) for i, t in enumerate(parameters) if t.kind not in ("dyn", "param")]
+    guards = [(i, _build_guard(t)) for i, t in enumerate(parameters) if t.kind not in ("dyn", "param")]
     return lambda *values: all(fits(values[i]) for i, fits in guards)
 
 
@@ -110,18 +112,18 @@ def _is_certain(wanted: Type, given: Type) -> bool:
     return all(map(_is_certain, wanted.parameters, given.parameters))
 
 
-def _guard(t: Type) -> Guard:
+def _build_guard(t: Type) -> Guard:
     if t.kind in _CLASSES:
         wanted = _CLASSES[t.kind]
         return lambda value: type(value) is wanted
     if t.kind == "list":
-        element = _guard(t.parameters[0])
+        element = _build_guard(t.parameters[0])
         return lambda value: isinstance(value, list) and (not value or element(value[0]))
     if t.kind == "map":
-        key, held = map(_guard, t.parameters)
-        return lambda value: isinstance(value, Map) and all(key(k) and held(value.own(k)) for k in list(value)[:1])
+        key, held = map(_build_guard, t.parameters)
+        return lambda value: isinstance(value, Map) and all(key(k) and held(value.find_own(k)) for k in list(value)[:1])
     if t.name == "optional_type":
-        inner = _guard(t.parameters[0])
+        inner = _build_guard(t.parameters[0])
         return lambda value: type(value) is Optional and (not value or inner(value.value))
     if t.kind in ("struct", "opaque"):
         return lambda value: isinstance(value, Opaque) and value.type_name == t.name
@@ -137,11 +139,13 @@ TEXTS = frozenset([str, bytes])
 
 @dataclass(frozen=True, slots=True)
 class Computation:
-    """How to compute a part. ``constant``: it is always the same; ``attribute``: selections from it count as one."""
+    """How to compute a node."""
 
     run: Run
     constant: bool = False
+    """Whether the value is always the same."""
     attribute: bool = False
+    """Whether selections from it count as one."""
 
 
 _TELLS_TYPES = frozenset([*operators.FUNCTIONS.values(), lists.flatten])
@@ -149,21 +153,21 @@ _HASHED = frozenset([bool, int, Uint, float, str])
 _UNHASHABLE = frozenset(["kubernetes.Semver", "kubernetes.NamedFormat"])
 
 
-def constant(value: Value) -> Computation:
-    """A part that is always the same."""
+def constant_of(value: Value) -> Computation:
+    """Return the computation of a constant."""
     return Computation(lambda frame: value, constant=True)
 
 
-def computed(step: Computation) -> Computation:
-    """A part of constants only, computed beforehand. Raises CompileError."""
+def precompute(step: Computation) -> Computation:
+    """Evaluate a computation of constants beforehand. Raises CompileError."""
     try:
-        return constant(step.run([0]))
+        return constant_of(step.run([0]))
     except (CelError, CostLimitError) as error:
         raise CompileError(f"program instantiation failed: {error}") from None
 
 
-def charge(frame: Frame, cost: costs.Cost, values: Value) -> None:
-    """Count a call before it is made. Raises CostLimitError."""
+def charge_call(frame: Frame, cost: costs.Cost, values: Value) -> None:
+    """Count the cost of a call before it is made. Raises CostLimitError."""
     try:
         frame[COST] += cost(*values)
     except (TypeError, AttributeError):  # arguments that no overload takes
@@ -172,8 +176,8 @@ def charge(frame: Frame, cost: costs.Cost, values: Value) -> None:
         raise CostLimitError
 
 
-def dispatched(overloads: list[tuple[Callable[..., bool] | None, Overload]]) -> Callable[..., Value]:
-    """The first overload that the values fit."""
+def dispatch(overloads: list[tuple[Callable[..., bool] | None, Overload]]) -> Callable[..., Value]:
+    """Return a function that calls the first overload that fits the values."""
     certain, first = overloads[0][0] is None, overloads[0][1].implementation
     assert first is not None
     if certain or first in _TELLS_TYPES:
@@ -189,8 +193,8 @@ def dispatched(overloads: list[tuple[Callable[..., bool] | None, Overload]]) -> 
     return call
 
 
-def binary(function: Callable[..., Value], left: Run, right: Run) -> Run:
-    """A call that counts for one."""
+def call_binary(function: Callable[..., Value], left: Run, right: Run) -> Run:
+    """Return the computation of a call that costs one."""
 
     def run(frame: Frame) -> Value:
         first = left(frame)
@@ -201,17 +205,17 @@ def binary(function: Callable[..., Value], left: Run, right: Run) -> Run:
     return run
 
 
-def tested(operand: Run, name: str) -> Run:
-    """``has(operand.name)``"""
+def test_field(operand: Run, name: str) -> Run:
+    """Return the computation of ``has(operand.name)``."""
 
     def run(frame: Frame) -> Value:
-        return present(operand(frame), name)
+        return has_field(operand(frame), name)
 
     return run
 
 
-def logical(terms: list[Run], decisive: bool) -> Run:
-    """``||`` where true decides, ``&&`` where false does, whatever fails beside it."""
+def combine_logically(terms: list[Run], decisive: bool) -> Run:
+    """Return the computation of ``||`` (true decides) or ``&&`` (false decides), whatever fails beside it."""
 
     def run(frame: Frame) -> Value:
         fault: CelError | None = None
@@ -231,10 +235,12 @@ def logical(terms: list[Run], decisive: bool) -> Run:
     return run
 
 
-def in_constants(value: Run, among: Value) -> Computation:
-    """Membership in a list or map that is always the same; upstream makes a set of a list of simple values."""
+def test_membership(value: Run, among: Value) -> Computation:
+    """Return the computation of membership in a constant list or map. Upstream turns a list of simple values into a
+    set.
+    """
     if isinstance(among, list) and not among:
-        return constant(False)
+        return constant_of(False)
     hashed = isinstance(among, list) and all(type(item) in _HASHED for item in among)
 
     def run(frame: Frame) -> Value:
@@ -246,8 +252,8 @@ def in_constants(value: Run, among: Value) -> Computation:
     return Computation(run)
 
 
-def or_value(left: Run, right: Run, keeps: bool) -> Run:
-    """``orValue``, and ``or``, which keeps the value optional."""
+def choose_value(left: Run, right: Run, keeps: bool) -> Run:
+    """Return the computation of ``orValue``, or of ``or``, which keeps the value optional."""
 
     def run(frame: Frame) -> Value:
         first = left(frame)
@@ -260,13 +266,13 @@ def or_value(left: Run, right: Run, keeps: bool) -> Run:
     return run
 
 
-def is_there(value: Value) -> bool:
-    """Whether an optional entry is one. Raises CelError for what is not optional."""
+def is_present(value: Value) -> bool:
+    """Return whether an optional entry has a value. Raises CelError if the value is not optional."""
     if type(value) is not Optional:
         raise CelError(f"invalid optional entry: {value}")
     return bool(value)
 
 
-def held(value: Optional) -> Value:
-    """The value of an optional entry."""
+def unwrap_entry(value: Optional) -> Value:
+    """Return the value of an optional entry."""
     return value.value

@@ -1,4 +1,4 @@
-"""What upstream refuses of expressions whose types are right: mixed literals, bad constants, formats that do not fit.
+"""Validation beyond types: mixed literals, invalid constants, and formats that do not fit their arguments.
 
 Upstream: github.com/google/cel-go/cel/validator.go and ext/formatting.go (v0.26).
 """
@@ -7,45 +7,45 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from kschedctl.cel.compilation.checker import Checked
+from kschedctl.cel.compilation.checker import CheckedExpression
 from kschedctl.cel.errors import CelError
 from kschedctl.cel.library import regular_expressions, times
 from kschedctl.cel.library.conversions import to_timestamp
-from kschedctl.cel.library.formatting import ACCEPTED, Clause, clauses, unfit
+from kschedctl.cel.library.formatting import ACCEPTED, Clause, describe_unfit, iter_clauses
 from kschedctl.cel.parsing.syntax import Call, ListOf, Literal, MapOf, SyntaxNode, children
-from kschedctl.cel.types import Type, without_optional
+from kschedctl.cel.types import Type, unwrap_optional
 from kschedctl.cel.values import Value
 
 Faults = list[tuple[int, str]]
 
 _CONSTANTS: dict[str, Callable[[Value], object]] = {
-    "duration": lambda value: times.parse_duration(value) if isinstance(value, str) else _fail(),
-    "timestamp": lambda value: to_timestamp(value) if type(value) in (str, int) else _fail(),
-    "matches": lambda value: regular_expressions.check(value) if isinstance(value, str) else None,
+    "duration": lambda value: times.parse_duration(value) if isinstance(value, str) else _raise_conversion_error(),
+    "timestamp": lambda value: to_timestamp(value) if type(value) in (str, int) else _raise_conversion_error(),
+    "matches": lambda value: regular_expressions.validate_pattern(value) if isinstance(value, str) else None,
 }
 
 
-def _fail() -> None:
+def _raise_conversion_error() -> None:
     raise CelError("type conversion error")
 
 
-def validate(checked: Checked) -> Faults:
-    """The faults of an expression that was checked without any."""
+def validate_expression(checked: CheckedExpression) -> Faults:
+    """Return the errors of an expression that type-checks."""
     faults: Faults = []
-    for node, formatted in _nodes(checked.root):
+    for node, formatted in _iter_nodes(checked.root):
         match node:
             case Call():
-                faults += _constant(node, checked)
-                faults += _format(node, checked)
+                faults += _validate_constant(node, checked)
+                faults += _validate_format(node, checked)
             case ListOf() if not formatted:
-                faults += _mixed_list(node, checked)
+                faults += _validate_list(node, checked)
             case MapOf() if not formatted:
-                faults += _mixed_map(node, checked)
+                faults += _validate_map(node, checked)
     return faults
 
 
-def _nodes(root: SyntaxNode) -> Iterator[tuple[SyntaxNode, bool]]:
-    """All parts, each once, and whether they are within the call of ``format``, where types may be mixed."""
+def _iter_nodes(root: SyntaxNode) -> Iterator[tuple[SyntaxNode, bool]]:
+    """Yield each node once, with whether it is inside a call of ``format``, where types may be mixed."""
     seen: set[SyntaxNode] = set()
     stack = [(root, False)]
     while stack:
@@ -58,8 +58,8 @@ def _nodes(root: SyntaxNode) -> Iterator[tuple[SyntaxNode, bool]]:
         stack += [(child, formatted) for child in children(node)]
 
 
-def _constant(node: Call, checked: Checked) -> Faults:
-    """The faults of a duration, timestamp or pattern that is written down."""
+def _validate_constant(node: Call, checked: CheckedExpression) -> Faults:
+    """Validate a literal duration, timestamp or pattern."""
     name = checked.calls[node].function if node in checked.calls else ""
     if name not in _CONSTANTS or not node.args or not isinstance(node.args[0], Literal):
         return []
@@ -70,23 +70,23 @@ def _constant(node: Call, checked: Checked) -> Faults:
     return []
 
 
-def _mixed_list(node: ListOf, checked: Checked) -> Faults:
+def _validate_list(node: ListOf, checked: CheckedExpression) -> Faults:
     first: Type | None = None
     for i, element in enumerate(node.elements):
         t = checked.types[element]
-        t = without_optional(t)[0] if i in node.optional else t
+        t = unwrap_optional(t)[0] if i in node.optional else t
         first = first or t
         if t != first:
             return [(element.at, f"expected type '{first}' but found '{t}'")]
     return []
 
 
-def _mixed_map(node: MapOf, checked: Checked) -> Faults:
+def _validate_map(node: MapOf, checked: CheckedExpression) -> Faults:
     faults: Faults = []
     first: tuple[Type, Type] | None = None
     for key, value, optional in node.entries:
         t = checked.types[value]
-        types = checked.types[key], without_optional(t)[0] if optional else t
+        types = checked.types[key], unwrap_optional(t)[0] if optional else t
         first = first or types
         for part, wanted, given in zip((key, value), first, types, strict=True):
             if wanted != given:
@@ -94,7 +94,7 @@ def _mixed_map(node: MapOf, checked: Checked) -> Faults:
     return faults
 
 
-def _format(node: Call, checked: Checked) -> Faults:
+def _validate_format(node: Call, checked: CheckedExpression) -> Faults:
     target, args = node.target, node.args
     if node.function != "format" or not isinstance(target, Literal) or not isinstance(target.value, str):
         return []
@@ -102,27 +102,27 @@ def _format(node: Call, checked: Checked) -> Faults:
         return []
     values = args[0].elements
     try:
-        wanted = [clause for clause in clauses(target.value, len(values)) if isinstance(clause, Clause)]
+        wanted = [clause for clause in iter_clauses(target.value, len(values)) if isinstance(clause, Clause)]
     except CelError as error:
         return [(node.at, str(error))]
     for clause, value in zip(wanted, values, strict=False):
-        wrong = _unfit(value, clause.verb, checked)
+        wrong = _find_unfit(value, clause.verb, checked)
         if wrong is not None:
-            return [(wrong.at, unfit(clause.verb, _runtime_name(checked.types[wrong])))]
+            return [(wrong.at, describe_unfit(clause.verb, _runtime_name(checked.types[wrong])))]
     if len(values) > len(wanted):
         what = f"too many arguments supplied to string.format (expected {len(wanted)}, got {len(values)})"
         return [(node.at, what)]
     return []
 
 
-def _unfit(value: SyntaxNode, verb: str, checked: Checked) -> SyntaxNode | None:
-    """The value, or the one within it, whose type a clause does not take."""
+def _find_unfit(value: SyntaxNode, verb: str, checked: CheckedExpression) -> SyntaxNode | None:
+    """Return the value, or the one inside it, whose type a clause does not accept."""
     t = checked.types[value]
     kind = t.parameters[0].kind if t.kind == "wrapper" else t.kind
     if kind != "dyn" and kind not in ACCEPTED[verb].split():
         return value
     if verb == "s" and isinstance(value, ListOf | MapOf):
-        return next((wrong for inner in children(value) if (wrong := _unfit(inner, verb, checked))), None)
+        return next((wrong for inner in children(value) if (wrong := _find_unfit(inner, verb, checked))), None)
     return None
 
 

@@ -1,1 +1,1 @@
-"""The functions that expressions can call: one file a library, each a table of signatures and implementations."""
+"""The functions that expressions can call: one file per library, each a table of signatures and implementations."""

@@ -9,7 +9,7 @@ import ipaddress
 import re
 from collections.abc import Callable, Mapping
 
-from kschedctl.cel.errors import NO_SUCH_OVERLOAD, CelError, succeeds
+from kschedctl.cel.errors import NO_SUCH_OVERLOAD, CelError, accepts_values_of
 from kschedctl.cel.values import Opaque, Value
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -18,7 +18,7 @@ _BITS = re.compile(r"0|[1-9][0-9]{0,2}", re.ASCII)
 _MULTICAST = ipaddress.ip_network("224.0.0.0/24")
 
 
-def _parsed(text: str) -> _Address:
+def _parse_address(text: str) -> _Address:
     try:
         parsed = ipaddress.ip_address(text if text.isascii() else "")
     except ValueError:
@@ -34,35 +34,35 @@ def _parsed(text: str) -> _Address:
     return parsed
 
 
-def address(text: str) -> Opaque:
-    """The address that a text stands for. Raises CelError."""
+def parse_ip(text: str) -> Opaque:
+    """Parse an IP address. Raises CelError."""
     try:
-        return Opaque("net.IP", _parsed(text))
+        return Opaque("net.IP", _parse_address(text))
     except ValueError as error:
         raise CelError(f'IP Address "{text}" parse error during conversion from string: {error}') from None
 
 
-def cidr(text: str) -> Opaque:
-    """The CIDR that a text stands for; bits of the host may be set. Raises CelError."""
+def parse_cidr(text: str) -> Opaque:
+    """Parse a CIDR, whose host bits may be set. Raises CelError."""
     first, slash, bits = text.rpartition("/")
     try:
         if not slash or not _BITS.fullmatch(bits):
             raise ValueError("no length of a prefix")
-        _parsed(first)
+        _parse_address(first)
         return Opaque("net.CIDR", ipaddress.ip_interface(text))
     except ValueError as error:
         raise CelError(f"network address parse error during conversion from string: {error}") from None
 
 
-def _read(read: Callable[[str], Opaque], text: str) -> Opaque:
-    """What the text of an argument stands for; upstream loses what is wrong with it."""
+def _parse_argument(read: Callable[[str], Opaque], text: str) -> Opaque:
+    """Parse a string argument. Upstream drops the details of errors."""
     try:
         return read(text)
     except CelError:
         raise CelError(NO_SUCH_OVERLOAD) from None
 
 
-def _contains(outer: Opaque, inner: Opaque) -> bool:
+def _contains_ip(outer: Opaque, inner: Opaque) -> bool:
     return inner.held in outer.held.network
 
 
@@ -72,40 +72,42 @@ def _contains_network(outer: Opaque, inner: Opaque) -> bool:
 
 
 def _is_link_local_multicast(value: Opaque) -> bool:
-    """224.0.0.0/24, or ff?2::/16 whatever the flags."""
+    """Return whether the address is in 224.0.0.0/24, or in ff?2::/16 with any flags."""
     held: _Address = value.held
     return held in _MULTICAST if held.version == 4 else int(held) >> 112 & 0xFF0F == 0xFF02
 
 
 def _is_global_unicast(value: Opaque) -> bool:
-    """Whether it is one by Go's netip, which counts private addresses too."""
+    """Return whether Go's netip considers the address global unicast, which includes private addresses."""
     held = value.held
     special = held.is_unspecified or held.is_loopback or held.is_multicast or held.is_link_local
     return not special and str(held) != "255.255.255.255"
 
 
-def _masked(value: Opaque) -> Opaque:
+def _mask(value: Opaque) -> Opaque:
     held: _Interface = value.held
     return Opaque("net.CIDR", ipaddress.ip_interface(str(held.network)))
 
 
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {
-    "ip(string) net.IP": address,
-    "isIP(string) bool": succeeds(address),
-    "ip.isCanonical(string) bool": lambda text: str(address(text).held) == text,
+    "ip(string) net.IP": parse_ip,
+    "isIP(string) bool": accepts_values_of(parse_ip),
+    "ip.isCanonical(string) bool": lambda text: str(parse_ip(text).held) == text,
     "{net.IP}.family() int": lambda value: value.held.version,
     "{net.IP}.isUnspecified() bool": lambda value: value.held.is_unspecified,
     "{net.IP}.isLoopback() bool": lambda value: value.held.is_loopback,
     "{net.IP}.isLinkLocalMulticast() bool": _is_link_local_multicast,
     "{net.IP}.isLinkLocalUnicast() bool": lambda value: value.held.is_link_local,
     "{net.IP}.isGlobalUnicast() bool": _is_global_unicast,
-    "cidr(string) net.CIDR": cidr,
-    "isCIDR(string) bool": succeeds(cidr),
-    "{net.CIDR}.containsIP(net.IP) bool": _contains,
-    "{net.CIDR}.containsIP(string) bool": lambda outer, text: _contains(outer, _read(address, text)),
+    "cidr(string) net.CIDR": parse_cidr,
+    "isCIDR(string) bool": accepts_values_of(parse_cidr),
+    "{net.CIDR}.containsIP(net.IP) bool": _contains_ip,
+    "{net.CIDR}.containsIP(string) bool": lambda outer, text: _contains_ip(outer, _parse_argument(parse_ip, text)),
     "{net.CIDR}.containsCIDR(net.CIDR) bool": _contains_network,
-    "{net.CIDR}.containsCIDR(string) bool": lambda outer, text: _contains_network(outer, _read(cidr, text)),
+    "{net.CIDR}.containsCIDR(string) bool": lambda outer, text: _contains_network(
+        outer, _parse_argument(parse_cidr, text)
+    ),
     "{net.CIDR}.ip() net.IP": lambda value: Opaque("net.IP", value.held.ip),
-    "{net.CIDR}.masked() net.CIDR": _masked,
+    "{net.CIDR}.masked() net.CIDR": _mask,
     "{net.CIDR}.prefixLength() int": lambda value: value.held.network.prefixlen,
 }

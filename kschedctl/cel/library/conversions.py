@@ -1,4 +1,4 @@
-"""Values of one type to another: ``int("5")``, ``string(1.5)``, ``type(x)``.
+"""Conversions between types: ``int("5")``, ``string(1.5)``, ``type(x)``.
 
 Upstream: github.com/google/cel-go/common/types/{bool,bytes,double,duration,int,string,timestamp,uint}.go (v0.26), with
 strconv and fmt of Go's standard library.
@@ -13,7 +13,7 @@ from decimal import Decimal
 
 from kschedctl.cel.errors import CelError
 from kschedctl.cel.library import times
-from kschedctl.cel.library.operators import timestamp
+from kschedctl.cel.library.operators import checked_timestamp
 from kschedctl.cel.values import (
     INT_MAX,
     INT_MIN,
@@ -24,9 +24,9 @@ from kschedctl.cel.values import (
     TypeValue,
     Uint,
     Value,
-    integer,
+    checked_int,
+    checked_uint,
     type_name,
-    unsigned,
 )
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,4000}", re.ASCII)
@@ -37,72 +37,72 @@ _TRUE = frozenset(["1", "t", "T", "true", "TRUE", "True"])
 _FALSE = frozenset(["0", "f", "F", "false", "FALSE", "False"])
 
 
-def go_float(value: float) -> str:
-    """A double as Go's ``%g`` prints it.
+def format_go_float(value: float) -> str:
+    """Format a double like Go's ``%g``.
 
-    >>> go_float(123456789.0), go_float(0.1), go_float(1e5), go_float(-1e-7)
+    >>> format_go_float(123456789.0), format_go_float(0.1), format_go_float(1e5), format_go_float(-1e-7)
     ('1.23456789e+08', '0.1', '100000', '-1e-07')
     """
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
         return "+Inf" if value > 0 else "-Inf"
-    sign, digits, power = _scientific(value)
+    sign, digits, power = _to_scientific(value)
     if digits == "0":
         return f"{sign}0"
     if -4 <= power < 6:
-        return sign + _positional(digits, power)
+        return sign + _to_positional(digits, power)
     return f"{sign}{digits[0]}{'.' if digits[1:] else ''}{digits[1:]}e{'-' if power < 0 else '+'}{abs(power):02d}"
 
 
-def plain_float(value: float) -> str:
-    """A double without exponent and with no more digits than it needs.
+def format_plain_float(value: float) -> str:
+    """Format a double without an exponent, with no more digits than needed.
 
-    >>> plain_float(3600.0), plain_float(1e-7), plain_float(-1.5e21)
+    >>> format_plain_float(3600.0), format_plain_float(1e-7), format_plain_float(-1.5e21)
     ('3600', '0.0000001', '-1500000000000000000000')
     """
-    sign, digits, power = _scientific(value)
-    return sign + _positional(digits, power)
+    sign, digits, power = _to_scientific(value)
+    return sign + _to_positional(digits, power)
 
 
-def seconds(length: Duration) -> str:
-    """The seconds of a duration."""
+def format_seconds(length: Duration) -> str:
+    """Format the seconds of a duration."""
     whole, rest = divmod(abs(length.nanos), 10**9)
-    return plain_float((whole + rest / 1e9) * (-1 if length.nanos < 0 else 1))
+    return format_plain_float((whole + rest / 1e9) * (-1 if length.nanos < 0 else 1))
 
 
-def _scientific(value: float) -> tuple[str, str, int]:
-    """Sign, the digits that tell the value from all others, and the power of ten of the first of them."""
+def _to_scientific(value: float) -> tuple[str, str, int]:
+    """Return the sign, the shortest digits that identify the value, and the power of ten of the first digit."""
     number = Decimal(repr(value)).normalize()
     sign, digits, exponent = number.as_tuple()
     power = int(exponent) + len(digits) - 1 if any(digits) else 0
     return "-" * sign, "".join(map(str, digits)) if any(digits) else "0", power
 
 
-def _positional(digits: str, power: int) -> str:
+def _to_positional(digits: str, power: int) -> str:
     if power < 0:
         return f"0.{'0' * (-power - 1)}{digits}"
     padded = digits.ljust(power + 1, "0")
     return padded[: power + 1] + ("." if padded[power + 1 :] else "") + padded[power + 1 :]
 
 
-def _fails(source: str, target: str) -> CelError:
+def _conversion_error(source: str, target: str) -> CelError:
     return CelError(f"type conversion error from '{source}' to '{target}'")
 
 
-def _parsed(text: str, low: int, high: int, target: str) -> int:
+def _parse_integer(text: str, low: int, high: int, target: str) -> int:
     if _INTEGER.fullmatch(text) and not (target == "uint" and text[0] in "+-"):
         value = int(text)
         if low <= value <= high:
             return value
-    raise _fails("string", target)
+    raise _conversion_error("string", target)
 
 
 def to_int(value: Value) -> int:
-    """``int(value)``. Raises CelError, as the others do."""
+    """Convert a value like ``int(value)``. Raises CelError."""
     match value:
         case str():
-            return _parsed(value, INT_MIN, INT_MAX, "int")
+            return _parse_integer(value, INT_MIN, INT_MAX, "int")
         case float():
             if not -(2.0**63) < value < 2.0**63:
                 raise CelError("integer overflow")
@@ -111,23 +111,23 @@ def to_int(value: Value) -> int:
             return value.nanos
         case Timestamp():
             return value.nanos // 10**9
-    return integer(int(value))
+    return checked_int(int(value))
 
 
 def to_uint(value: Value) -> Uint:
-    """``uint(value)``"""
+    """Convert a value like ``uint(value)``. Raises CelError."""
     match value:
         case str():
-            return Uint(_parsed(value, 0, UINT_MAX, "uint"))
+            return Uint(_parse_integer(value, 0, UINT_MAX, "uint"))
         case float():
             if not 0 <= value < 2.0**64:
                 raise CelError("unsigned integer overflow")
             return Uint(int(value))
-    return unsigned(int(value))
+    return checked_uint(int(value))
 
 
 def to_double(value: Value) -> float:
-    """``double(value)``"""
+    """Convert a value like ``double(value)``. Raises CelError."""
     if not isinstance(value, str):
         return float(value)
     if _SPECIAL.fullmatch(value):
@@ -138,30 +138,30 @@ def to_double(value: Value) -> float:
     except OverflowError:
         number = math.inf
     if math.isinf(number):
-        raise _fails("string", "double")
+        raise _conversion_error("string", "double")
     return number
 
 
 def to_bool(value: Value) -> bool:
-    """``bool(value)``"""
+    """Convert a value like ``bool(value)``. Raises CelError."""
     if isinstance(value, str):
         if value not in _TRUE | _FALSE:
-            raise _fails("string", "bool")
+            raise _conversion_error("string", "bool")
         return value in _TRUE
     return bool(value)
 
 
 def to_bytes(value: Value) -> bytes:
-    """``bytes(value)``"""
+    """Convert a value like ``bytes(value)``. Raises CelError."""
     return value.encode() if isinstance(value, str) else value
 
 
 def to_string(value: Value) -> str:
-    """``string(value)``"""
+    """Convert a value like ``string(value)``. Raises CelError."""
     return _STRINGS.get(type(value), str)(value)
 
 
-def _decoded(value: bytes) -> str:
+def _decode_utf8(value: bytes) -> str:
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -170,17 +170,17 @@ def _decoded(value: bytes) -> str:
 
 _STRINGS: Mapping[type, Callable[[Value], str]] = {
     bool: lambda value: str(value).lower(),
-    bytes: _decoded,
-    float: go_float,
-    Duration: lambda value: f"{seconds(value)}s",
-    Timestamp: times.written,
+    bytes: _decode_utf8,
+    float: format_go_float,
+    Duration: lambda value: f"{format_seconds(value)}s",
+    Timestamp: times.format_timestamp,
     TypeValue: lambda value: value.name,
     Opaque: lambda value: str(value.held),
 }
 
 
 def to_duration(value: Value) -> Duration:
-    """``duration(value)``"""
+    """Convert a value like ``duration(value)``. Raises CelError."""
     if isinstance(value, str):
         return times.parse_duration(value)
     if isinstance(value, Duration):
@@ -189,10 +189,10 @@ def to_duration(value: Value) -> Duration:
 
 
 def to_timestamp(value: Value) -> Timestamp:
-    """``timestamp(value)``"""
+    """Convert a value like ``timestamp(value)``. Raises CelError."""
     if isinstance(value, Timestamp):
         return value
-    return times.parse_timestamp(value) if isinstance(value, str) else timestamp(value * 10**9)
+    return times.parse_timestamp(value) if isinstance(value, str) else checked_timestamp(value * 10**9)
 
 
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {
@@ -211,4 +211,4 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "type(A) type(A)": lambda value: TypeValue(type_name(value)),
 }
 CONVERSIONS = frozenset(["bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"])
-"""What is computed beforehand for a constant, so that a fault in it is one of the whole expression."""
+"""Functions that are evaluated beforehand for constants, so that an error makes the whole expression invalid."""

@@ -1,4 +1,4 @@
-"""Named formats: ``format.dns1123Label().validate(x)``.
+"""Named formats, such as ``format.dns1123Label().validate(x)``.
 
 Upstream: staging/src/k8s.io/apiserver/pkg/cel/library/format.go and apimachinery/pkg/util/validation (v1.36), with
 kube-openapi's strfmt.
@@ -32,11 +32,12 @@ _TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NamedFormat:
-    """``name`` tells formats apart; ``pattern_size`` is what checking one counts for."""
+    """A format, identified by its name."""
 
     name: str
     errors: _Check
     pattern_size: int
+    """The size that counts for the cost of a validation."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, NamedFormat) and self.name == other.name
@@ -45,33 +46,33 @@ class NamedFormat:
         return hash(self.name)
 
 
-def _prefix(check: _Check) -> _Check:
-    """A check of names to which something will be added, so that they may end in a dash."""
+def _check_prefix(check: _Check) -> _Check:
+    """Return a check of name prefixes, which may end with a dash."""
     return lambda text: check(complete_prefix(text))
 
 
-def _old_label(text: str) -> list[str]:
+def _check_dns1035_label(text: str) -> list[str]:
     too_long = [] if len(text.encode()) <= 63 else ["must be no more than 63 characters"]
     return too_long if re.fullmatch(_OLD_LABEL, text) else [*too_long, _OLD_LABEL_ERROR]
 
 
-def _key(text: str) -> list[str]:
+def _check_label_key(text: str) -> list[str]:
     return list(find_label_key_errors.__wrapped__(text))  # what expressions make up need not be remembered
 
 
-def _value(text: str) -> list[str]:
+def _check_label_value(text: str) -> list[str]:
     return list(find_label_value_errors.__wrapped__(text))
 
 
-def _uri(text: str) -> list[str]:
+def _check_uri(text: str) -> list[str]:
     try:
-        urls.parse_request(text)
+        urls.parse_request_url(text)
     except ValueError as error:
         return [f'parse "{text}": {error}']
     return []
 
 
-def _said(valid: Callable[[str], bool], error: str) -> _Check:
+def _check_predicate(valid: Callable[[str], bool], error: str) -> _Check:
     return lambda text: [] if valid(text) else [error]
 
 
@@ -85,7 +86,7 @@ def _is_date(text: str) -> bool:
     return True
 
 
-def _is_moment(text: str) -> bool:
+def _is_datetime(text: str) -> bool:
     day, separator, rest = text.lower().partition("t")
     match = _TIME.fullmatch(rest.partition("t")[0])
     in_range = match and match[1] <= "23" and match[2] <= "59" and match[3] <= "59"
@@ -95,38 +96,40 @@ def _is_moment(text: str) -> bool:
 FORMATS: Mapping[str, NamedFormat] = {
     "dns1123Label": NamedFormat("DNS1123Label", validate_dns_label, 30),
     "dns1123Subdomain": NamedFormat("DNS1123Subdomain", validate_dns_subdomain, 60),
-    "dns1035Label": NamedFormat("DNS1035Label", _old_label, 30),
-    "qualifiedName": NamedFormat("QualifiedName", _key, 60),
-    "dns1123LabelPrefix": NamedFormat("DNS1123LabelPrefix", _prefix(validate_dns_label), 30),
-    "dns1123SubdomainPrefix": NamedFormat("DNS1123SubdomainPrefix", _prefix(validate_dns_subdomain), 60),
-    "dns1035LabelPrefix": NamedFormat("DNS1035LabelPrefix", _prefix(_old_label), 30),
-    "labelValue": NamedFormat("LabelValue", _value, 40),
-    "uri": NamedFormat("URI", _uri, 1103),
-    "uuid": NamedFormat("uuid", _said(lambda text: bool(_UUID.fullmatch(text)), "does not match the UUID format"), 81),
-    "byte": NamedFormat("byte", _said(lambda text: bool(_BASE64.fullmatch(text)), "invalid base64"), 84),
-    "date": NamedFormat("date", _said(_is_date, "invalid date"), 83),
-    "datetime": NamedFormat("datetime", _said(_is_moment, "invalid datetime"), 83),
+    "dns1035Label": NamedFormat("DNS1035Label", _check_dns1035_label, 30),
+    "qualifiedName": NamedFormat("QualifiedName", _check_label_key, 60),
+    "dns1123LabelPrefix": NamedFormat("DNS1123LabelPrefix", _check_prefix(validate_dns_label), 30),
+    "dns1123SubdomainPrefix": NamedFormat("DNS1123SubdomainPrefix", _check_prefix(validate_dns_subdomain), 60),
+    "dns1035LabelPrefix": NamedFormat("DNS1035LabelPrefix", _check_prefix(_check_dns1035_label), 30),
+    "labelValue": NamedFormat("LabelValue", _check_label_value, 40),
+    "uri": NamedFormat("URI", _check_uri, 1103),
+    "uuid": NamedFormat(
+        "uuid", _check_predicate(lambda text: bool(_UUID.fullmatch(text)), "does not match the UUID format"), 81
+    ),
+    "byte": NamedFormat("byte", _check_predicate(lambda text: bool(_BASE64.fullmatch(text)), "invalid base64"), 84),
+    "date": NamedFormat("date", _check_predicate(_is_date, "invalid date"), 83),
+    "datetime": NamedFormat("datetime", _check_predicate(_is_datetime, "invalid datetime"), 83),
 }
 
 
-def _held(name: str) -> Opaque:
+def _get_format(name: str) -> Opaque:
     return Opaque("kubernetes.NamedFormat", FORMATS[name])
 
 
-def _constant(name: str) -> Callable[[], Opaque]:
-    return lambda: _held(name)
+def _format_function(name: str) -> Callable[[], Opaque]:
+    return lambda: _get_format(name)
 
 
-def validate(form: Opaque, text: str) -> Optional:
-    """What is wrong with a text; nothing where it has the format."""
+def validate_format(form: Opaque, text: str) -> Optional:
+    """Return the errors of a text, or none if it has the format."""
     errors = form.held.errors(text)
     return Optional(errors) if errors else NONE
 
 
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "format.named(string) optional(kubernetes.NamedFormat)": lambda name: (
-        Optional(_held(name)) if name in FORMATS else NONE
+        Optional(_get_format(name)) if name in FORMATS else NONE
     ),
-    "{kubernetes.NamedFormat}.validate(string) optional(list(string))": validate,
-    **{f"format.{name}() kubernetes.NamedFormat": _constant(name) for name in FORMATS},
+    "{kubernetes.NamedFormat}.validate(string) optional(list(string))": validate_format,
+    **{f"format.{name}() kubernetes.NamedFormat": _format_function(name) for name in FORMATS},
 }

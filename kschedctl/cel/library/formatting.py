@@ -1,6 +1,6 @@
-"""``"%s: %d".format([…])``: the clauses of a format, the values filled in, and which types fit where.
+"""String formatting, such as ``"%s: %d".format([…])``.
 
-Upstream: github.com/google/cel-go/ext/formatting.go (v0.26), which prints numbers as en_US has them.
+Upstream: github.com/google/cel-go/ext/formatting.go (v0.26), which prints numbers as in en_US.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from kschedctl.cel.errors import CelError, CostLimitError
-from kschedctl.cel.library.conversions import seconds, to_string
-from kschedctl.cel.library.times import written
-from kschedctl.cel.meter import spend
+from kschedctl.cel.library.conversions import format_seconds, to_string
+from kschedctl.cel.library.times import format_timestamp
+from kschedctl.cel.meter import spend_work
 from kschedctl.cel.values import Duration, Map, Timestamp, TypeValue, Uint, Value, type_name
 
 MAX_TEXT = 1 << 24
-"""Characters that one function may return."""
+"""The number of characters that a function may return."""
 _MAX_PRECISION = 100_000
 _CLAUSE = re.compile(r"%(?:\.([0-9]*))?(.)?", re.DOTALL)
 _SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
@@ -34,7 +34,7 @@ ACCEPTED = {
     "X": "int uint string bytes",
     "o": "int uint",
 }
-"""The kinds of types that each clause takes."""
+"""The kinds of types that each clause accepts."""
 _ONLY = {
     "s": "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, types, durations, "
     "and timestamps",
@@ -49,15 +49,17 @@ _ONLY = {
 
 
 class Clause(NamedTuple):
-    """A place to fill in: ``verb``, ``precision`` where one stands, the text before it."""
+    """A clause of a format."""
 
     before: str
+    """The text before the clause."""
     verb: str
     precision: int
+    """-1 if there is none."""
 
 
-def clauses(template: str, count: int) -> Iterator[Clause | str]:
-    """The clauses of a format that has ``count`` values, then the text behind the last. Raises CelError."""
+def iter_clauses(template: str, count: int) -> Iterator[Clause | str]:
+    """Yield the clauses of a format with ``count`` values, then the text after the last. Raises CelError."""
     before, at, index = "", 0, 0
     while (next_at := template.find("%", at)) >= 0:
         before, at = before + template[at:next_at], next_at
@@ -66,13 +68,13 @@ def clauses(template: str, count: int) -> Iterator[Clause | str]:
             continue
         if index >= count:
             raise CelError(f"index {index} out of range")
-        clause, at = _clause(template, at, before)
+        clause, at = _parse_clause(template, at, before)
         yield clause
         before, index = "", index + 1
     yield before + template[at:]
 
 
-def _clause(template: str, at: int, before: str) -> tuple[Clause, int]:
+def _parse_clause(template: str, at: int, before: str) -> tuple[Clause, int]:
     if at + 1 >= len(template):
         raise CelError("unexpected end of string")
     match = _CLAUSE.match(template, at)
@@ -89,46 +91,46 @@ def _clause(template: str, at: int, before: str) -> tuple[Clause, int]:
     return Clause(before, verb, int(digits) if digits else -1), match.end()
 
 
-def unfit(verb: str, given: str) -> str:
-    """What is said of a value of a type that a clause does not take."""
+def describe_unfit(verb: str, given: str) -> str:
+    """Return the error for a value whose type a clause does not accept."""
     return f"error during formatting: {_ONLY[verb]}, was given {given}"
 
 
-def format(template: str, values: list[Value]) -> str:
-    """The template with its clauses filled in. Raises CelError."""
+def format_values(template: str, values: list[Value]) -> str:
+    """Return the template with its clauses filled in. Raises CelError."""
     pieces, rest = [], iter(values)
-    for clause in clauses(template, len(values)):
+    for clause in iter_clauses(template, len(values)):
         if isinstance(clause, str):
             pieces.append(clause)
         else:
-            pieces += [clause.before, _filled(clause, next(rest))]
+            pieces += [clause.before, _format_clause(clause, next(rest))]
         if sum(map(len, pieces)) > MAX_TEXT:
             raise CostLimitError
     return "".join(pieces)
 
 
-def _filled(clause: Clause, value: Value) -> str:
+def _format_clause(clause: Clause, value: Value) -> str:
     verb = clause.verb
     match verb:
         case "s":
-            return _text(value)
+            return _format_text(value)
         case "f" | "e":
-            return _floating(clause, value)
+            return _format_double(clause, value)
         case "x" | "X" if isinstance(value, str | bytes):
             digits = (value.encode() if isinstance(value, str) else value).hex()
             return digits.upper() if verb == "X" else digits
         case "b" if isinstance(value, bool):
             return str(int(value))
     if type(value) not in (int, Uint):
-        raise CelError(unfit(verb, type_name(value)))
+        raise CelError(describe_unfit(verb, type_name(value)))
     return f"{int(value):{verb}}"
 
 
-def _floating(clause: Clause, value: Value) -> str:
+def _format_double(clause: Clause, value: Value) -> str:
     if value in ("NaN", "Infinity", "-Infinity") and isinstance(value, str):
         value = float(value)
     if type(value) is not float:
-        raise CelError(unfit(clause.verb, type_name(value)))
+        raise CelError(describe_unfit(clause.verb, type_name(value)))
     precision = 6 if clause.precision < 0 else clause.precision
     if math.isnan(value):
         return "NaN"
@@ -143,50 +145,50 @@ def _floating(clause: Clause, value: Value) -> str:
     return f"{mantissa}\u202f×\u202f10{exponent.lstrip('+').translate(_SUPERSCRIPT)}"
 
 
-def _text(value: Value) -> str:
+def _format_text(value: Value) -> str:
     if isinstance(value, list | Map):
-        spend(len(value))
+        spend_work(len(value))
     if isinstance(value, list):
-        return f"[{', '.join(map(_inner, value))}]"
+        return f"[{', '.join(map(_format_inner, value))}]"
     if isinstance(value, Map):
-        pairs = sorted((_key(key), _inner(value.own(key))) for key in value)
+        pairs = sorted((_format_key(key), _format_inner(value.find_own(key))) for key in value)
         return "{" + ", ".join(f"{key}:{shown}" for key, shown in pairs) + "}"
     if value is None:
         return "null"
     if isinstance(value, str | bytes | int | float | Duration | Timestamp | TypeValue):
         return to_string(value)
-    raise CelError(unfit("s", type_name(value)))
+    raise CelError(describe_unfit("s", type_name(value)))
 
 
-def _key(key: Value) -> str:
+def _format_key(key: Value) -> str:
     if not isinstance(key, str | int):
         raise CelError(f"error during formatting: no formatting function for map key of type {type_name(key)}")
-    return _quoted(key) if isinstance(key, str) else to_string(key)
+    return _quote(key) if isinstance(key, str) else to_string(key)
 
 
-def _inner(value: Value) -> str:
-    """A value within a list or map, as a literal of the language."""
-    return _LITERALS.get(type(value), _text)(value)
+def _format_inner(value: Value) -> str:
+    """Format a value inside a list or map as a literal."""
+    return _LITERALS.get(type(value), _format_text)(value)
 
 
-def _quoted(text: str) -> str:
-    """The text in quotes, as Go's ``%q`` writes it."""
+def _quote(text: str) -> str:
+    """Quote a string like Go's ``%q``."""
     if text.isascii():
         return f'"{text.translate(_NOT_PRINTED)}"'
     return (
-        '"' + "".join(c.translate(_NOT_PRINTED) if c.isascii() or c.isprintable() else _escaped(c) for c in text) + '"'
+        '"' + "".join(c.translate(_NOT_PRINTED) if c.isascii() or c.isprintable() else _escape(c) for c in text) + '"'
     )
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     code = ord(character)
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
 _LITERALS: Mapping[type, Callable[[Value], str]] = {
-    str: _quoted,
-    bytes: lambda value: f"b{_quoted(to_string(value))}",
+    str: _quote,
+    bytes: lambda value: f"b{_quote(to_string(value))}",
     float: lambda value: f"{value:.6f}" if math.isfinite(value) else f'"{to_string(value)}"',
-    Duration: lambda value: f'duration("{seconds(value)}s")',
-    Timestamp: lambda value: f'timestamp("{written(value)}")',
+    Duration: lambda value: f'duration("{format_seconds(value)}s")',
+    Timestamp: lambda value: f'timestamp("{format_timestamp(value)}")',
 }

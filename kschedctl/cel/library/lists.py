@@ -1,4 +1,4 @@
-"""Lists: of Kubernetes (sum, min, isSorted), of cel-go's extension (slice, sort, flatten) and sets.
+"""List functions of Kubernetes (sum, min, isSorted), of cel-go's extension (slice, sort, flatten), and sets.
 
 Upstream: staging/src/k8s.io/apiserver/pkg/cel/library/lists.go (v1.36) and github.com/google/cel-go/ext/{lists,sets}.go
 (v0.26, version 3 of the library).
@@ -12,8 +12,8 @@ from itertools import pairwise
 
 from kschedctl.cel.errors import NO_SUCH_OVERLOAD, CelError
 from kschedctl.cel.library.operators import add
-from kschedctl.cel.meter import spend
-from kschedctl.cel.values import Duration, Uint, Value, compare, contains, equal, type_name
+from kschedctl.cel.meter import spend_work
+from kschedctl.cel.values import Duration, Uint, Value, are_equal, compare_values, list_contains, type_name
 
 _COMPARABLE = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 _ZEROS: Mapping[str, Value] = {"int": 0, "uint": Uint(0), "double": 0.0, "duration": Duration(0)}
@@ -22,19 +22,19 @@ _MOST_VALUES = 48  # resource/v1 ResourceSliceMaxAttributeValuesPerDevice
 
 
 def is_sorted(values: list[Value]) -> bool:
-    """Whether none is larger than the next."""
-    return all(_order(first, second) <= 0 for first, second in pairwise(values))
+    """Return whether no value is larger than the next."""
+    return all(_compare_leniently(first, second) <= 0 for first, second in pairwise(values))
 
 
-def _order(left: Value, right: Value) -> int:
-    """How values compare; upstream passes over those that do not."""
+def _compare_leniently(left: Value, right: Value) -> int:
+    """Compare two values. Upstream treats incomparable values as equal."""
     try:
-        return compare(left, right)
+        return compare_values(left, right)
     except CelError:
         return 0
 
 
-def _sum(zero: Value) -> Callable[[list[Value]], Value]:
+def _sum_from(zero: Value) -> Callable[[list[Value]], Value]:
     def total(values: list[Value]) -> Value:
         result = zero
         for value in values:
@@ -44,38 +44,38 @@ def _sum(zero: Value) -> Callable[[list[Value]], Value]:
     return total
 
 
-def _extreme(name: str, sign: int) -> Callable[[list[Value]], Value]:
+def _extreme_of(name: str, sign: int) -> Callable[[list[Value]], Value]:
     def extreme(values: list[Value]) -> Value:
         if not values:
             raise CelError(f"{name} called on empty list")
         extreme_value = values[0]
         for value in values[1:]:
-            if _order(extreme_value, value) == sign:
+            if _compare_leniently(extreme_value, value) == sign:
                 extreme_value = value
         return extreme_value
 
     return extreme
 
 
-def _is(value: Value, wanted: Value) -> bool:
+def _equals(value: Value, wanted: Value) -> bool:
     try:
-        return equal(value, wanted)
+        return are_equal(value, wanted)
     except CelError:
         return False
 
 
-def position(values: list[Value], wanted: Value) -> int:
-    """Where a value is; -1 for nowhere."""
-    return next((i for i, value in enumerate(values) if _is(value, wanted)), -1)
+def find_index(values: list[Value], wanted: Value) -> int:
+    """Return the index of the first occurrence of a value, or -1."""
+    return next((i for i, value in enumerate(values) if _equals(value, wanted)), -1)
 
 
-def last_position(values: list[Value], wanted: Value) -> int:
-    """Where a value is for the last time; -1 for nowhere."""
-    return next((i for i in range(len(values) - 1, -1, -1) if _is(values[i], wanted)), -1)
+def find_last_index(values: list[Value], wanted: Value) -> int:
+    """Return the index of the last occurrence of a value, or -1."""
+    return next((i for i in range(len(values) - 1, -1, -1) if _equals(values[i], wanted)), -1)
 
 
-def slice_of(values: list[Value], start: int, end: int) -> list[Value]:
-    """The values from one position to before another. Raises CelError, as the others do."""
+def slice_list(values: list[Value], start: int, end: int) -> list[Value]:
+    """Return the values from ``start`` to before ``end``. Raises CelError."""
     if start < 0 or end < 0:
         raise CelError(f"cannot slice({start}, {end}), negative indexes not supported")
     if start > end:
@@ -86,8 +86,10 @@ def slice_of(values: list[Value], start: int, end: int) -> list[Value]:
 
 
 def flatten(values: list[Value], depth: int = 1) -> list[Value]:
-    """Lists within the list taken apart, to a depth; a list of anything else, of which the checker could not tell
-    what it is, stays as it is."""
+    """Flatten nested lists to a depth. Raises CelError.
+
+    A list whose element type the checker does not know stays unchanged if its elements are no lists.
+    """
     if not isinstance(values, list) or type(depth) is not int:
         raise CelError(NO_SUCH_OVERLOAD)
     if depth < 0:
@@ -95,49 +97,49 @@ def flatten(values: list[Value], depth: int = 1) -> list[Value]:
     for _ in range(min(depth, _DEEPEST)):
         if not any(isinstance(value, list) for value in values):
             break
-        spend(sum(len(value) if isinstance(value, list) else 1 for value in values))
+        spend_work(sum(len(value) if isinstance(value, list) else 1 for value in values))
         values = [item for value in values for item in (value if isinstance(value, list) else [value])]
     return values
 
 
-def sort_by(values: list[Value], keys: list[Value]) -> list[Value]:
-    """The values in the order of their keys."""
+def sort_by_keys(values: list[Value], keys: list[Value]) -> list[Value]:
+    """Sort values by their keys. Raises CelError."""
     if len(values) != len(keys):
         what = "@sortByAssociatedKeys() expected a list of the same size as the associated keys list, but got"
         raise CelError(f"{what} {len(values)} and {len(keys)} elements respectively")
     if len({type_name(key) for key in keys}) > 1:
         raise CelError("list elements must have the same type")
-    order = sorted(range(len(keys)), key=lambda i: cmp_to_key(_order)(keys[i]))
+    order = sorted(range(len(keys)), key=lambda i: cmp_to_key(_compare_leniently)(keys[i]))
     return [values[i] for i in order]
 
 
-def distinct(values: list[Value]) -> list[Value]:
-    """The values without repetitions."""
+def remove_duplicates(values: list[Value]) -> list[Value]:
+    """Return the values without duplicates."""
     kept: list[Value] = []
     for value in values:
-        if not any(_is(value, other) for other in kept):
+        if not any(_equals(value, other) for other in kept):
             kept.append(value)
     return kept
 
 
-def numbers(count: int) -> list[int]:
-    """``lists.range(n)``"""
+def list_range(count: int) -> list[int]:
+    """Return ``lists.range(n)``."""
     return list(range(count))
 
 
 def contains_all(values: list[Value], wanted: list[Value]) -> bool:
-    """Whether each value of one list is in the other."""
-    return all(contains(values, value) for value in wanted)
+    """Return whether the list contains every wanted value."""
+    return all(list_contains(values, value) for value in wanted)
 
 
 def includes(target: Value, wanted: Value) -> bool:
-    """Whether a value is another, or a list, of not more than one attribute can hold, has it.
+    """Return whether a value equals another, or a list that an attribute can hold contains it.
 
     Upstream: includesFunc in dynamic-resource-allocation/cel/compile.go (v1.36).
     """
     if not isinstance(target, list):
-        return _is(target, wanted)
-    if position(target[:_MOST_VALUES], wanted) >= 0:
+        return _equals(target, wanted)
+    if find_index(target[:_MOST_VALUES], wanted) >= 0:
         return True
     if len(target) > _MOST_VALUES:
         raise CelError(f"'includes' function cannot be applied to lists longer than {_MOST_VALUES} values")
@@ -146,21 +148,21 @@ def includes(target: Value, wanted: Value) -> bool:
 
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     **{f"{{list({t})}}.isSorted() bool": is_sorted for t in _COMPARABLE},
-    **{f"{{list({t})}}.sum() {t}": _sum(zero) for t, zero in _ZEROS.items()},
-    **{f"{{list({t})}}.max() {t}": _extreme("max", -1) for t in _COMPARABLE},
-    **{f"{{list({t})}}.min() {t}": _extreme("min", 1) for t in _COMPARABLE},
-    "{list(A)}.indexOf(A) int": position,
-    "{list(A)}.lastIndexOf(A) int": last_position,
-    "{list(T)}.slice(int, int) list(T)": slice_of,
+    **{f"{{list({t})}}.sum() {t}": _sum_from(zero) for t, zero in _ZEROS.items()},
+    **{f"{{list({t})}}.max() {t}": _extreme_of("max", -1) for t in _COMPARABLE},
+    **{f"{{list({t})}}.min() {t}": _extreme_of("min", 1) for t in _COMPARABLE},
+    "{list(A)}.indexOf(A) int": find_index,
+    "{list(A)}.lastIndexOf(A) int": find_last_index,
+    "{list(T)}.slice(int, int) list(T)": slice_list,
     "{list(list(T))}.flatten() list(T)": flatten,
     "{list(dyn)}.flatten(int) list(dyn)": flatten,
-    **{f"{{list({t})}}.sort() list({t})": lambda values: sort_by(values, values) for t in _COMPARABLE},
-    **{f"{{list(T)}}.@sortByAssociatedKeys(list({t})) list(T)": sort_by for t in _COMPARABLE},
-    "lists.range(int) list(int)": numbers,
+    **{f"{{list({t})}}.sort() list({t})": lambda values: sort_by_keys(values, values) for t in _COMPARABLE},
+    **{f"{{list(T)}}.@sortByAssociatedKeys(list({t})) list(T)": sort_by_keys for t in _COMPARABLE},
+    "lists.range(int) list(int)": list_range,
     "{list(T)}.reverse() list(T)": lambda values: values[::-1],
-    "{list(T)}.distinct() list(T)": distinct,
+    "{list(T)}.distinct() list(T)": remove_duplicates,
     "{dyn}.includes(dyn) bool": includes,
     "sets.contains(list(T), list(T)) bool": contains_all,
     "sets.equivalent(list(T), list(T)) bool": lambda a, b: contains_all(a, b) and contains_all(b, a),
-    "sets.intersects(list(T), list(T)) bool": lambda a, b: any(contains(b, value) for value in a),
+    "sets.intersects(list(T), list(T)) bool": lambda a, b: any(list_contains(b, value) for value in a),
 }

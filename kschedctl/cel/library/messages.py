@@ -1,4 +1,4 @@
-"""The messages that expressions can make: protocol buffers' well-known types, which are plain values here.
+"""Messages that expressions can build: protocol buffers' well-known types, represented by plain values.
 
 Upstream: github.com/google/cel-go/common/types/{provider,object}.go (v0.26).
 """
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from kschedctl.cel.errors import CelError
-from kschedctl.cel.library.operators import duration, timestamp
+from kschedctl.cel.library.operators import checked_duration, checked_timestamp
 from kschedctl.cel.types import (
     ANY,
     BOOL,
@@ -34,14 +34,16 @@ _PREFIX = "google.protobuf."
 
 @dataclass(frozen=True, slots=True)
 class MessageType:
-    """``result`` is what a message is for the checker, ``make`` gives its value from the fields that were set."""
+    """A message type."""
 
     result: Type
+    """The type of the message for the checker."""
     fields: Mapping[str, Type]
-    make: Callable[[Mapping[str, Value]], Value]
+    build: Callable[[Mapping[str, Value]], Value]
+    """Builds the value from the fields that were set."""
 
 
-def _wrapper(t: Type, zero: Value, low: int = 0, high: int = 0) -> MessageType:
+def _build_wrapper_type(t: Type, zero: Value, low: int = 0, high: int = 0) -> MessageType:
     def make(fields: Mapping[str, Value]) -> Value:
         value = fields.get("value", zero)
         if high and not low <= value <= high:
@@ -51,14 +53,14 @@ def _wrapper(t: Type, zero: Value, low: int = 0, high: int = 0) -> MessageType:
     return MessageType(type_of("wrapper", "", t), {"value": t}, make)
 
 
-def _float(fields: Mapping[str, Value]) -> float:
+def _to_float32(fields: Mapping[str, Value]) -> float:
     try:
         return float(struct.unpack("f", struct.pack("f", fields.get("value", 0.0)))[0])
     except OverflowError:
         return float("inf") if fields["value"] > 0 else float("-inf")
 
 
-def _nanos(fields: Mapping[str, Value]) -> int:
+def _total_nanos(fields: Mapping[str, Value]) -> int:
     return int(fields.get("seconds", 0)) * 10**9 + int(fields.get("nanos", 0))
 
 
@@ -71,17 +73,17 @@ _JSON = {
     "list_value": list_of(DYN),
 }
 MESSAGES: Mapping[str, MessageType] = {
-    f"{_PREFIX}BoolValue": _wrapper(BOOL, False),
-    f"{_PREFIX}BytesValue": _wrapper(BYTES, b""),
-    f"{_PREFIX}DoubleValue": _wrapper(DOUBLE, 0.0),
-    f"{_PREFIX}FloatValue": MessageType(type_of("wrapper", "", DOUBLE), {"value": DOUBLE}, _float),
-    f"{_PREFIX}Int32Value": _wrapper(INT, 0, -(2**31), 2**31 - 1),
-    f"{_PREFIX}Int64Value": _wrapper(INT, 0),
-    f"{_PREFIX}StringValue": _wrapper(STRING, ""),
-    f"{_PREFIX}UInt32Value": _wrapper(UINT, Uint(0), 0, 2**32 - 1),
-    f"{_PREFIX}UInt64Value": _wrapper(UINT, Uint(0)),
-    f"{_PREFIX}Duration": MessageType(DURATION, _MOMENT, lambda fields: duration(_nanos(fields))),
-    f"{_PREFIX}Timestamp": MessageType(TIMESTAMP, _MOMENT, lambda fields: timestamp(_nanos(fields))),
+    f"{_PREFIX}BoolValue": _build_wrapper_type(BOOL, False),
+    f"{_PREFIX}BytesValue": _build_wrapper_type(BYTES, b""),
+    f"{_PREFIX}DoubleValue": _build_wrapper_type(DOUBLE, 0.0),
+    f"{_PREFIX}FloatValue": MessageType(type_of("wrapper", "", DOUBLE), {"value": DOUBLE}, _to_float32),
+    f"{_PREFIX}Int32Value": _build_wrapper_type(INT, 0, -(2**31), 2**31 - 1),
+    f"{_PREFIX}Int64Value": _build_wrapper_type(INT, 0),
+    f"{_PREFIX}StringValue": _build_wrapper_type(STRING, ""),
+    f"{_PREFIX}UInt32Value": _build_wrapper_type(UINT, Uint(0), 0, 2**32 - 1),
+    f"{_PREFIX}UInt64Value": _build_wrapper_type(UINT, Uint(0)),
+    f"{_PREFIX}Duration": MessageType(DURATION, _MOMENT, lambda fields: checked_duration(_total_nanos(fields))),
+    f"{_PREFIX}Timestamp": MessageType(TIMESTAMP, _MOMENT, lambda fields: checked_timestamp(_total_nanos(fields))),
     f"{_PREFIX}Struct": MessageType(
         map_of(STRING, DYN), {"fields": map_of(STRING, DYN)}, lambda fields: fields.get("fields", Map())
     ),

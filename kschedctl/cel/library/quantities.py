@@ -15,8 +15,8 @@ from kschedctl.cel.values import Opaque, Value
 QUANTITY = "kubernetes.Quantity"
 
 
-def quantity(text: str) -> Opaque:
-    """The quantity that a text stands for. Raises CelError."""
+def parse_quantity(text: str) -> Opaque:
+    """Parse a quantity. Raises CelError."""
     try:
         return Opaque(QUANTITY, parse(text))
     except QuantityError as error:
@@ -24,7 +24,7 @@ def quantity(text: str) -> Opaque:
 
 
 def is_quantity(text: str) -> bool:
-    """Whether a text stands for one; one of too many digits for us does."""
+    """Return whether the text is a quantity, including those with too many digits for us."""
     try:
         parse(text)
     except QuantityError as error:
@@ -32,8 +32,8 @@ def is_quantity(text: str) -> bool:
     return True
 
 
-def _whole(value: Opaque) -> int | None:
-    """The integer that upstream's small form is; it does not reduce fractions."""
+def _to_whole(value: Opaque) -> int | None:
+    """Return the integer of upstream's small form, or None. Upstream does not reduce fractions."""
     held: Quantity = value.held
     if held.big or held.scale < 0:
         return None
@@ -42,7 +42,7 @@ def _whole(value: Opaque) -> int | None:
 
 
 def _as_integer(value: Opaque) -> int:
-    number = _whole(value)
+    number = _to_whole(value)
     if number is None:
         raise CelError("cannot convert value to integer")
     return number
@@ -56,7 +56,7 @@ def _as_float(value: Opaque) -> float:
         return math.copysign(math.inf, held.mantissa)
 
 
-def _added(sign: int) -> Callable[[Opaque, Value], Opaque]:
+def _build_addition(sign: int) -> Callable[[Opaque, Value], Opaque]:
     def added(left: Opaque, right: Value) -> Opaque:
         other = Quantity(right, 0, Format.DECIMAL_EXPONENT) if isinstance(right, int) else right.held
         return Opaque(QUANTITY, left.held.add(other) if sign > 0 else left.held.sub(other), computed=True)
@@ -69,7 +69,7 @@ def _compare(left: Opaque, right: Opaque) -> int:
 
 
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {
-    "quantity(string) kubernetes.Quantity": quantity,
+    "quantity(string) kubernetes.Quantity": parse_quantity,
     "isQuantity(string) bool": is_quantity,
     "sign(kubernetes.Quantity) int": lambda q: (q.held.mantissa > 0) - (q.held.mantissa < 0),
     "{kubernetes.Quantity}.isGreaterThan(kubernetes.Quantity) bool": lambda a, b: _compare(a, b) > 0,
@@ -77,9 +77,9 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "{kubernetes.Quantity}.compareTo(kubernetes.Quantity) int": _compare,
     "{kubernetes.Quantity}.asApproximateFloat() double": _as_float,
     "{kubernetes.Quantity}.asInteger() int": _as_integer,
-    "{kubernetes.Quantity}.isInteger() bool": lambda q: _whole(q) is not None,
-    "{kubernetes.Quantity}.add(kubernetes.Quantity) kubernetes.Quantity": _added(1),
-    "{kubernetes.Quantity}.add(int) kubernetes.Quantity": _added(1),
-    "{kubernetes.Quantity}.sub(kubernetes.Quantity) kubernetes.Quantity": _added(-1),
-    "{kubernetes.Quantity}.sub(int) kubernetes.Quantity": _added(-1),
+    "{kubernetes.Quantity}.isInteger() bool": lambda q: _to_whole(q) is not None,
+    "{kubernetes.Quantity}.add(kubernetes.Quantity) kubernetes.Quantity": _build_addition(1),
+    "{kubernetes.Quantity}.add(int) kubernetes.Quantity": _build_addition(1),
+    "{kubernetes.Quantity}.sub(kubernetes.Quantity) kubernetes.Quantity": _build_addition(-1),
+    "{kubernetes.Quantity}.sub(int) kubernetes.Quantity": _build_addition(-1),
 }

@@ -1,4 +1,4 @@
-"""Regular expressions as Go's regexp has them, in linear time: RE2 where google-re2 is installed, else a safe subset.
+"""Regular expressions with Go's semantics in linear time: google-re2 if installed, else a safe subset.
 
 Upstream: staging/src/k8s.io/apiserver/pkg/cel/library/regex.go (v1.36) and matches() of cel-go's standard library.
 """
@@ -10,12 +10,12 @@ from functools import cache, lru_cache
 from typing import Protocol
 
 from kschedctl.cel.errors import AbortedError, CelError
-from kschedctl.cel.library.simple_patterns import SimplePattern, simple_pattern
+from kschedctl.cel.library.simple_patterns import SimplePattern, compile_simple_pattern
 from kschedctl.cel.values import Value
 
-PROGRAMS_KEPT = 1024
-NOT_RUN = "kschedctl cannot run the regular expression `{}`: install kschedctl[re2]"
-GO_WORDS = {
+MAX_CACHED_PATTERNS = 1024
+UNSUPPORTED_MESSAGE = "kschedctl cannot run the regular expression `{}`: install kschedctl[re2]"
+GO_MESSAGES = {
     "missing )": "missing closing )",
     "missing ]": "missing closing ]",
     "no argument for repetition operator": "missing argument to repetition operator",
@@ -24,11 +24,11 @@ GO_WORDS = {
     "invalid perl operator": "invalid or unsupported Perl syntax",
     "invalid named capture group": "invalid named capture",
 }
-"""RE2's words for what is wrong with a pattern, where Go's regexp/syntax has others."""
+"""Go's messages for RE2's, where they differ."""
 
 
 class Match(Protocol):
-    """A match, by where it begins and ends."""
+    """A match of a pattern."""
 
     def span(self) -> tuple[int, int]: ...
 
@@ -41,7 +41,7 @@ class Pattern(Protocol):
 
 @cache
 def has_re2() -> bool:
-    """Whether google-re2 is installed."""
+    """Return whether google-re2 is installed."""
     try:
         import re2  # type: ignore[import-untyped]  # noqa: F401, PLC0415 - optional, and takes a moment
     except ImportError:
@@ -49,19 +49,19 @@ def has_re2() -> bool:
     return True
 
 
-def is_run(pattern: str) -> bool:
-    """Whether a pattern can be run here, and refused if it is none."""
-    return has_re2() or simple_pattern(pattern) is not None
+def is_supported(pattern: str) -> bool:
+    """Return whether the pattern can be run here, or rejected if it is invalid."""
+    return has_re2() or compile_simple_pattern(pattern) is not None
 
 
-def check(pattern: str) -> None:
-    """Raises CelError for what is no pattern; one that cannot be run here passes."""
+def validate_pattern(pattern: str) -> None:
+    """Raise CelError for an invalid pattern. A pattern that cannot be run here passes."""
     if has_re2():
-        _by_re2(pattern)
+        _compile_re2(pattern)
 
 
-@lru_cache(maxsize=PROGRAMS_KEPT)
-def _by_re2(pattern: str) -> Pattern:
+@lru_cache(maxsize=MAX_CACHED_PATTERNS)
+def _compile_re2(pattern: str) -> Pattern:
     import re2  # noqa: PLC0415 - optional, and takes a moment
 
     options = re2.Options()
@@ -71,35 +71,35 @@ def _by_re2(pattern: str) -> Pattern:
     except UnicodeError as error:
         raise CelError(str(error)) from None
     except re2.error as error:
-        raise CelError(f"error parsing regexp: {_in_go(error.args[0].decode(errors='replace'))}") from None
+        raise CelError(f"error parsing regexp: {_to_go_message(error.args[0].decode(errors='replace'))}") from None
     return compiled
 
 
-def _in_go(error: str) -> str:
-    r"""RE2's error as Go words it.
+def _to_go_message(error: str) -> str:
+    r"""Return RE2's error in Go's words.
 
-    >>> _in_go("missing ): (a"), _in_go("trailing \\")
+    >>> _to_go_message("missing ): (a"), _to_go_message("trailing \\")
     ('missing closing ): `(a`', 'trailing backslash at end of expression: ``')
     """
     if error.startswith("trailing \\"):
         return "trailing backslash at end of expression: ``"
     what, _, where = error.partition(": ")
-    return f"{GO_WORDS.get(what, what)}: `{where}`"
+    return f"{GO_MESSAGES.get(what, what)}: `{where}`"
 
 
-def _pattern(pattern: str, text: str) -> Pattern:
-    """Raises CelError for what is no pattern, AbortedError for one that cannot be run on the text here."""
+def _compile_for(pattern: str, text: str) -> Pattern:
+    """Compile a pattern for a text. Raises CelError if it is invalid, AbortedError if it cannot be run here."""
     if has_re2():
-        return _by_re2(pattern)
-    simple: SimplePattern | None = simple_pattern(pattern)
-    if simple is None or not simple.takes(len(text)):
-        raise AbortedError(NOT_RUN.format(pattern))
+        return _compile_re2(pattern)
+    simple: SimplePattern | None = compile_simple_pattern(pattern)
+    if simple is None or not simple.is_fast_for(len(text)):
+        raise AbortedError(UNSUPPORTED_MESSAGE.format(pattern))
     return simple.compiled
 
 
-def _spans(text: str, pattern: str) -> Iterator[tuple[int, int]]:
-    """Where Go's FindAllString finds matches: an empty one that abuts the match before does not count."""
-    compiled = _pattern(pattern, text)
+def _iter_spans(text: str, pattern: str) -> Iterator[tuple[int, int]]:
+    """Yield the spans of Go's FindAllString, which skips empty matches that abut the previous match."""
+    compiled = _compile_for(pattern, text)
     at, last_end = 0, -1
     while at <= len(text):
         try:
@@ -115,26 +115,26 @@ def _spans(text: str, pattern: str) -> Iterator[tuple[int, int]]:
 
 
 def matches(text: str, pattern: str) -> bool:
-    """Whether a pattern matches somewhere in the text. Raises CelError for no pattern, as the others do."""
-    return next(_spans(text, pattern), None) is not None
+    """Return whether the pattern matches somewhere in the text. Raises CelError for an invalid pattern."""
+    return next(_iter_spans(text, pattern), None) is not None
 
 
-def find(text: str, pattern: str) -> str:
-    """The first match of a pattern, empty for none."""
+def find_first(text: str, pattern: str) -> str:
+    """Return the first match, or "". Raises CelError for an invalid pattern."""
     return next(iter(find_all(text, pattern, 1)), "")
 
 
 def find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    """All matches of a pattern, or the first of them; empty ones count.
+    """Return all matches, or the first ``limit``, including empty ones. Raises CelError for an invalid pattern.
 
     >>> find_all("baac", "a*")
     ['', 'aa', '']
     """
-    check(pattern)
+    validate_pattern(pattern)
     texts: list[str] = []
     if limit == 0:
         return texts
-    for begin, end in _spans(text, pattern):
+    for begin, end in _iter_spans(text, pattern):
         texts.append(text[begin:end])
         if len(texts) == limit:
             break
@@ -144,9 +144,9 @@ def find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "matches(string, string) bool": matches,
     "{string}.matches(string) bool": matches,
-    "{string}.find(string) string": find,
+    "{string}.find(string) string": find_first,
     "{string}.findAll(string) list(string)": find_all,
     "{string}.findAll(string, int) list(string)": find_all,
 }
-PATTERNS = frozenset(["matches", "find", "findAll"])
+PATTERN_FUNCTIONS = frozenset(["matches", "find", "findAll"])
 """Functions whose constant patterns are compiled beforehand."""

@@ -14,12 +14,12 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-MOST_STEPS = 20_000_000
-"""Ways times places to begin, of a few nanoseconds each."""
-USUAL_TEXT = 64
-"""Characters of the longest text that a driver may publish of a device."""
-MOST_REPEATED = 1000
-"""RE2's own limit of a counted repetition."""
+MAX_STEPS = 20_000_000
+"""The limit on ways times starting positions, of a few nanoseconds each."""
+USUAL_TEXT_LENGTH = 64
+"""The length of the longest text that a driver may publish for a device."""
+MAX_REPETITIONS = 1000
+"""RE2's own limit on counted repetitions."""
 _ESCAPES = {
     **{c: "\\" + c for c in "\\.+*?()|[]{}^$-/"},
     **{c: "\\" + c for c in "tnrfv"},
@@ -49,11 +49,11 @@ _EMPTY_WIDTH = (r"\A", r"\Z", r"\b", r"\B")
 
 
 class NotSimpleError(ValueError):
-    """A pattern outside the subset, or none at all."""
+    """A pattern outside the subset, or an invalid one."""
 
 
-class _Part(NamedTuple):
-    """A translated part; through a text of n characters it has at most ``ways * (n + 1) ** unbounded`` ways."""
+class _TranslatedPart(NamedTuple):
+    """A translated part. A text of n characters has at most ``ways * (n + 1) ** unbounded`` ways through it."""
 
     text: str
     ways: int = 1
@@ -62,94 +62,98 @@ class _Part(NamedTuple):
 
 
 class _Translation:
-    """A pattern of RE2 on its way to one of Python's."""
+    """The translation of an RE2 pattern to a Python pattern."""
 
     def __init__(self, pattern: str) -> None:
         self.pattern, self.at = pattern, 0
 
-    def whole(self) -> _Part:
-        """The pattern. Raises NotSimpleError."""
-        part = self._alternatives()
+    def translate(self) -> _TranslatedPart:
+        """Translate the pattern. Raises NotSimpleError."""
+        part = self._translate_alternatives()
         if self.at < len(self.pattern):
             raise NotSimpleError(self.pattern)
         return part
 
-    def _alternatives(self) -> _Part:
-        parts = [self._sequence()]
-        while self._next() == "|":
+    def _translate_alternatives(self) -> _TranslatedPart:
+        parts = [self._translate_sequence()]
+        while self._peek() == "|":
             self.at += 1
-            parts.append(self._sequence())
-        return _Part("|".join(p.text for p in parts), sum(p.ways for p in parts), max(p.unbounded for p in parts))
+            parts.append(self._translate_sequence())
+        return _TranslatedPart(
+            "|".join(p.text for p in parts), sum(p.ways for p in parts), max(p.unbounded for p in parts)
+        )
 
-    def _sequence(self) -> _Part:
-        whole = _Part("")
-        while self._next() not in ("", "|", ")"):
-            part = self._repeated()
-            whole = _Part(whole.text + part.text, whole.ways * part.ways, whole.unbounded + part.unbounded)
+    def _translate_sequence(self) -> _TranslatedPart:
+        whole = _TranslatedPart("")
+        while self._peek() not in ("", "|", ")"):
+            part = self._translate_repetition()
+            whole = _TranslatedPart(whole.text + part.text, whole.ways * part.ways, whole.unbounded + part.unbounded)
         return whole
 
-    def _repeated(self) -> _Part:
-        part = self._atom()
+    def _translate_repetition(self) -> _TranslatedPart:
+        part = self._translate_atom()
         repetition = _REPETITION.match(self.pattern, self.at)
         if repetition is None:
             return part
         self.at = repetition.end()
-        lazy = "?" if self._next() == "?" else ""
+        lazy = "?" if self._peek() == "?" else ""
         self.at += len(lazy)
         optional = repetition.group() == "?"
         if _REPETITION.match(self.pattern, self.at) or part.text in _EMPTY_WIDTH or not (part.character or optional):
             raise NotSimpleError(self.pattern)
         text = part.text + repetition.group() + lazy
         if optional:
-            return _Part(text, part.ways + 1, part.unbounded)
+            return _TranslatedPart(text, part.ways + 1, part.unbounded)
         least, comma, most = repetition.groups()
         if least is None or (comma and not most):
-            return _Part(text, 1, 1)
+            return _TranslatedPart(text, 1, 1)
         lengths = int(most or least) - int(least) + 1
-        if lengths < 1 or int(most or least) > MOST_REPEATED:
+        if lengths < 1 or int(most or least) > MAX_REPETITIONS:
             raise NotSimpleError(self.pattern)
-        return _Part(text, lengths)
+        return _TranslatedPart(text, lengths)
 
-    def _atom(self) -> _Part:
-        character = self._next()
+    def _translate_atom(self) -> _TranslatedPart:
+        character = self._peek()
         if character == "(":
-            return self._group()
+            return self._translate_group()
         if character == "[":
-            return self._class()
+            return self._translate_class()
         self.at += 1
         if character == "\\":
-            return self._escape()
+            return self._translate_escape()
         if character in "*+?{})":
             raise NotSimpleError(self.pattern)
         if character in _ANCHORS:
-            return _Part(_ANCHORS[character])
-        return _Part("." if character == "." else re.escape(character), character=True)
+            return _TranslatedPart(_ANCHORS[character])
+        return _TranslatedPart("." if character == "." else re.escape(character), character=True)
 
-    def _escape(self) -> _Part:
-        escaped = _ESCAPES.get(self._next())
+    def _translate_escape(self) -> _TranslatedPart:
+        escaped = _ESCAPES.get(self._peek())
         if escaped is None:
             raise NotSimpleError(self.pattern)
         self.at += 1
-        return _Part(escaped, character=escaped not in _EMPTY_WIDTH)
+        return _TranslatedPart(escaped, character=escaped not in _EMPTY_WIDTH)
 
-    def _group(self) -> _Part:
+    def _translate_group(self) -> _TranslatedPart:
         self.at += 1
         if self.pattern.startswith("?:", self.at):
             self.at += 2
-        part = self._alternatives()
-        if self._next() != ")":
+        part = self._translate_alternatives()
+        if self._peek() != ")":
             raise NotSimpleError(self.pattern)
         self.at += 1
         return part._replace(text=f"(?:{part.text})")
 
-    def _class(self) -> _Part:
+    def _translate_class(self) -> _TranslatedPart:
         character_class = _CLASS.match(self.pattern, self.at)
         if character_class is None:
             raise NotSimpleError(self.pattern)
         self.at = character_class.end()
-        return _Part(re.sub(r"\\([dws])", lambda escape: _IN_CLASS[escape[1]], character_class.group()), character=True)
+        return _TranslatedPart(
+            re.sub(r"\\([dws])", lambda escape: _IN_CLASS[escape[1]], character_class.group()), character=True
+        )
 
-    def _next(self) -> str:
+    def _peek(self) -> str:
         return self.pattern[self.at : self.at + 1]
 
 
@@ -160,22 +164,22 @@ class SimplePattern(NamedTuple):
     ways: int
     unbounded: int
 
-    def takes(self, length: int) -> bool:
-        """Whether a text of so many characters is searched in bounded time."""
+    def is_fast_for(self, length: int) -> bool:
+        """Return whether a text of that length is searched in bounded time."""
         steps: int = self.ways * (length + 1) ** (self.unbounded + 1)
-        return steps <= MOST_STEPS
+        return steps <= MAX_STEPS
 
 
 @lru_cache(maxsize=1024)
-def simple_pattern(pattern: str) -> SimplePattern | None:
-    r"""A pattern compiled, None for one that is not of the subset or takes too long on a text of the usual length.
+def compile_simple_pattern(pattern: str) -> SimplePattern | None:
+    r"""Compile a pattern of the subset. Return None for others, and for those too slow on a text of usual length.
 
-    >>> [simple_pattern(p) is not None for p in (r"^gpu-[a-z0-9]+\.v(1|2)$", "(a+)+$", "(?i)a", "(a", "a{2,1}")]
+    >>> [compile_simple_pattern(p) is not None for p in (r"^gpu-[a-z0-9]+\.v(1|2)$", "(a+)+$", "(?i)a", "(a", "a{2,1}")]
     [True, False, False, False, False]
     """
     try:
-        part = _Translation(pattern).whole()
+        part = _Translation(pattern).translate()
         simple = SimplePattern(re.compile(part.text, re.ASCII), part.ways, part.unbounded)
     except (NotSimpleError, re.error, RecursionError):
         return None
-    return simple if simple.takes(USUAL_TEXT) else None
+    return simple if simple.is_fast_for(USUAL_TEXT_LENGTH) else None

@@ -1,4 +1,4 @@
-"""Durations and timestamps: how they are read, printed and taken apart.
+"""Durations and timestamps: parsing, formatting, and their parts.
 
 Upstream: github.com/google/cel-go/common/types/{duration,timestamp}.go and common/stdlib/standard.go (v0.26), with time
 of Go's standard library.
@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo
 
 from kschedctl.cel.errors import CelError
-from kschedctl.cel.library.operators import timestamp
+from kschedctl.cel.library.operators import checked_timestamp
 from kschedctl.cel.values import INT_MAX, Duration, Timestamp, Value
 
 _SECOND = 10**9
@@ -37,7 +37,7 @@ _OFFSET = re.compile(r"([+-]?[0-9]{1,9}):([+-]?[0-9]{1,9})")
 
 
 def parse_duration(text: str) -> Duration:
-    """``1h30m``, ``-1.5s``. Raises CelError."""
+    """Parse a duration such as ``1h30m`` or ``-1.5s``. Raises CelError."""
     if not _DURATION.fullmatch(text):
         raise CelError("type conversion error from 'string' to 'google.protobuf.Duration'")
     nanos = 0
@@ -50,43 +50,43 @@ def parse_duration(text: str) -> Duration:
 
 
 def parse_timestamp(text: str) -> Timestamp:
-    """RFC 3339. Raises CelError."""
+    """Parse an RFC 3339 timestamp. Raises CelError."""
     match = _TIMESTAMP.fullmatch(text)
     try:
         if match is None:
             raise ValueError
-        seconds, fraction, zone = _seconds(match), (match[7] or "")[:9].ljust(9, "0"), match[8]
+        seconds, fraction, zone = _parse_seconds(match), (match[7] or "")[:9].ljust(9, "0"), match[8]
         offset = 0 if zone == "Z" else int(f"{zone[0]}1") * (int(zone[1:3]) * 3600 + int(zone[4:6]) * 60)
         if zone != "Z" and (int(zone[1:3]) > 24 or int(zone[4:6]) > 60):
             raise ValueError
     except ValueError:
         raise CelError("type conversion error from 'string' to 'google.protobuf.Timestamp'") from None
-    return timestamp((seconds - offset) * _SECOND + int(fraction), offset)
+    return checked_timestamp((seconds - offset) * _SECOND + int(fraction), offset)
 
 
-def _seconds(match: re.Match[str]) -> int:
+def _parse_seconds(match: re.Match[str]) -> int:
     moment = datetime(*(int(match[i]) for i in range(1, 7)), tzinfo=UTC)  # type: ignore[arg-type,misc]
     return (moment - _EPOCH) // timedelta(seconds=1)
 
 
-def local(moment: Timestamp, zone: tzinfo = UTC) -> datetime:
-    """The moment in a time zone, cut to microseconds. Raises CelError at the ends of time."""
+def to_local(moment: Timestamp, zone: tzinfo = UTC) -> datetime:
+    """Return the timestamp in a time zone, truncated to microseconds. Raises CelError at the ends of time."""
     try:
         return (_EPOCH + timedelta(microseconds=moment.nanos // 1000)).astimezone(zone)
     except OverflowError:
         raise CelError("timestamp overflow") from None
 
 
-def written(moment: Timestamp) -> str:
-    """RFC 3339 in the zone that it was written with, with the digits of its fraction that it needs."""
-    shown = local(moment, timezone(timedelta(seconds=moment.offset)))
+def format_timestamp(moment: Timestamp) -> str:
+    """Format a timestamp as RFC 3339 in its original zone, with as many fraction digits as needed."""
+    shown = to_local(moment, timezone(timedelta(seconds=moment.offset)))
     fraction = f".{moment.nanos % _SECOND:09d}".rstrip("0").rstrip(".")
     zone = f"{shown:%z}"
     return f"{shown.year:04d}-{shown:%m-%dT%H:%M:%S}{fraction}" + (f"{zone[:3]}:{zone[3:]}" if moment.offset else "Z")
 
 
-def _zone(name: str) -> tzinfo:
-    """``Europe/Berlin`` or an offset in hours and minutes. Raises CelError."""
+def _parse_zone(name: str) -> tzinfo:
+    """Parse ``Europe/Berlin`` or an offset in hours and minutes. Raises CelError."""
     if ":" in name:
         match = _OFFSET.fullmatch(name)
         if match is None:
@@ -119,17 +119,17 @@ _PARTS: Mapping[str, Callable[[datetime], int]] = {
 _LENGTHS = {"getHours": 3600 * _SECOND, "getMinutes": 60 * _SECOND, "getSeconds": _SECOND, "getMilliseconds": 10**6}
 
 
-def _part(name: str) -> Callable[..., int]:
+def _build_getter(name: str) -> Callable[..., int]:
     part = _PARTS[name]
-    return lambda moment, zone="UTC": part(local(moment, _zone(zone)))
+    return lambda moment, zone="UTC": part(to_local(moment, _parse_zone(zone)))
 
 
-def _whole(unit: int) -> Callable[[Duration], int]:
+def _build_unit_getter(unit: int) -> Callable[[Duration], int]:
     return lambda length: abs(length.nanos) // unit * (-1 if length.nanos < 0 else 1)
 
 
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {
-    **{f"{{timestamp}}.{name}() int": _part(name) for name in _PARTS},
-    **{f"{{timestamp}}.{name}(string) int": _part(name) for name in _PARTS},
-    **{f"{{duration}}.{name}() int": _whole(unit) for name, unit in _LENGTHS.items()},
+    **{f"{{timestamp}}.{name}() int": _build_getter(name) for name in _PARTS},
+    **{f"{{timestamp}}.{name}(string) int": _build_getter(name) for name in _PARTS},
+    **{f"{{duration}}.{name}() int": _build_unit_getter(unit) for name, unit in _LENGTHS.items()},
 }

@@ -1,4 +1,4 @@
-"""URLs, read as strictly as Go reads those of requests.
+"""URLs, parsed as strictly as Go parses those of requests.
 
 Upstream: staging/src/k8s.io/apiserver/pkg/cel/library/urls.go (v1.36) and net/url of Go's standard library.
 """
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import quote, unquote, unquote_plus
 
-from kschedctl.cel.errors import CelError, succeeds
+from kschedctl.cel.errors import CelError, accepts_values_of
 from kschedctl.cel.values import Map, Opaque, Value
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
@@ -24,23 +24,24 @@ _SAFE_IN_PATH = "$&+,/:;=@-_.~"
 
 @dataclass(frozen=True, slots=True)
 class URL:
-    """The parts of a URL; ``path`` is escaped."""
+    """The parts of a URL."""
 
     scheme: str
     user: str
     host: str
     path: str
+    """Escaped."""
     query: str
     fragment: str
     opaque: str = ""
 
     def hostname(self) -> str:
-        """The host without port and brackets."""
+        """Return the host without port and brackets."""
         host = _PORT_AT_END.sub("", self.host)
         return host[1:-1] if host.startswith("[") and host.endswith("]") else host
 
     def port(self) -> str:
-        """The port, empty for none."""
+        """Return the port, or ""."""
         match = _PORT_AT_END.search(self.host)
         return match[1] if match else ""
 
@@ -48,28 +49,28 @@ class URL:
 _PORT_AT_END = re.compile(r":([0-9]*)$")
 
 
-def parse_request(text: str) -> URL:
-    """The URL of a request: absolute, or an absolute path, without fragment. Raises ValueError."""
-    return _parsed(text, "", in_request=True)
+def parse_request_url(text: str) -> URL:
+    """Parse the URL of a request: absolute, or an absolute path, without a fragment. Raises ValueError."""
+    return _parse_parts(text, "", in_request=True)
 
 
-def parse(text: str) -> URL:
-    """A URL as ``parse_request`` takes it, and a fragment. Raises ValueError."""
-    parse_request(text)
+def parse_url(text: str) -> URL:
+    """Parse a URL that may have a fragment. Raises ValueError."""
+    parse_request_url(text)
     before, _, fragment = text.partition("#")
     if _BAD_ESCAPE.search(fragment):
         raise ValueError("invalid URL escape")
-    return _parsed(before, fragment, in_request=False)
+    return _parse_parts(before, fragment, in_request=False)
 
 
-def _parsed(text: str, fragment: str, in_request: bool) -> URL:
+def _parse_parts(text: str, fragment: str, in_request: bool) -> URL:
     if any(c < " " or c == "\x7f" for c in text):
         raise ValueError("invalid control character in URL")
     if not text:
         raise ValueError("empty url")
     if text == "*":
         return URL("", "", "", text, "", "")
-    scheme, rest = _scheme(text)
+    scheme, rest = _split_scheme(text)
     rest, _, query = rest.partition("?")
     if not rest.startswith("/"):
         if not scheme:
@@ -79,27 +80,27 @@ def _parsed(text: str, fragment: str, in_request: bool) -> URL:
     if rest.startswith("//") and (scheme or not (in_request or rest.startswith("///"))):
         authority, slash, rest = rest[2:].partition("/")
         rest = slash + rest
-        user, host = _authority(authority)
-    return URL(scheme, user, host, _path(rest), query, fragment)
+        user, host = _split_authority(authority)
+    return URL(scheme, user, host, _escape_path(rest), query, fragment)
 
 
-def _scheme(text: str) -> tuple[str, str]:
+def _split_scheme(text: str) -> tuple[str, str]:
     match = _SCHEME.match(text)
     if match is None and text.startswith(":"):
         raise ValueError("missing protocol scheme")
     return (match[1].lower(), text[match.end() :]) if match else ("", text)
 
 
-def _authority(text: str) -> tuple[str, str]:
+def _split_authority(text: str) -> tuple[str, str]:
     user, at, host = text.rpartition("@")
     if at and not _USER.fullmatch(user):
         raise ValueError("net/url: invalid userinfo")
     if _BAD_ESCAPE.search(user) or _BAD_ESCAPE.search(host):
         raise ValueError("invalid URL escape")
-    return user, _host(host)
+    return user, _parse_host(host)
 
 
-def _host(text: str) -> str:
+def _parse_host(text: str) -> str:
     if text.startswith("["):
         bracket = text.rfind("]")
         if bracket < 0:
@@ -116,23 +117,23 @@ def _host(text: str) -> str:
     return unquote(text)
 
 
-def _path(text: str) -> str:
+def _escape_path(text: str) -> str:
     if _BAD_ESCAPE.search(text):
         raise ValueError("invalid URL escape")
     return text if _IN_PATH.fullmatch(text) else quote(unquote(text), safe=_SAFE_IN_PATH)
 
 
-def url(text: str) -> Opaque:
-    """The URL that a text stands for. Raises CelError."""
+def to_url(text: str) -> Opaque:
+    """Parse a URL. Raises CelError."""
     try:
-        return Opaque("kubernetes.URL", parse(text))
+        return Opaque("kubernetes.URL", parse_url(text))
     except ValueError as error:
         fault = f'parse "{text}": {error}'
         raise CelError(f"URL parse error during conversion from string: {fault}") from None
 
 
-def query(value: Opaque) -> Map:
-    """The values of each name in the query; what is badly escaped is left out."""
+def parse_query(value: Opaque) -> Map:
+    """Return the values of each name in the query. Badly escaped parts are left out."""
     values: dict[str, list[str]] = {}
     for piece in value.held.query.split("&"):
         if not piece or ";" in piece or _BAD_ESCAPE.search(piece):
@@ -143,12 +144,12 @@ def query(value: Opaque) -> Map:
 
 
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {
-    "url(string) kubernetes.URL": url,
-    "isURL(string) bool": succeeds(parse_request),
+    "url(string) kubernetes.URL": to_url,
+    "isURL(string) bool": accepts_values_of(parse_request_url),
     "{kubernetes.URL}.getScheme() string": lambda value: value.held.scheme,
     "{kubernetes.URL}.getHost() string": lambda value: value.held.host,
     "{kubernetes.URL}.getHostname() string": lambda value: value.held.hostname(),
     "{kubernetes.URL}.getPort() string": lambda value: value.held.port(),
     "{kubernetes.URL}.getEscapedPath() string": lambda value: value.held.path,
-    "{kubernetes.URL}.getQuery() map(string, list(string))": query,
+    "{kubernetes.URL}.getQuery() map(string, list(string))": parse_query,
 }

@@ -1,4 +1,4 @@
-"""Semantic versions, as device attributes and expressions use them.
+"""Semantic versions in device attributes and expressions.
 
 Upstream: github.com/blang/semver/v4 and staging/src/k8s.io/apiserver/pkg/cel/library/semverlib.go (v1.36).
 """
@@ -9,26 +9,26 @@ import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from kschedctl.cel.errors import CelError, succeeds
+from kschedctl.cel.errors import CelError, accepts_values_of
 from kschedctl.cel.values import INT_MAX, Opaque, Value
 
 _IDENTIFIER = re.compile(r"[0-9A-Za-z-]+")
 
 
 class PreRelease(NamedTuple):
-    """One identifier of a pre-release; numbers sort below texts."""
+    """An identifier of a pre-release. Numbers sort before texts."""
 
     number: int | None
     text: str
 
     @property
     def rank(self) -> tuple[bool, int, str]:
-        """Smaller for what comes before."""
+        """Return the sort key."""
         return (True, 0, self.text) if self.number is None else (False, self.number, "")
 
 
 class SemanticVersion(NamedTuple):
-    """A version without its build metadata, which no comparison looks at."""
+    """A version without its build metadata, which comparisons ignore."""
 
     major: int
     minor: int
@@ -36,7 +36,7 @@ class SemanticVersion(NamedTuple):
     pre: tuple[PreRelease, ...] = ()
 
     def compare(self, other: SemanticVersion) -> int:
-        """-1, 0 or 1; a pre-release comes before its release."""
+        """Return -1, 0 or 1. A pre-release comes before its release."""
         mine, theirs = self[:3], other[:3]
         if mine != theirs:
             return 1 if mine > theirs else -1
@@ -50,29 +50,29 @@ class SemanticVersion(NamedTuple):
         return f"{self.major}.{self.minor}.{self.patch}{'-' if pre else ''}{pre}"
 
 
-def parse(text: str, normalize: bool = False) -> SemanticVersion:
-    """The version that a text stands for. ``normalize`` accepts ``v1.02``. Raises ValueError.
+def parse_semantic_version(text: str, normalize: bool = False) -> SemanticVersion:
+    """Parse a version. ``normalize`` accepts ``v1.02``. Raises ValueError.
 
-    >>> str(parse("1.2.3-rc.1+build")), str(parse("v1.02", normalize=True))
+    >>> str(parse_semantic_version("1.2.3-rc.1+build")), str(parse_semantic_version("v1.02", normalize=True))
     ('1.2.3-rc.1', '1.2.0')
     """
-    parts = (_normalized(text) if normalize else text).split(".", 2)
+    parts = (_normalize(text) if normalize else text).split(".", 2)
     if len(parts) != 3:
         raise ValueError("No Major.Minor.Patch elements found" if text else "Version string empty")
     patch, _, build = parts[2].partition("+")
     patch, dash, pre = patch.partition("-")
     if "+" in parts[2]:
         for identifier in build.split("."):
-            _check(identifier, "Build meta data")
+            _validate_identifier(identifier, "Build meta data")
     return SemanticVersion(
-        _number(parts[0], "major"),
-        _number(parts[1], "minor"),
-        _number(patch, "patch"),
-        tuple(map(_pre_release, pre.split("."))) if dash else (),
+        _parse_number(parts[0], "major"),
+        _parse_number(parts[1], "minor"),
+        _parse_number(patch, "patch"),
+        tuple(map(_parse_pre_release, pre.split("."))) if dash else (),
     )
 
 
-def _normalized(text: str) -> str:
+def _normalize(text: str) -> str:
     parts = text.removeprefix("v").split(".", 2)
     for i, part in enumerate(parts):
         if len(part) > 1:
@@ -83,32 +83,32 @@ def _normalized(text: str) -> str:
     return ".".join(parts + ["0"] * (3 - len(parts)))
 
 
-def _number(text: str, which: str) -> int:
+def _parse_number(text: str, which: str) -> int:
     if not text:
         raise ValueError('strconv.ParseUint: parsing "": invalid syntax')
     if not (text.isascii() and text.isdigit()):
         raise ValueError(f'Invalid character(s) found in {which} number "{text}"')
     if len(text) > 1 and text[0] == "0":
         raise ValueError(f'{which.capitalize()} number must not contain leading zeroes "{text}"')
-    return _uint64(text)
+    return _parse_uint64(text)
 
 
-def _uint64(text: str) -> int:
+def _parse_uint64(text: str) -> int:
     if len(text) > 20 or int(text) > 2**64 - 1:
         raise ValueError(f'strconv.ParseUint: parsing "{text[:100]}": value out of range')
     return int(text)
 
 
-def _pre_release(text: str) -> PreRelease:
-    _check(text, "Prerelease")
+def _parse_pre_release(text: str) -> PreRelease:
+    _validate_identifier(text, "Prerelease")
     if not text.isdigit():
         return PreRelease(None, text)
     if len(text) > 1 and text[0] == "0":
         raise ValueError(f'Numeric PreRelease version must not contain leading zeroes "{text}"')
-    return PreRelease(_uint64(text), text)
+    return PreRelease(_parse_uint64(text), text)
 
 
-def _check(identifier: str, what: str) -> None:
+def _validate_identifier(identifier: str, what: str) -> None:
     if not identifier:
         raise ValueError(f"{what} is empty")
     if not _IDENTIFIER.fullmatch(identifier):
@@ -118,15 +118,15 @@ def _check(identifier: str, what: str) -> None:
 SEMVER = "kubernetes.Semver"
 
 
-def version(text: str, normalize: bool = False) -> Opaque:
-    """The version that a text stands for. Raises CelError."""
+def to_version(text: str, normalize: bool = False) -> Opaque:
+    """Parse a version. Raises CelError."""
     try:
-        return Opaque(SEMVER, parse(text, normalize))
+        return Opaque(SEMVER, parse_semantic_version(text, normalize))
     except ValueError as error:
         raise CelError(str(error)) from None
 
 
-def _part(name: str) -> Callable[[Opaque], int]:
+def _build_part_getter(name: str) -> Callable[[Opaque], int]:
     def part(value: Opaque) -> int:
         number: int = getattr(value.held, name)
         return number if number <= INT_MAX else number - 2**64  # as the conversion of Go wraps
@@ -140,12 +140,12 @@ def _compare(left: Opaque, right: Opaque) -> int:
 
 
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {
-    "semver(string) kubernetes.Semver": version,
-    "semver(string, bool) kubernetes.Semver": version,
-    "isSemver(string) bool": succeeds(parse),
-    "isSemver(string, bool) bool": succeeds(parse),
+    "semver(string) kubernetes.Semver": to_version,
+    "semver(string, bool) kubernetes.Semver": to_version,
+    "isSemver(string) bool": accepts_values_of(parse_semantic_version),
+    "isSemver(string, bool) bool": accepts_values_of(parse_semantic_version),
     "{kubernetes.Semver}.isGreaterThan(kubernetes.Semver) bool": lambda a, b: _compare(a, b) > 0,
     "{kubernetes.Semver}.isLessThan(kubernetes.Semver) bool": lambda a, b: _compare(a, b) < 0,
     "{kubernetes.Semver}.compareTo(kubernetes.Semver) int": _compare,
-    **{f"{{kubernetes.Semver}}.{name}() int": _part(name) for name in ("major", "minor", "patch")},
+    **{f"{{kubernetes.Semver}}.{name}() int": _build_part_getter(name) for name in ("major", "minor", "patch")},
 }

@@ -1,4 +1,4 @@
-"""Expressions to tokens.
+"""The lexer.
 
 Upstream: github.com/google/cel-go/parser/gen/CEL.g4 and parser/unescape.go (v0.26).
 """
@@ -8,14 +8,15 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from kschedctl.cel.errors import at_place
+from kschedctl.cel.errors import build_compile_error
 from kschedctl.cel.values import INT_MAX, INT_MIN, UINT_MAX, Uint, Value
 
 
 class Token(NamedTuple):
-    """``kind`` is the token itself for operators and keywords, else what it is."""
+    """A token."""
 
     kind: str
+    """The token itself for operators and keywords, else its category."""
     text: str
     at: int
 
@@ -47,13 +48,15 @@ _PAIRS, _WIDE = re.compile(r"\\\\"), re.compile(r"\\[uU]")
 _NAMED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
 
 
-def tokens(source: str) -> list[Token]:
-    """All tokens and an end. Raises CompileError."""
+def tokenize(source: str) -> list[Token]:
+    """Return all tokens and an end token. Raises CompileError."""
     read, at = [], 0
     while at < len(source):
         match = _TOKEN.match(source, at)
         if match is None:
-            raise at_place(source, [(at, f"Syntax error: token recognition error at: '{source[at : at + 20]}'")])
+            raise build_compile_error(
+                source, [(at, f"Syntax error: token recognition error at: '{source[at : at + 20]}'")]
+            )
         kind, text = str(match.lastgroup), match[0]
         if kind == "operator" or (kind == "name" and text in KEYWORDS):
             kind = text
@@ -63,14 +66,14 @@ def tokens(source: str) -> list[Token]:
     return [*read, Token(END, END, len(source))]
 
 
-def literal(token: Token, negative: bool = False) -> Value:
-    """The value of a token that is one. Raises ValueError."""
+def parse_literal(token: Token, negative: bool = False) -> Value:
+    """Return the value of a literal token. Raises ValueError."""
     sign = "-" if negative else ""
     match token.kind:
         case "int":
-            return _number(sign + token.text, INT_MIN, INT_MAX, "invalid int literal")
+            return _parse_number(sign + token.text, INT_MIN, INT_MAX, "invalid int literal")
         case "uint":
-            return Uint(_number(token.text[:-1], 0, UINT_MAX, "invalid uint literal"))
+            return Uint(_parse_number(token.text[:-1], 0, UINT_MAX, "invalid uint literal"))
         case "double":
             value = float(sign + token.text)
             if value in (float("inf"), float("-inf")):
@@ -83,7 +86,7 @@ def literal(token: Token, negative: bool = False) -> Value:
     return {"true": True, "false": False, "null": None}[token.text]
 
 
-def _number(text: str, low: int, high: int, fault: str) -> int:
+def _parse_number(text: str, low: int, high: int, fault: str) -> int:
     if len(text) > 40 and text.strip("-0x")[40:]:  # beyond 64 bits, however it is written
         raise ValueError(fault)
     value = int(text.replace("0x", ""), 16) if "0x" in text else int(text)
@@ -93,7 +96,7 @@ def _number(text: str, low: int, high: int, fault: str) -> int:
 
 
 def _unescaped(text: str, in_bytes: bool) -> str:
-    """What stands between the quotes; in bytes, one character a byte. Raises ValueError."""
+    """Return the text between the quotes; in bytes, one character per byte. Raises ValueError."""
     raw = text[0] in "rR"
     text = text[raw:].replace("\r\n", "\n").replace("\r", "\n")
     width = 3 if len(text) >= 6 and text[:3] in ('"""', "'''") else 1

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TypeVar
 
-from kschedctl.cel.errors import CompileError, at_place
-from kschedctl.cel.parsing.lexer import END, Token, literal, tokens
+from kschedctl.cel.errors import CompileError, build_compile_error
+from kschedctl.cel.parsing.lexer import END, Token, parse_literal, tokenize
 from kschedctl.cel.parsing.macros import expand
 from kschedctl.cel.parsing.syntax import Call, Ident, ListOf, Literal, MapOf, Message, Select, SyntaxNode
 
@@ -54,7 +54,7 @@ def _highest(parts: tuple[SyntaxNode, ...]) -> int:
 class _Parser:
     def __init__(self, source: str) -> None:
         self.source = source
-        self.tokens = tokens(source)
+        self.tokens = tokenize(source)
         self.position = 0
         self.depth: Counter[str] = Counter()
 
@@ -86,7 +86,7 @@ class _Parser:
         return self.error(self.token.at, f"Syntax error: mismatched input '{text}'{expecting}")
 
     def error(self, at: int, message: str) -> CompileError:
-        return at_place(self.source, [(at, message)])
+        return build_compile_error(self.source, [(at, message)])
 
     def enter(self, rule: str) -> None:
         self.depth[rule] += 1
@@ -230,7 +230,7 @@ class _Parser:
         if self.token.kind not in _LITERALS:
             raise self.unexpected()
         try:
-            return Literal(token.at, 0, literal(self.take(), negative))
+            return Literal(token.at, 0, parse_literal(self.take(), negative))
         except ValueError as error:
             raise self.error(token.at, str(error)) from None
 

@@ -1,23 +1,22 @@
-"""Who makes nodes for a cluster: Karpenter where it has NodePools, the Cluster Autoscaler where groups are named."""
+"""Options of both autoscalers: Karpenter if the cluster has NodePools, else Cluster Autoscaler."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kschedctl.cli.option_groups.karpenter import WHAT_KARPENTER_READS, KarpenterInput
-from kschedctl.cli.option_groups.node_groups import WHAT_IT_SAYS, NodeGroupInput
+from kschedctl.cli.option_groups.karpenter import KARPENTER_KINDS, KarpenterInput
+from kschedctl.cli.option_groups.node_groups import AUTOSCALER_STATUS_KINDS, NodeGroupInput
 from kschedctl.cli.options import Source
-from kschedctl.cli.source import NOTHING_MORE, LiveKinds, time_of
+from kschedctl.cli.source import NOTHING_MORE, LiveKinds, get_cluster_time
 from kschedctl.cluster import Cluster
 from kschedctl.replay.controllers.target_pod import TargetPod
-from kschedctl.reports.growth import NodeGrowth
-from kschedctl.reports.new_node import NewNode
+from kschedctl.reports.new_node import NewNode, NodeGrowth
 from kschedctl.reports.remedy import Remedy
 
 
 @dataclass(frozen=True)
 class Autoscalers:
-    """What the options say of both."""
+    """Options of both autoscalers."""
 
     source: Source
     karpenter: KarpenterInput
@@ -25,28 +24,31 @@ class Autoscalers:
 
     @property
     def live(self) -> LiveKinds:
-        """What to read of a live cluster besides what a scheduler reads."""
-        of_karpenter = WHAT_KARPENTER_READS if self.karpenter.instance_types or self.node_groups.asked else NOTHING_MORE
-        return of_karpenter.and_also(WHAT_IT_SAYS)
+        """The kinds to read from a live cluster in addition to those that plugins read."""
+        of_karpenter = KARPENTER_KINDS if self.karpenter.instance_types or self.node_groups.is_given else NOTHING_MORE
+        return of_karpenter.union(AUTOSCALER_STATUS_KINDS)
 
-    def growth(self, cluster: Cluster) -> NodeGrowth | None:
-        """The nodes that come for all pods that wait; None where nobody is known to make any. Raises InputError."""
+    def find_growth(self, cluster: Cluster) -> NodeGrowth | None:
+        """Return the nodes that come for all pending pods, or None without an autoscaler. Raises InputError."""
         from kschedctl.fixes.new_node import node_growth  # noqa: PLC0415 - only pods that wait need it
 
-        now = time_of(cluster, self.source)
-        return node_growth(cluster, now, self.node_groups.given(), self.karpenter.types(), self.karpenter.settings())
+        now = get_cluster_time(cluster, self.source)
+        return node_growth(
+            cluster, now, self.node_groups.read_groups(), self.karpenter.read_types(), self.karpenter.parse_settings()
+        )
 
-    def fixes(self, asked: TargetPod, told: NewNode) -> tuple[Remedy, ...]:
-        """Return what lets a node group grow, or a NodePool launch a node, for the pod. Raises InputError."""
+    def find_fixes(self, asked: TargetPod, told: NewNode) -> tuple[Remedy, ...]:
+        """Return the fixes by which an autoscaler adds a node for the pod. Raises InputError."""
         from kschedctl.fixes.new_node import autoscaler_fixes  # noqa: PLC0415 - only pods that were explained need it
 
-        now = time_of(asked.scheduler.cluster, self.source)
-        types, settings = self.karpenter.types(), self.karpenter.settings()
-        return autoscaler_fixes(asked, told, now, self.node_groups.given(), types=types, settings=settings)
+        now = get_cluster_time(asked.scheduler.cluster, self.source)
+        types, settings = self.karpenter.read_types(), self.karpenter.parse_settings()
+        return autoscaler_fixes(asked, told, now, self.node_groups.read_groups(), types=types, settings=settings)
 
-    def new_node(self, asked: TargetPod) -> NewNode | None:
-        """Whether one would come for a pod; None where nobody is known to make any. Raises InputError."""
+    def find_new_node(self, asked: TargetPod) -> NewNode | None:
+        """Return the node that would come for a pod, or None without an autoscaler. Raises InputError."""
         from kschedctl.fixes.new_node import new_node  # noqa: PLC0415 - only pods that were explained need it
 
-        now = time_of(asked.scheduler.cluster, self.source)
-        return new_node(asked, now, self.node_groups.given(), self.karpenter.types(), self.karpenter.settings())
+        now = get_cluster_time(asked.scheduler.cluster, self.source)
+        types, settings = self.karpenter.read_types(), self.karpenter.parse_settings()
+        return new_node(asked, now, self.node_groups.read_groups(), types, settings)

@@ -1,4 +1,4 @@
-"""The options of commands whose answers have plots: as a picture, or in characters beneath the tables."""
+"""Options of commands whose answers have plots: as a picture, or as text below the tables."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from kschedctl.cli.forms import PICTURES, TABLE, Form, option
-from kschedctl.cli.options import GATES, Output, View
+from kschedctl.cli.forms import PICTURES, TABLE, OutputFormat, output_option
+from kschedctl.cli.options import FINDING_FORMATS, Output, View
 from kschedctl.errors import UsageError
 from kschedctl.render.plots import extra
 
@@ -18,48 +18,48 @@ FORMS = ("table", "wide", "json", "yaml", "markdown", "html")
 
 @dataclass(frozen=True)
 class Drawing(Output):
-    """``plot``: plots in characters, too, which terminals and pipes have otherwise none of."""
+    """Output options of a command whose answer has plots."""
 
     plot: Annotated[bool, typer.Option("--plot", help="Draw the plots, too, in characters.")] = False
 
     def __post_init__(self) -> None:
-        """Before anything is read. Raises UsageError."""
+        """Check the options before anything is read. Raises UsageError."""
         if self.plot and self.output.name not in ("table", "wide"):
             raise UsageError("--plot draws beneath tables", hint="with -o table or wide; -o svg and png are pictures")
         if self.output.name == "png" and sys.stdout.isatty():
             raise UsageError("-o png is no text for a terminal", hint="write it to a file: > plot.png")
         if self.output.name in PICTURES:
-            extra.need(extra.PICTURES, f"-o {self.output.name}")
+            extra.check_installed(extra.PICTURES, f"-o {self.output.name}")
         if self.plot:
-            extra.need(extra.CHARACTERS, "--plot")
+            extra.check_installed(extra.CHARACTERS, "--plot")
 
-    def _plots(self) -> bool:
+    def _draws_plots(self) -> bool:
         return self.plot
 
 
 @dataclass(frozen=True)
 class Drawn(Drawing):
-    """How an answer that lists pods is shown, also drawn."""
+    """Output options of an answer that lists pods and has plots."""
 
-    output: Annotated[Form, option(*FORMS, "csv", "name", *PICTURES, *GATES)] = TABLE
+    output: Annotated[OutputFormat, output_option(*FORMS, "csv", "name", *PICTURES, *FINDING_FORMATS)] = TABLE
 
 
 @dataclass(frozen=True)
 class DrawnView(Drawing, View):
-    """How an answer about single nodes, too, is shown, also drawn."""
+    """Output options of an answer about pods and single nodes that has plots."""
 
-    output: Annotated[Form, option(*FORMS, "csv", "name", *PICTURES, *GATES)] = TABLE
+    output: Annotated[OutputFormat, output_option(*FORMS, "csv", "name", *PICTURES, *FINDING_FORMATS)] = TABLE
 
 
 @dataclass(frozen=True)
 class DrawnUnlisted(Drawing):
-    """How an answer about no list of pods is shown, also drawn."""
+    """Output options of an answer with tables but no list of pods."""
 
-    output: Annotated[Form, option(*FORMS, "csv", *PICTURES)] = TABLE
+    output: Annotated[OutputFormat, output_option(*FORMS, "csv", *PICTURES)] = TABLE
 
 
 @dataclass(frozen=True)
 class DrawnUntabled(Drawing):
-    """How an answer that is no table of things is shown, also drawn."""
+    """Output options of an answer with plots that has no main table."""
 
-    output: Annotated[Form, option(*FORMS, *PICTURES)] = TABLE
+    output: Annotated[OutputFormat, output_option(*FORMS, *PICTURES)] = TABLE

@@ -1,4 +1,4 @@
-"""The options that say whether extenders are asked, and the answers that stand in for them."""
+"""Options that choose whether scheduler extenders are called, or recorded answers are used."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Extending:
-    """What extenders of the configuration say about the pods."""
+    """Options about scheduler extenders."""
 
     call_extenders: Annotated[
         bool,
@@ -35,9 +35,10 @@ class Extending:
     ] = None
 
     @contextmanager
-    def calling(self) -> Iterator[CallExtender | None]:
-        """How extenders are asked within the block, None: not at all; what is recorded is written at its end.
-        Raises UsageError, InputError.
+    def open_caller(self) -> Iterator[CallExtender | None]:
+        """Yield a function that calls extenders, or None if they are not called.
+
+        Recorded answers are written at the end of the block. Raises UsageError, InputError.
         """
         self._check()
         if self.extender_answers is not None:
@@ -60,11 +61,12 @@ class Extending:
                 log.info("recorded %s answers of extenders", f"{len(recorder.answers):,}")
 
     def arguments(self) -> list[str]:
-        """The options that ask the same of them again."""
+        """Return the options that get the same answers from extenders again."""
         answers = ["--extender-answers", self.extender_answers] if self.extender_answers else []
         return ["--call-extenders"] * self.call_extenders + answers
 
     def _check(self) -> None:
+        """Raise UsageError if the options contradict each other."""
         if self.call_extenders and self.extender_answers is not None:
             raise UsageError("--call-extenders and --extender-answers cannot be combined", hint="leave one of them out")
         if self.record_extenders is not None and not self.call_extenders:

@@ -1,4 +1,4 @@
-"""``--fail-on``."""
+"""The option `--fail-on`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class FailOn(StrEnum):
-    """The values of ``--fail-on``."""
+    """The lowest severity of findings that makes a command fail."""
 
     ERROR = "error"
     WARNING = "warning"

@@ -1,4 +1,4 @@
-"""What Karpenter knows and a cluster does not tell: instance types with prices, and its settings."""
+"""Options for what Karpenter knows beyond the cluster: instance types with prices, and its settings."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ from kschedctl.sources.read import read_objects
 
 SUFFIXES = (".json", ".yaml", ".yml")
 SETTINGS = {"preferencePolicy": str, "minValuesPolicy": str, "maxInstanceTypes": int}
+"""Setting of Karpenter -> the type of its value."""
 GATES = ("SpotToSpotConsolidation", "NodeOverlay", "ReservedCapacity")
+"""Feature gates of Karpenter."""
 _SHAPE = "want a list of types, as Karpenter's kwok provider reads it"
 
 
 @dataclass(frozen=True)
 class InstanceTypeInput:
-    """What can be launched."""
+    """The instance types that can be launched."""
 
     instance_types: Annotated[
         str,
@@ -35,18 +37,18 @@ class InstanceTypeInput:
         ),
     ] = ""
 
-    def types(self) -> list[JsonObject] | None:
-        """The instance types of a file, or of all files of a folder; None where none is named. Raises InputError."""
+    def read_types(self) -> list[JsonObject] | None:
+        """Read the instance types of a file or folder, or return None if none is named. Raises InputError."""
         if not self.instance_types:
             return None
         path = Path(self.instance_types)
         files = sorted(p for p in path.iterdir() if p.suffix in SUFFIXES) if path.is_dir() else [path]
-        return [instance_type for file in files for instance_type in _types(str(file))]
+        return [instance_type for file in files for instance_type in _read_types_file(str(file))]
 
 
 @dataclass(frozen=True)
 class KarpenterInput(InstanceTypeInput):
-    """Both are of Karpenter, not of kube-scheduler."""
+    """Instance types and settings of Karpenter."""
 
     karpenter: Annotated[
         list[str] | None,
@@ -63,8 +65,8 @@ class KarpenterInput(InstanceTypeInput):
         types = ["--instance-types", self.instance_types] if self.instance_types else []
         return [*types, *(part for setting in self.karpenter or () for part in ("--karpenter", setting))]
 
-    def settings(self) -> JsonObject:
-        """Raises UsageError."""
+    def parse_settings(self) -> JsonObject:
+        """Parse the settings into a document. Raises UsageError."""
         given: dict[str, object] = {}
         gates: dict[str, bool] = {}
         for text in self.karpenter or ():
@@ -80,18 +82,20 @@ class KarpenterInput(InstanceTypeInput):
 
 
 NODE_CLASSES = ("EC2NodeClass", "AKSNodeClass", "GCENodeClass", "EKSNodeClass")
-WHAT_POOLS_ARE = LiveKinds(("NodePool", *NODE_CLASSES))
-WHAT_KARPENTER_READS = WHAT_POOLS_ARE.and_also(LiveKinds(("NodeClaim", "NodeOverlay", "DaemonSet")))
-"""Besides what a scheduler reads."""
+POOL_KINDS = LiveKinds(("NodePool", *NODE_CLASSES))
+"""Kinds that describe Karpenter's node pools."""
+KARPENTER_KINDS = POOL_KINDS.union(LiveKinds(("NodeClaim", "NodeOverlay", "DaemonSet")))
+"""Kinds that Karpenter reads and kube-scheduler does not."""
 
 
 def check_pools(cluster: Cluster) -> None:
-    """Raises UsageError where there is no Karpenter to ask."""
+    """Raise UsageError if the cluster has no NodePools."""
     if not cluster.karpenter_node_pools:
         raise UsageError("the cluster has no NodePools of Karpenter")
 
 
-def _types(path: str) -> Sequence[JsonObject]:
+def _read_types_file(path: str) -> Sequence[JsonObject]:
+    """Read and check the instance types of one file. Raises InputError."""
     entries = read_objects(path)
     if not entries or not all("name" in entry and "offerings" in entry for entry in entries):
         raise InputError("no instance types", where=path, hint=_SHAPE)

@@ -1,4 +1,4 @@
-"""What the Cluster Autoscaler knows and a cluster does not tell: node groups with their limits, and its flags."""
+"""Options for what Cluster Autoscaler knows beyond the cluster: node groups with limits, and its flags."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 GROUPS, OPTIONS = "nodeGroups", "options"
 _SHAPE = "want nodeGroups, a list of id, min, max, target, nodes and template, and perhaps options"
 MACHINES = ("MachineDeployment", "MachineSet", "MachinePool", "Machine", "OpenShiftMachineSet", "OpenShiftMachine")
-WHAT_IT_SAYS = LiveKinds(("ConfigMap", "DaemonSet", *MACHINES))
-"""What the Cluster Autoscaler says of its groups, who has them, and what a new node would come with."""
-WHAT_IT_READS = LiveKinds((*WHAT_IT_SAYS.kinds, "Job"))
-"""All that it looks at besides what a scheduler reads."""
+AUTOSCALER_STATUS_KINDS = LiveKinds(("ConfigMap", "DaemonSet", *MACHINES))
+"""Kinds that show node groups, their owners and the DaemonSets of a new node."""
+AUTOSCALER_KINDS = LiveKinds((*AUTOSCALER_STATUS_KINDS.kinds, "Job"))
+"""Kinds that Cluster Autoscaler reads and kube-scheduler does not."""
 
 
 @dataclass(frozen=True)
 class NodeGroupInput:
-    """One file for both, or what the cluster tells."""
+    """The node groups and flags of Cluster Autoscaler."""
 
     node_groups: Annotated[
         str,
@@ -48,17 +48,17 @@ class NodeGroupInput:
     ] = ""
 
     @property
-    def asked(self) -> bool:
-        """Whether somebody said which groups there are."""
+    def is_given(self) -> bool:
+        """Whether the options name node groups."""
         return bool(self.node_groups or self.pool_label)
 
     def arguments(self) -> list[str]:
-        """The options that name the same groups again."""
+        """Return the options that name the same groups again."""
         named = {"--node-groups": self.node_groups, "--pool-label": self.pool_label}
         return [part for option, value in named.items() if value for part in (option, value)]
 
-    def given(self) -> Given:
-        """What the file and the option say. Raises InputError."""
+    def read_groups(self) -> Given:
+        """Read the groups and flags that the options name. Raises InputError."""
         from kschedctl.autoscaling.node_groups.found import Given  # noqa: PLC0415 - few commands ask for groups
 
         if not self.node_groups:

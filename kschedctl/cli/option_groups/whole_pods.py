@@ -1,4 +1,4 @@
-"""What extenders are sent of the pods that are asked about, besides what kube-scheduler's plugins read of them."""
+"""Collection of pod fields that extenders receive but kube-scheduler's plugins do not read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kschedctl.api.workloads import identity
 from kschedctl.cli.inquiry import Inquiry
 from kschedctl.cli.options import Source
-from kschedctl.cli.source import connection
+from kschedctl.cli.source import connect_to_cluster
 from kschedctl.errors import KschedctlError
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
@@ -20,14 +20,16 @@ from kschedctl.sources.read import read_documents
 if TYPE_CHECKING:
     from kschedctl.sources.extenders.whole_pods import PodExtras
 
-MOST_BYTES = 64 << 20
-"""Larger files are not read once more."""
-ONE_BY_ONE = 20
-"""Most pods for which a live cluster is asked, each by itself."""
+MAX_FILE_BYTES = 64 << 20
+"""Larger files are not read a second time."""
+MAX_LIVE_PODS = 20
+"""Number of pods that are read again from a live cluster, one request each."""
 
 
-def remember(call: CallExtender | None, asked: Iterable[TargetPod], inquiry: Inquiry, source: Source) -> None:
-    """Let the call know what manifests, files and a live cluster tell of the pods; of others nothing is known."""
+def collect_pod_extras(
+    call: CallExtender | None, targets: Iterable[TargetPod], inquiry: Inquiry, source: Source
+) -> None:
+    """Pass the fields of the pods from manifests, files and the live cluster to the extender caller."""
     if call is None:
         return
     from kschedctl.sources.extenders.recording import Recorder  # noqa: PLC0415
@@ -35,43 +37,44 @@ def remember(call: CallExtender | None, asked: Iterable[TargetPod], inquiry: Inq
 
     if not isinstance(call, Recorder) or not inquiry.scheduler.extenders:
         return
-    known, left = call.known, []
-    for asked_pod in asked:
+    full_pods, remaining_keys = call.full_pods, []
+    for asked_pod in targets:
         written = inquiry.written.get(identity(asked_pod.workload)) if asked_pod.workload else None
         if written is not None:
-            known[asked_pod.pod.key] = PodExtras.of(template_of(written.document))
+            full_pods[asked_pod.pod.key] = PodExtras.of(template_of(written.document))
         elif asked_pod.pod.metadata.uid or not asked_pod.note:  # none that is made up for the question
-            left.append(asked_pod.pod.key)
-    _of_files(known, left, inquiry)
+            remaining_keys.append(asked_pod.pod.key)
+    _add_from_files(full_pods, remaining_keys, inquiry)
     if not (source.snapshot or source.demo) and inquiry.cluster.provenance is not None:
-        _of_cluster(known, [key for key in left if key not in known][:ONE_BY_ONE], source)
+        _add_from_cluster(full_pods, [key for key in remaining_keys if key not in full_pods][:MAX_LIVE_PODS], source)
 
 
-def _of_files(known: MutableMapping[str, PodExtras], keys: Iterable[str], inquiry: Inquiry) -> None:
+def _add_from_files(full_pods: MutableMapping[str, PodExtras], keys: Iterable[str], inquiry: Inquiry) -> None:
+    """Add the fields of the pods whose files can be read again."""
     from kschedctl.sources.extenders.whole_pods import PodExtras, pods_among  # noqa: PLC0415
 
     origins = inquiry.cluster.origins
     places = {key: origins.get(("Pod", key.partition("/")[0], key.partition("/")[2]), "") for key in keys}
     for file in {place.rpartition(", document ")[0] or place for place in places.values()}:
-        if not Path(file).is_file() or Path(file).stat().st_size > MOST_BYTES:
+        if not Path(file).is_file() or Path(file).stat().st_size > MAX_FILE_BYTES:
             continue
         with suppress(KschedctlError):
             pods = dict(pods_among(read_documents(file)))
-            known.update({key: PodExtras.of(pods[key]) for key in places if key in pods})
+            full_pods.update({key: PodExtras.of(pods[key]) for key in places if key in pods})
 
 
-def _of_cluster(known: MutableMapping[str, PodExtras], keys: Sequence[str], source: Source) -> None:
-    """Each is read once more, whole; where that is refused nothing is known."""
+def _add_from_cluster(full_pods: MutableMapping[str, PodExtras], keys: Sequence[str], source: Source) -> None:
+    """Add the fields of pods of the live cluster, unless reading is forbidden."""
     from kschedctl.sources.extenders.whole_pods import PodExtras  # noqa: PLC0415
     from kschedctl.sources.live.http import RefusedError, segment  # noqa: PLC0415
 
     if not keys:
         return
-    server = connection(source).server
+    server = connect_to_cluster(source).server
     try:
         for namespace, name in (key.split("/", 1) for key in keys):
             with suppress(RefusedError, KschedctlError, ValueError):
                 path = f"/api/v1/namespaces/{segment(namespace)}/pods/{segment(name)}"
-                known[f"{namespace}/{name}"] = PodExtras.of(json.loads(server.get(path)))
+                full_pods[f"{namespace}/{name}"] = PodExtras.of(json.loads(server.get(path)))
     finally:
         server.close()

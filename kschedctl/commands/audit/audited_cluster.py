@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from kschedctl.commands.audit.latency.verdicts import LatencyLimits
 from kschedctl.commands.audit.priorities.growth import PriorityLimits
-from kschedctl.commands.explain.replayed_cluster import ReplayedCluster, WaitingThresholds
+from kschedctl.commands.explain.waiting import ReplayedCluster, WaitingThresholds
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.metrics.measured import Measured

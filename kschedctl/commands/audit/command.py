@@ -9,8 +9,8 @@ import typer
 
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.progress import bars
-from kschedctl.cli.source import EVERYTHING, connection, load
+from kschedctl.cli.progress import show_progress
+from kschedctl.cli.source import ALL_KINDS, connect_to_cluster, load_cluster
 from kschedctl.commands.audit import audit as audit_cluster
 from kschedctl.commands.audit.audited_cluster import Thresholds
 from kschedctl.commands.audit.judging import DrawnJudged
@@ -50,9 +50,9 @@ def audit(
     """
     _check(section or (), metrics)
     thresholds = Thresholds(latency=metrics.limits())
-    measured = metrics.measured(lambda: connection(source)) if metrics.asked else None
-    cluster = load(source, live=EVERYTHING)
-    with bars() as progress:
+    measured = metrics.measured(lambda: connect_to_cluster(source)) if metrics.asked else None
+    cluster = load_cluster(source, live=ALL_KINDS)
+    with show_progress() as progress:
         report = audit_cluster(
             cluster,
             section or (),

@@ -30,10 +30,11 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
-from kschedctl.render.plots.plot import bars
-from kschedctl.render.sections import refused
-from kschedctl.render.tables import ROWS_SHOWN, as_is, listed, rounded, table_of
+from kschedctl.render.plots.plot import build_bar_plot
+from kschedctl.render.sections import describe_message
+from kschedctl.render.tables import ROWS_SHOWN, build_struct_table, build_table, format_rounded, return_row
 from kschedctl.reports.columns import Column, Tone
+from kschedctl.reports.placements import EvictionFate
 from kschedctl.reports.pool_change import NO_POOL
 from kschedctl.text.counts import agreeing, counted
 
@@ -49,8 +50,8 @@ def leader_blocks(report: LeaderSection, style: Style) -> Page:
     """Leases, the names that pods choose, and what instances do not share."""
     since = {"leads_for": lambda lease: lease.leads_for or lease.since, "silent_for": _renewed}
     return (
-        *listed(report.leases, style, since),
-        *listed(report.names, style, {"instances": _instances}),
+        *build_struct_table(report.leases, style, since),
+        *build_struct_table(report.names, style, {"instances": _instances}),
         *_differences(report.differences, style),
     )
 
@@ -69,7 +70,7 @@ def _differences(settings: Sequence[DifferentSetting], style: Style) -> Page:
         for difference in settings
         for value, who in difference.values.items()
     ]
-    return table_of(rows, (Column("differs", keep=True), Column("value"), Column("instances")), as_is, style)
+    return build_table(rows, (Column("differs", keep=True), Column("value"), Column("instances")), return_row, style)
 
 
 # -- what waits --------------------------------------------------------------------------------------------------------
@@ -83,7 +84,7 @@ def queue_blocks(report: QueueSection, style: Style) -> Page:
         Column("queue", keep=True),
         Column("which, and what wakes it"),
     )
-    return table_of(report.queued, columns, lambda queued: _queue(queued, style), style, full=False)
+    return build_table(report.queued, columns, lambda queued: _queue(queued, style), style, full=False)
 
 
 def _queue(group: PodsInQueue, style: Style) -> tuple[Cell | Stack, ...]:
@@ -115,8 +116,8 @@ def placed_blocks(report: PlacedSection, style: Style) -> Page:
     return (
         paragraph(Marked("judged:", Tone.FAINT), f"{count(report.judged, 'bound pod')}{others}"),
         *_overcommitted(report.overcommitted, style),
-        *listed(report.misplaced, style),
-        *listed(report.refused, style),
+        *build_struct_table(report.misplaced, style),
+        *build_struct_table(report.refused, style),
     )
 
 
@@ -126,21 +127,23 @@ def _overcommitted(nodes: Sequence[OvercommittedNode], style: Style) -> Page:
         (
             *((node.node, node.resource, " of ".join(_requested(node))) if first else ("", "", "")),
             Marked(arrival.pod, Tone.WARNING) if arrival.beyond else arrival.pod,
-            rounded(CPU, arrival.requests) if node.resource == CPU else format_amount(node.resource, arrival.requests),
+            format_rounded(CPU, arrival.requests)
+            if node.resource == CPU
+            else format_amount(node.resource, arrival.requests),
             arrival.at or "?",
         )
         for node in nodes
         for first, arrival in zip([True] + [False] * len(node.arrivals), node.arrivals, strict=False)
     ]
     columns = (Column("node", keep=True), Column("resource"), Column("requested", right=True), Column("came last"))
-    return table_of(rows, (*columns, Column("requests", right=True), Column("at")), as_is, style)
+    return build_table(rows, (*columns, Column("requests", right=True), Column("at")), return_row, style)
 
 
 def _requested(node: OvercommittedNode) -> tuple[str, ...]:
     """Cores, as in all tables; of other resources a unit in which different amounts look different."""
     both = (node.requested, node.allocatable)
     return (
-        tuple(rounded(CPU, amount) for amount in both)
+        tuple(format_rounded(CPU, amount) for amount in both)
         if node.resource == CPU
         else format_in_one_unit(node.resource, *both)
     )
@@ -154,8 +157,8 @@ def topology_blocks(report: TopologySection, style: Style) -> Page:
     promised = [Column("workload"), Column("constraint"), Column("max", right=True), Column("skew", right=True)]
     promised += [Column("most"), Column("fewest"), Column("cannot come back")]
     return (
-        *table_of(placed, columns, lambda row: _domains(*row), style),
-        *table_of(report.promises, promised, _promise, style, full=False),
+        *build_table(placed, columns, lambda row: _domains(*row), style),
+        *build_table(report.promises, promised, _promise, style, full=False),
     )
 
 
@@ -191,13 +194,13 @@ def _stranded(loss: BrokenDomain) -> str:
 
 def priorities_blocks(report: PrioritiesSection, style: Style) -> Page:
     """The tiers first, the highest at the top; who starves is among what is found, with its figures."""
-    exposed = listed(report.exposed, style, title="Behind Services, below others", limit=ROWS_SHOWN // 2)
-    waits = listed(report.starving, style, title="Waiting too long", note="came: started since they wait")
+    exposed = build_struct_table(report.exposed, style, title="Behind Services, below others", limit=ROWS_SHOWN // 2)
+    waits = build_struct_table(report.starving, style, title="Waiting too long", note="came: started since they wait")
     return (
         *_tiers(report, style),
         *_victims(report, style),
         *(waits if style.wide else ()),
-        *listed(report.preempted, style, title="Preempted lately", limit=ROWS_SHOWN // 2, full=False),
+        *build_struct_table(report.preempted, style, title="Preempted lately", limit=ROWS_SHOWN // 2, full=False),
         *exposed,
     )
 
@@ -210,13 +213,13 @@ def _tiers(report: PrioritiesSection, style: Style) -> Page:
     numbers = ("priority", "pods", "pending", "nodes", *resources, "serving")
     columns = (Column("tier", keep=True), *(Column(name, right=True) for name in numbers), Column("preempts"))
     note = "serving: pods behind a Service"
-    return table_of(
+    return build_table(
         report.tiers, columns, lambda tier: _tier(tier, resources), style, limit=None, note=note, full=False
     )
 
 
 def _tier(tier: PriorityTier, resources: tuple[str, ...]) -> tuple[Cell, ...]:
-    amounts = (rounded(name, tier.requests[name]) if name in tier.requests else "" for name in resources)
+    amounts = (format_rounded(name, tier.requests[name]) if name in tier.requests else "" for name in resources)
     name = Marked(tier.name or "no class", Tone.FAINT if tier.system else Tone.STRONG)
     counts = (f"{tier.priority:,}", f"{tier.pods:,}", f"{tier.pending:,}", f"{tier.nodes:,}")
     return (name, *counts, *amounts, f"{tier.user_facing:,}", "" if tier.preempts else "never")
@@ -228,15 +231,17 @@ def _victims(report: PrioritiesSection, style: Style) -> Page:
         return ()
     find = agreeing(grown.placed, "finds", "find")
     placed = f"{grown.placed:,} of {count(grown.asked, 'more pod')} like {grown.like} ({grown.workload}) {find} a node"
-    outcome = paragraph(placed + (f"; the others: {refused(grown.message, style)[0]}" if grown.message else ""))
+    outcome = paragraph(
+        placed + (f"; the others: {describe_message(grown.message, style)[0]}" if grown.message else "")
+    )
     evicted, tier = Column("evicted", keep=True), Column("tier", keep=True, beneath="tier")
     columns = (evicted, tier, Column("pods", right=True), Column("then"), Column("behind", beneath="behind"))
-    victims = table_of(report.victims, columns, lambda victim: _victim(victim, style), style, full=False)
+    victims = build_table(report.victims, columns, lambda victim: _victim(victim, style), style, full=False)
     return section(f"If {grown.tier} grew", outcome, *(victims or (paragraph("nobody is evicted for them"),)))
 
 
 def _victim(workload: EvictedWorkload, style: Style) -> tuple[Cell | Stack, ...]:
-    fates = {fate: sum(pod.fate == fate for pod in workload.pods) for fate in ("Moved", "Pending", "Lost")}
+    fates = {fate: sum(pod.fate == fate for pod in workload.pods) for fate in EvictionFate}
     then = ", ".join(f"{number:,} {fate}" for fate, number in fates.items() if number)
     pods = Marked(names([pod.pod for pod in workload.pods]), Tone.FAINT) if style.wide else ""
     return (
@@ -254,14 +259,14 @@ def _victim(workload: EvictedWorkload, style: Style) -> tuple[Cell | Stack, ...]
 def packing_blocks(report: PackingSection, style: Style) -> Page:
     """Room by pool, then what is stranded; then what was tried. In full with ``-o wide``."""
     shape = {"pool": lambda pods: "pending" if pods.pending else pods.pool or NO_POOL[""], "examples": _workloads}
-    typical = listed(report.typical, style, shape, limit=FEW) if style.wide or report.stranded else ()
+    typical = build_struct_table(report.typical, style, shape, limit=FEW) if style.wide or report.stranded else ()
     return (
         *_rooms(report.pools, style),
         *_used(report.pools),
-        *listed(report.stranded, style),
+        *build_struct_table(report.stranded, style),
         *typical,
         *_emptied(report, style),
-        *listed(report.kept, style, limit=FEW),
+        *build_struct_table(report.kept, style, limit=FEW),
     )
 
 
@@ -271,16 +276,16 @@ def _rooms(pools: Sequence[PoolRoom], style: Style) -> Page:
             pool.pool or NO_POOL[""],
             f"{pool.nodes:,}",
             room.resource,
-            rounded(room.resource, room.allocatable),
-            rounded(room.resource, room.free),
-            Marked(rounded(room.resource, room.stranded), Tone.WARNING) if room.stranded else "0",
+            format_rounded(room.resource, room.allocatable),
+            format_rounded(room.resource, room.free),
+            Marked(format_rounded(room.resource, room.stranded), Tone.WARNING) if room.stranded else "0",
         )
         for pool in pools
         for room in pool.resources
         if style.wide or room.resource in SHOWN or room.stranded
     ]
     right = [Column(name, right=True) for name in ("allocatable", "free", "stranded")]
-    return table_of(
+    return build_table(
         rows, (Column("pool", keep=True), Column("nodes", right=True), Column("resource"), *right), tuple, style
     )
 
@@ -296,7 +301,9 @@ def _used(pools: Sequence[PoolRoom]) -> Page:
         }
         for pool, resource in shown
     }
-    return bars("Requested and stranded, by pool", ("pool and resource", "% of allocatable"), amounts, len(shown))
+    return build_bar_plot(
+        "Requested and stranded, by pool", ("pool and resource", "% of allocatable"), amounts, len(shown)
+    )
 
 
 def _workloads(pods: TypicalPods) -> str:
@@ -314,4 +321,4 @@ def _emptied(report: PackingSection, style: Style) -> Page:
         return how
     emptied = names([emptied_node.node for emptied_node in report.emptied], len(report.emptied) if style.wide else FEW)
     which = (paragraph(Marked("emptied:", Tone.FAINT), emptied),) if emptied else ()
-    return (*how, *listed(report.savings, style), *which)
+    return (*how, *build_struct_table(report.savings, style), *which)

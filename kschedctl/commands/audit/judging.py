@@ -9,10 +9,10 @@ import typer
 
 from kschedctl.api.copying import replace
 from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, UNDECIDED, Answer
-from kschedctl.cli.forms import PICTURES, TABLE, Form, option
+from kschedctl.cli.forms import PICTURES, TABLE, OutputFormat, output_option
 from kschedctl.cli.option_groups.drawn import FORMS, Drawing
 from kschedctl.cli.option_groups.fail_on import FailOn
-from kschedctl.cli.options import GATES, Output
+from kschedctl.cli.options import FINDING_FORMATS, Output
 from kschedctl.commands.audit.report import Audit
 from kschedctl.render.page import NO_COMMANDS, Commands
 from kschedctl.reports.section import Section
@@ -22,9 +22,9 @@ from kschedctl.reports.section import Section
 class Judged(Output):
     """How to show what was found, and from where on it is a failure."""
 
-    output: Annotated[Form, option("table", "wide", "json", "yaml", "markdown", "html", "sarif", "junit", "github")] = (
-        TABLE
-    )
+    output: Annotated[
+        OutputFormat, output_option("table", "wide", "json", "yaml", "markdown", "html", "sarif", "junit", "github")
+    ] = TABLE
     fail_on: Annotated[
         FailOn, typer.Option("--fail-on", metavar="|".join(FailOn), help="Exit 1 from this severity up.")
     ] = FailOn.WARNING
@@ -35,7 +35,7 @@ class Judged(Output):
         ``commands``: what helps with the findings, by their fingerprints.
         """
         answer = self.answer(report, commands=commands)
-        if self.fail_on is not FailOn.NEVER and report.at_least(self.fail_on):
+        if self.fail_on is not FailOn.NEVER and report.has_at_least(self.fail_on):
             return replace(answer, exit_code=DOES_NOT_SCHEDULE)
         return replace(answer, exit_code=UNDECIDED if report.undecided else SCHEDULES)
 
@@ -44,4 +44,4 @@ class Judged(Output):
 class DrawnJudged(Drawing, Judged):
     """How an answer of findings is shown, also drawn."""
 
-    output: Annotated[Form, option(*FORMS, *PICTURES, *GATES)] = TABLE
+    output: Annotated[OutputFormat, output_option(*FORMS, *PICTURES, *FINDING_FORMATS)] = TABLE

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kschedctl.cli.next_commands import again
+from kschedctl.cli.next_commands import build_command, workload_arguments
 from kschedctl.cli.options import Source
-from kschedctl.cli.workload_arguments import _workload
 from kschedctl.commands.audit.creation.report import CreationSection
 from kschedctl.commands.audit.packing.report import PackingSection
 from kschedctl.commands.audit.priorities.report import PrioritiesSection
@@ -47,19 +46,19 @@ def about_findings(source: Source, *sections: Section) -> Commands:
     commands = {}
     for section in sections:
         if isinstance(section, PackingSection):
-            commands[section.name] = again(source, "packing", "--nodes", "0")
+            commands[section.name] = build_command(source, "packing", "--nodes", "0")
         for finding in section.findings:
             command, *arguments = HELPING.get(finding.rule, ("",))
             object_ = () if arguments or command in OF_ALL else _object(finding, section)
             if command and (arguments or object_ or command in OF_ALL):
-                commands[finding.fingerprint] = again(source, command, *object_, arguments)
+                commands[finding.fingerprint] = build_command(source, command, *object_, arguments)
     return commands
 
 
 def _object(finding: Finding, section: Section) -> tuple[str, ...]:
     """The pod or node of a finding to look at; of a workload the pod that waits, of a pool the first node to go."""
     if isinstance(section, CreationSection):
-        return _workload(finding.object)
+        return workload_arguments(finding.object)
     kind, _, name = finding.object.partition(" ")
     if isinstance(section, PrioritiesSection):
         names = [starving.pods[0] for starving in section.starving if starving.workload == finding.object]

@@ -39,19 +39,19 @@ from kschedctl.render.page import (
     Stack,
     Style,
     Table,
-    below,
+    build_subsection,
     count,
-    first_rows,
+    find_plots,
+    limit_rows_by_style,
     names,
     paragraph,
-    plots_of,
 )
-from kschedctl.render.sections import left_out_lines
+from kschedctl.render.sections import build_left_out_lines
 from kschedctl.render.tables import ROWS_SHOWN
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.reports.findings import LEVELS, SEVERITIES, Finding
+from kschedctl.reports.findings import SEVERITIES, SEVERITIES_BY_GRAVITY, Finding
 from kschedctl.reports.section import FINDINGS, SOUND, Section
-from kschedctl.reports.unknown import reasons
+from kschedctl.reports.unknown import describe_unread
 
 FEW = 2
 """Up to so many sections are shown with all their evidence."""
@@ -77,15 +77,15 @@ def audit_page(report: Audit, style: Style) -> Page:
     page += [(paragraph(Marked("not asked:", Tone.FAINT), not_asked),)] if not_asked else []
     brief = len(report.sections) > FEW and not style.wide and style.width < UNFOLDED
     blocks = blocks_in_brief if brief else blocks_of
-    page += [below(section.title, shown) for section in report.sections if (shown := blocks(section, style))]
+    page += [build_subsection(section.title, shown) for section in report.sections if (shown := blocks(section, style))]
     page += [(paragraph(Marked(HOW_TO_SEE_MORE, Tone.FAINT)),)] if brief else []
     return tuple(block for part in page for block in part)
 
 
 def _gravity(section: Section) -> Tone:
     """The tone of the gravest that was found, else of the state."""
-    gravest = min((LEVELS.index(finding.severity) for finding in section.findings), default=0)
-    return SEVERITIES[LEVELS[gravest]] if section.state == FINDINGS else STATES[section.state]
+    gravest = min((SEVERITIES_BY_GRAVITY.index(finding.severity) for finding in section.findings), default=0)
+    return SEVERITIES[SEVERITIES_BY_GRAVITY[gravest]] if section.state == FINDINGS else STATES[section.state]
 
 
 def _answer(section: Section) -> str:
@@ -95,7 +95,9 @@ def _answer(section: Section) -> str:
     """
     if section.state != FINDINGS:
         return section.state
-    numbers = {level: sum(finding.severity == level for finding in section.findings) for level in LEVELS[:-1]}
+    numbers = {
+        level: sum(finding.severity == level for finding in section.findings) for level in SEVERITIES_BY_GRAVITY[:-1]
+    }
     return ", ".join(count(number, level) for level, number in numbers.items() if number)
 
 
@@ -118,7 +120,7 @@ def section_page(section: Section, style: Style) -> Page:
 def blocks_of(section: Section, style: Style) -> Page:
     """All but its headline; nothing where there is nothing to tell."""
     return (
-        *left_out_lines(section.not_replayed, ()),
+        *build_left_out_lines(section.not_replayed, ()),
         *_not_known(section),
         *_evidence(section, style),
         *found_blocks(section, style, ROWS_SHOWN),
@@ -127,7 +129,7 @@ def blocks_of(section: Section, style: Style) -> Page:
 
 def blocks_in_brief(section: Section, style: Style) -> Page:
     """What was found, and the plots, without the rest of the evidence; of a section that is sound the plots alone."""
-    plots = plots_of(_evidence(section, style)) if style.plots else ()
+    plots = find_plots(_evidence(section, style)) if style.plots else ()
     if section.state == SOUND:
         return plots
     return (*_not_known(section), *found_blocks(section, style, FOUND_IN_BRIEF), *plots)
@@ -162,7 +164,7 @@ def _not_known(section: Section) -> Page:
     if not section.unknown:
         return ()
     grounds = "; its answer could differ" if section.undecided else ""
-    return (paragraph(Marked("not known:", Tone.WARNING), f"{reasons(section.unknown)}{grounds}"),)
+    return (paragraph(Marked("not known:", Tone.WARNING), f"{describe_unread(section.unknown)}{grounds}"),)
 
 
 def found_blocks(section: Section, style: Style, limit: int) -> Page:
@@ -178,7 +180,7 @@ def _found(findings: Sequence[Finding], style: Style, limit: int) -> tuple[Page,
     """What to do stands beneath each problem."""
     if not findings:
         return (), ()
-    shown, note = first_rows(findings, style, limit)
+    shown, note = limit_rows_by_style(findings, style, limit)
     columns = (Column("severity", keep=True), Column("found"))
     rows = tuple(_finding(finding, shown[max(i - 1, 0) : i], style) for i, finding in enumerate(shown))
     return (Table(columns, rows, note),), shown
@@ -220,11 +222,14 @@ Waiting = tuple[WaitingPods | None, tuple[Finding, ...]]
 def waiting_table(section: PendingSection, style: Style, limit: int) -> tuple[Page, Sequence[Finding]]:
     """The causes, the gravest first, and the findings that are shown."""
     rows = sorted(
-        _causes(section), key=lambda row: [LEVELS.index(finding.severity) for finding in row[1]] or [len(LEVELS)]
+        _causes(section),
+        key=lambda row: (
+            [SEVERITIES_BY_GRAVITY.index(finding.severity) for finding in row[1]] or [len(SEVERITIES_BY_GRAVITY)]
+        ),
     )
     if not rows:
         return (), ()
-    shown, note = first_rows(rows, style, limit)
+    shown, note = limit_rows_by_style(rows, style, limit)
     columns = (Column("severity", keep=True), Column("pods", right=True), Column("age"), Column("found"))
     above = [(), *(findings for _, findings in shown)]
     table = Table(columns, tuple(map(partial(_pending, style), shown, above)), note).without_empty_columns()

@@ -16,8 +16,9 @@ from kschedctl.commands.audit.races.report import RacesSection
 from kschedctl.commands.audit.sampling.report import SamplingSection
 from kschedctl.commands.audit.topology.report import TopologySection
 from kschedctl.reports.findings import Findings
-from kschedctl.reports.section import Section, findings_of
-from kschedctl.reports.summary import Report, ShortCause, Summary
+from kschedctl.reports.report import Report
+from kschedctl.reports.section import Section, collect_findings
+from kschedctl.reports.summary import ShortCause, Summary
 
 AnySection = (
     PendingSection
@@ -69,9 +70,9 @@ class Audit(Report, frozen=True, kw_only=True):
             figures={section.name: len(section.findings) for section in self.sections},
         )
 
-    def at_least(self, severity: str) -> bool:
+    def has_at_least(self, severity: str) -> bool:
         """Whether a section found something of that severity, or graver."""
-        return any(section.at_least(severity) for section in self.sections)
+        return any(section.has_at_least(severity) for section in self.sections)
 
     def answers_of_sections(self) -> dict[str, str]:
         """Return the headline of each section."""
@@ -84,4 +85,4 @@ class Audit(Report, frozen=True, kw_only=True):
     def as_findings(self) -> Findings:
         """What all sections found, for readers of findings."""
         sections: tuple[Section, ...] = self.sections
-        return findings_of(sections, self.nodes + self.pods, self.tool_version)
+        return collect_findings(sections, self.nodes + self.pods, self.tool_version)

@@ -22,7 +22,7 @@ from kschedctl.commands.audit.report import AnySection, Audit
 from kschedctl.commands.audit.sampling.section import sampling_section
 from kschedctl.commands.audit.topology.section import topology_section
 from kschedctl.replay.audit_rules import NOTE
-from kschedctl.reports.findings import LEVELS
+from kschedctl.reports.findings import SEVERITIES_BY_GRAVITY
 from kschedctl.reports.section import FINDINGS, SOUND, UNKNOWN
 from kschedctl.text.counts import counted
 
@@ -96,12 +96,14 @@ def _asked(sections: Sequence[AnySection]) -> str:
 
 def _gravity(section: AnySection) -> tuple[int, ...]:
     """The more errors the sooner, then the more warnings."""
-    return tuple(-_count(section, severity) for severity in LEVELS)
+    return tuple(-_count(section, severity) for severity in SEVERITIES_BY_GRAVITY)
 
 
 def _counts(sections: Sequence[AnySection]) -> str:
     """How many errors and warnings the sections have; notes leave a section sound."""
-    counts = ((severity, sum(_count(section, severity) for section in sections)) for severity in LEVELS[:-1])
+    counts = (
+        (severity, sum(_count(section, severity) for section in sections)) for severity in SEVERITIES_BY_GRAVITY[:-1]
+    )
     return ", ".join(counted(number, severity) for severity, number in counts if number)
 
 

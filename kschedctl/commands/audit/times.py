@@ -9,7 +9,7 @@ import typer
 
 from kschedctl.api.times import parse_nanoseconds
 from kschedctl.cli.options import Source
-from kschedctl.cli.source import load
+from kschedctl.cli.source import load_cluster
 from kschedctl.cluster import Cluster
 from kschedctl.demo import DEMO_TIME
 from kschedctl.errors import InputError, UsageError
@@ -54,7 +54,7 @@ class AuditTimes(Moment):
         """The cluster of the snapshot, where one is named. Raises UsageError for one that is not from before."""
         if not self.since:
             return None
-        before = load(replace(source, snapshot=[self.since], filename=[], demo=False))
+        before = load_cluster(replace(source, snapshot=[self.since], filename=[], demo=False))
         times = [
             provenance.read_at
             for provenance in (before.provenance, cluster.provenance)

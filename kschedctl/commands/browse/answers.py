@@ -9,8 +9,8 @@ from rich.text import Text
 
 from kschedctl.commands.browse.contents import changed_answer
 from kschedctl.commands.browse.lines import NODE, REMEDY, WARNING, ListLine, ListLines, Openable, TableLines, wrapped
-from kschedctl.commands.explain.answer_lines import answer_lines
-from kschedctl.commands.explain.page import changed_answer_section, explanation_page
+from kschedctl.commands.browse.report import ChangedAnswer
+from kschedctl.commands.explain.page import build_answer, build_explanation_page
 from kschedctl.commands.explain.report import Explanation, NodeReport
 from kschedctl.commands.remedies.report import Remedies
 from kschedctl.render.page import (
@@ -19,17 +19,19 @@ from kschedctl.render.page import (
     Page,
     Paragraph,
     Style,
-    marked,
+    describe_verdict,
+    iter_sections,
     names,
     paragraph,
-    parts,
     section,
-    verdict_words,
+    with_tone,
 )
-from kschedctl.render.sections import extended_lines, left_out_lines, not_known_lines
-from kschedctl.render.terminal import show
-from kschedctl.reports.remedy import OWNERS, Remedy
-from kschedctl.reports.unknown import VERDICT, reasons, unless
+from kschedctl.render.sections import build_extender_line, build_left_out_lines, build_not_known_lines
+from kschedctl.render.tables import build_table, number_columns, return_row
+from kschedctl.render.terminal import render_text
+from kschedctl.reports.columns import Column
+from kschedctl.reports.remedy import TEAMS, Remedy
+from kschedctl.reports.unknown import VERDICT, describe_unread, describe_verdict_doubts
 from kschedctl.text.counts import counted
 
 WHY, NODES, SCORES, REMEDIES, MAP = "why", "nodes", "scores", "fixes", "map"
@@ -78,7 +80,7 @@ def laid_out(answered: Answered, room: Room) -> LaidOut:
 
 def text_of(page: Page, width: int) -> Text:
     """The page as it would be printed."""
-    return Text.from_ansi(show(page, Style(width=max(width, LEAST_WIDTH), color=True)))
+    return Text.from_ansi(render_text(page, Style(width=max(width, LEAST_WIDTH), color=True)))
 
 
 def verdict(answered: Answered, width: int, lines: int) -> Text:
@@ -99,11 +101,11 @@ def verdict(answered: Answered, width: int, lines: int) -> Text:
 
 def answer_line(report: Explanation) -> str:
     """With what it leans on that is not known."""
-    verdict = verdict_words(report.verdict)
+    verdict = describe_verdict(report.verdict)
     doubts = [unknown for unknown in report.unknown if unknown.affects == VERDICT]
     if not doubts:
         return f"{verdict}: {report.headline}"
-    return f"{verdict}, {unless(doubts)} ({reasons(doubts)}): {report.headline}"
+    return f"{verdict}, {describe_verdict_doubts(doubts)} ({describe_unread(doubts)}): {report.headline}"
 
 
 def explained(answered: Answered, style: Style, in_full: bool) -> dict[str, Page]:
@@ -112,8 +114,10 @@ def explained(answered: Answered, style: Style, in_full: bool) -> dict[str, Page
     changes = changed_answer_section(changed_answer(answered.before, report)) if answered.before else ()
     why: list[Block] = [*changes]
     scores: list[Block] = []
-    answer = tuple(answer_lines(report, style))
-    for title, under in parts(tuple(block for block in explanation_page(report, style) if block not in answer)):
+    answer = tuple(build_answer(report, style))
+    for title, under in iter_sections(
+        tuple(block for block in build_explanation_page(report, style) if block not in answer)
+    ):
         tab = scores if title.startswith(SCORED) else why
         tab += [Heading(title), *under] if title else under
     if in_full:
@@ -183,13 +187,13 @@ def remedy_lines(remedies: Remedies, width: int) -> list[ListLine]:
 
 def _opens(remedy: Remedy) -> str:
     opens = remedy.opens[0] if len(remedy.opens) == 1 else f"{len(remedy.opens):,} nodes: {names(remedy.opens)}"
-    return f"{OWNERS[remedy.by]}; makes schedulable on {opens}"
+    return f"{TEAMS[remedy.by]}; makes schedulable on {opens}"
 
 
 def _doubts(remedies: Remedies) -> list[str]:
-    left_out = (*left_out_lines(remedies.not_replayed, remedies.ignored), *extended_lines(remedies.extended))
-    lines = (line for line in (*left_out, *not_known_lines(remedies.unknown)) if isinstance(line, Paragraph))
-    doubts = [" ".join(marked(part).text for part in line.parts) for line in lines]
+    left_out = (*build_left_out_lines(remedies.not_replayed, remedies.ignored), *build_extender_line(remedies.extended))
+    lines = (line for line in (*left_out, *build_not_known_lines(remedies.unknown)) if isinstance(line, Paragraph))
+    doubts = [" ".join(with_tone(part).text for part in line.parts) for line in lines]
     if remedies.searched is not None and not remedies.searched.complete:
         doubts.append(f"not complete: the search ended after {counted(remedies.searched.replays, 'replay')}")
     return doubts
@@ -203,6 +207,26 @@ def remedy_page(remedy: Remedy) -> Sequence[str]:
         ("also places", names(remedy.also_places, 20)),
         ("evicts", names(remedy.victims, 20)),
         ("makes schedulable on", names(remedy.opens, 20)),
-        ("owner", OWNERS[remedy.by]),
+        ("owner", TEAMS[remedy.by]),
     ]
     return [remedy.summary, *(f"{label}: {said}" for label, said in more if said), *remedy.commands]
+
+
+NO_CHANGE = "No change: as many nodes fit, and the rest are refused for the same reasons"
+
+
+def changed_answer_section(report: ChangedAnswer) -> Page:
+    """Show how many nodes fit and are rejected for each reason, before and after, and which nodes change."""
+    rows = [(reason.plugin, reason.reason, reason.before, reason.after) for reason in report.reasons]
+    if report.fit[0] != report.fit[1]:
+        rows.insert(0, ("", "nodes that fit", *report.fit))
+    labelled = (("newly fit:", report.gained), ("no longer fit:", report.lost))
+    lines = [paragraph(label, names(values, 5)) for label, values in labelled if values]
+    if report.best[0] and report.best[1] and report.best[0] != report.best[1]:
+        lines.append(paragraph("best before:", f"{names(report.best[0])}; now: {names(report.best[1])}"))
+    if not rows and not lines:
+        return section("What changes", paragraph(NO_CHANGE))
+    cells = [(f"{b:,}", f"{a:,}", f"{plugin}: {why}" if plugin else why) for plugin, why, b, a in rows]
+    return section(
+        "What changes", *build_table(cells, [*number_columns("before", "now"), Column("nodes")], return_row), *lines
+    )

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.cli.options import Scope, Source, with_options
 from kschedctl.cli.pods import asking_for
-from kschedctl.cli.source import in_context, load, time_of
+from kschedctl.cli.source import get_cluster_time, load_cluster, with_context_namespace
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.watching import followed
+from kschedctl.commands.explain.watching import follow_cluster
 from kschedctl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def browse(*, source: Source, scope: Scope) -> int:
         sessions = _sessions(source, scope)
         browser = Browser(next(sessions), LiveSessions(sessions, lambda: _sessions(source, scope)))
     else:
-        browser = Browser(_session(load(source, scope.namespace), source, scope))
+        browser = Browser(_session(load_cluster(source, scope.namespace), source, scope))
     with _notes_to(lambda line: browser.later(browser.note, line)), without_garbage_collection():
         browser.run()
     for command in dict.fromkeys(browser.copied):
@@ -59,14 +59,16 @@ def browse(*, source: Source, scope: Scope) -> int:
 
 
 def _sessions(source: Source, scope: Scope) -> Iterator[BrowseSession]:
-    return (_session(cluster, source, scope) for cluster in followed(source, scope.namespace))
+    return (_session(cluster, source, scope) for cluster in follow_cluster(source, scope.namespace))
 
 
 def _session(cluster: Cluster, source: Source, scope: Scope) -> BrowseSession:
     from kschedctl.commands.browse.session import BrowseSession  # noqa: PLC0415 - what it shows takes time to import
 
     asked = asking_for(cluster, scope.scheduler_name)
-    return BrowseSession(asked, source, in_context(scope, source, cluster), time_of(cluster, source))
+    return BrowseSession(
+        asked, source, with_context_namespace(scope, source, cluster), get_cluster_time(cluster, source)
+    )
 
 
 class _Notes(logging.Handler):

@@ -11,16 +11,17 @@ from kschedctl.api.node_pools import find_pool
 from kschedctl.api.objects import Pod, Taint
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.commands.browse.report import (
+    ChangedAnswer,
     NodeContents,
     NodeResource,
     PodOfNode,
     PodOfWorkload,
+    RefusingReason,
     WorkloadPods,
     ZonePods,
 )
 from kschedctl.commands.explain.report import Explanation
 from kschedctl.replay.controllers.workload_pods import find_pods
-from kschedctl.reports.changed_answer import ChangedAnswer, RefusingReason
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.node_order import zone_key
 
@@ -88,7 +89,7 @@ def _answer(scheduler: Scheduler, row: int, pod: Pod) -> str:
     framework = scheduler.framework(stored.spec.scheduler_name)
     if framework is None:
         return f'no profile serves scheduler name "{stored.spec.scheduler_name}"'
-    cycle = scheduler.cycle(framework.unasked(), stored)
+    cycle = scheduler.cycle(framework.without_extenders(), stored)
     if cycle.error is not None:
         return cycle.error
     if cycle.gated:

@@ -10,7 +10,7 @@ from kschedctl.commands.browse.listing import FAINT, HEADING, of_workload
 from kschedctl.commands.browse.report import NodeContents, PodOfWorkload, WorkloadPods
 from kschedctl.commands.browse.session import BrowseSession
 from kschedctl.render.page import count
-from kschedctl.render.tables import rounded
+from kschedctl.render.tables import format_rounded
 
 MOST_FITTING = 20
 MOST_BAR = 20
@@ -60,7 +60,11 @@ def _room(contents: NodeContents, width: int) -> list[ListLine]:
     for resource in contents.resources:
         free = max(resource.allocatable - resource.requested, 0)
         rows.append(
-            (resource.resource, rounded(resource.resource, free), rounded(resource.resource, resource.allocatable))
+            (
+                resource.resource,
+                format_rounded(resource.resource, free),
+                format_rounded(resource.resource, resource.allocatable),
+            )
         )
     most = max(len(row[2]) for row in rows)
     shown = [(*row[:2], row[2].rjust(most)) for row in rows]
@@ -88,7 +92,9 @@ def _pods_of_node(contents: NodeContents, owners: dict[str, Owner | None], width
     rows = [("pod", "priority", "requests")]
     subjects = []
     for pod in contents.pods:
-        asked = ", ".join(f"{name} {rounded(name, amount)}" for name, amount in pod.requests.items() if name != "pods")
+        asked = ", ".join(
+            f"{name} {format_rounded(name, amount)}" for name, amount in pod.requests.items() if name != "pods"
+        )
         rows.append((pod.pod, f"{pod.priority:,}", asked))
         owner = owners[pod.pod]
         subjects.append(of_workload(owner)._replace(of=pod.pod) if owner else None)

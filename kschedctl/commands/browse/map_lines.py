@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kschedctl.commands.browse.lines import REASON, ListLine, Openable, cut, wrapped
-from kschedctl.commands.explain.html_node_map import FITS, OTHERS, LegendEntry, NodeMap, node_map
+from kschedctl.commands.explain.html_node_map import FITS, OTHERS, LegendEntry, NodeMap, build_node_map
 from kschedctl.commands.explain.report import Explanation
 
 FIT, BEST, REASONS = "+", "*", "abcdefg"
@@ -12,7 +12,7 @@ FIT, BEST, REASONS = "+", "*", "abcdefg"
 
 def map_lines(report: Explanation, width: int) -> list[ListLine]:
     """The map of the nodes, laid out as in an HTML report."""
-    shown = node_map(report)
+    shown = build_node_map(report)
     if not shown.places:
         return [ListLine("no node was looked at: see 1 Why", "dim")]
     marks = _marks(shown)

@@ -70,3 +70,27 @@ class WorkloadPods(Document, frozen=True):
     zones: tuple[ZonePods, ...] = ()
     api_version: str = "kschedctl.dev/v1"
     kind: str = "WorkloadPods"
+
+
+class RefusingReason(Document, frozen=True):
+    """The number of nodes that one plugin rejects for one reason, before and after a change."""
+
+    plugin: str
+    reason: str
+    before: int
+    after: int
+
+
+class ChangedAnswer(Document, frozen=True):
+    """What another assumption about a pod changes in its answer."""
+
+    fit: tuple[int, int]
+    """The number of feasible nodes before and after."""
+    gained: tuple[str, ...] = ()
+    """The nodes that are feasible only after the change."""
+    lost: tuple[str, ...] = ()
+    """The nodes that are feasible only before the change."""
+    best: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    """The nodes with the highest score before and after."""
+    reasons: tuple[RefusingReason, ...] = ()
+    """The reasons for which another number of nodes is rejected than before."""

@@ -10,13 +10,14 @@ from typing import NamedTuple
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.cli import pods as found_pods
-from kschedctl.cli.next_commands import again
+from kschedctl.cli.next_commands import build_command
 from kschedctl.cli.options import Scope, Source
 from kschedctl.cluster import Cluster
 from kschedctl.commands.browse.contents import node_contents, workload_pods
 from kschedctl.commands.browse.report import NodeContents, WorkloadPods
-from kschedctl.commands.explain.attempt import as_events, explain_stand_in
-from kschedctl.commands.explain.pending_groups import pending_pods
+from kschedctl.commands.explain.cycle_report import drop_unwritten_message
+from kschedctl.commands.explain.one_pod import explain_target
+from kschedctl.commands.explain.pending_pods import group_pending_pods
 from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.commands.explain.report import Explanation
 from kschedctl.commands.remedies.pod_fixes import remedies_of
@@ -59,12 +60,12 @@ class BrowseSession:
     @cached_property
     def waiting(self) -> Sequence[Pod]:
         """The pending pods of the scope."""
-        return found_pods.pending(self.cluster, self.scope)
+        return found_pods.find_pending(self.cluster, self.scope)
 
     @cached_property
     def pending(self) -> PendingPods:
         """Pending pods, by cause."""
-        return pending_pods(self.scheduler, self.waiting, found_pods.describe(self.scope), self.now)
+        return group_pending_pods(self.scheduler, self.waiting, found_pods.describe_pods_of_scope(self.scope), self.now)
 
     @cached_property
     def causes(self) -> Mapping[str, str]:
@@ -79,7 +80,7 @@ class BrowseSession:
         return supposed(TargetPod(self.scheduler, self.scheduler.view.stored(pod)), words)
 
     def explain(self, asked: TargetPod) -> Explanation:
-        return as_events(explain_stand_in(asked))
+        return drop_unwritten_message(explain_target(asked))
 
     def remedies(self, asked: TargetPod, between: Between = lambda: None) -> Remedies:
         """The search takes up to seconds."""
@@ -127,4 +128,4 @@ class BrowseSession:
     def command(self, command: str, key: str, words: str = "") -> str:
         """What asks the same on the command line; empty where the cluster came from standard input."""
         as_if = [part for word in words.split() for part in ("--as-if", word)]
-        return "".join(again(self.source, command, key, as_if, self.scope.arguments()))
+        return "".join(build_command(self.source, command, key, as_if, self.scope.arguments()))

@@ -20,8 +20,8 @@ from kschedctl.api.ownership import Owner
 from kschedctl.api.workloads import DaemonSet, identity, made_again
 from kschedctl.cluster import Cluster
 from kschedctl.commands.capacity.report import Capacity, RoomLeft, ShapeCapacity
-from kschedctl.commands.explain.eliminations import eliminations
-from kschedctl.commands.explain.reach import but_for_room, obstacles
+from kschedctl.commands.explain.eliminations import report_eliminations
+from kschedctl.commands.explain.reach import find_nodes_lacking_room, find_obstacles
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
 from kschedctl.replay.controllers.creation import MAX_PODS, Creation, create
@@ -31,10 +31,10 @@ from kschedctl.replay.controllers.unreplayed_admission import has_mutating_hooks
 from kschedctl.replay.edits import add_pods
 from kschedctl.replay.missing_storage_classes import MissingStorageClasses
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, run_all
-from kschedctl.replay.placements import domain_keys, headroom, nodes_of, per_domain
+from kschedctl.replay.placements import compute_headroom, count_by_domain, count_by_node, find_topology_keys
 from kschedctl.replay.repeated_runs import build_spread
-from kschedctl.replay.settling import all_outcomes, pending
-from kschedctl.replay.shared_cluster import SharedCluster, cluster_basis, search_start, those_who_may_ask
+from kschedctl.replay.settling import find_pending, schedule_victims
+from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
@@ -43,32 +43,32 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 
 CLAIMING_PODS = 1000
-"""How many pods that need claims of their own are tried, unless more are asked for."""
-AT_ONCE = 256
-POINTS = 400
-"""About how many points a curve has."""
+"""The default number of pods tried if each needs claims of its own."""
+CLONE_BATCH = 256
+MAX_CURVE_POINTS = 400
+"""The approximate number of points of a curve."""
 
 
 @dataclass(eq=False)
-class Shapes(SharedCluster):
-    """A cluster that holds the pods to try, without nodes: ``pods`` of each shape.
-
-    One pod without claims of its own stands for any number. No more than ``most`` are tried, None for MAX_PODS.
-    ``admitted``: how many of each shape the API server creates, where that is not all of these, and what it says then;
-    ``counted``: the namespaces whose pods pass admission, and whether all of admission.
-    """
+class PodShapes(SharedCluster):
+    """A cluster that also holds the pods to try, without nodes."""
 
     shapes: Sequence[str] = ()
     pods: Sequence[Sequence[str]] = ()
+    """The pods of each shape. One pod without own claims stands for any number."""
     repeated: Sequence[bool] = ()
-    most: int | None = None
+    """Whether the shape's only pod is cloned."""
+    limit: int | None = None
+    """The maximum number of pods to try; None is MAX_PODS."""
     admitted: Sequence[tuple[int | None, Sequence[str]]] = ()
+    """How many pods of each shape the API server creates, None if all, and its message for the next one."""
     counted: Mapping[str, bool] = field(default_factory=dict)
+    """The namespaces whose pods pass admission, and whether all of admission is replayed."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One shape under one seed."""
+    """One shape with one seed."""
 
     shape: int
     seed: int
@@ -89,8 +89,8 @@ def capacity(
 ) -> Capacity:
     """Count how many more pods of each shape fit, each shape by itself and without evicting any pod.
 
-    A workload counts as the pods that it makes. Waiting pods that are ahead in the queue get their nodes first.
-    ``call_extender``, ``written``: as for simulate. Raises UsageError without any shape, InputError and
+    A workload counts as the pods that it creates. Waiting pods ahead in the queue get their nodes first.
+    ``call_extender`` and ``written`` are as for ``simulate``. Raises UsageError if there is no shape, InputError and
     ConfigurationError.
 
     >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "2", "pods": "9"}}}
@@ -100,33 +100,33 @@ def capacity(
     2
     """
     shared = prepare(cluster, manifests, most, sampling, written or {})
-    shared.call_extender, workers = call_extender, those_who_may_ask(workers, call_extender)
+    shared.call_extender, workers = call_extender, limit_workers(workers, call_extender)
     trials = [Trial(shape, seed + run) for shape in range(len(shared.shapes)) for run in range(runs)]
     if len(trials) == 1:
         capacities = [run_trial(shared, trials[0], progress.begin("Placing", most or 0))]
-        return _report(shared, seed, capacities, interrupted=capacities[0].verdict == "")
-    results = run_all(_whole_trial, shared, trials, workers, progress.begin("Trials", len(trials)))
+        return _build_report(shared, seed, capacities, interrupted=capacities[0].verdict == "")
+    results = run_all(_run_whole_trial, shared, trials, workers, progress.begin("Trials", len(trials)))
     by_shape = [results.by_task[i * runs : (i + 1) * runs] for i in range(len(shared.shapes))]
-    shapes = [_over_runs([r for r in some if r is not None]) for some in by_shape if any(some)]
-    return _report(shared, seed, shapes, results.interrupted)
+    shapes = [_combine_runs([r for r in some if r is not None]) for some in by_shape if any(some)]
+    return _build_report(shared, seed, shapes, results.interrupted)
 
 
-def _report(shared: Shapes, seed: int, shapes: Sequence[ShapeCapacity], interrupted: bool) -> Capacity:
+def _build_report(shared: PodShapes, seed: int, shapes: Sequence[ShapeCapacity], interrupted: bool) -> Capacity:
     unknown = merge_unknown_kinds(shape.unknown for shape in shapes)
-    start = search_start(shared.sampling, len(shared.cluster.nodes), seed)
+    start = describe_search_start(shared.sampling, len(shared.cluster.nodes), seed)
     created = (pod for pods in shared.pods for pod in pods)
-    basis = cluster_basis(unknown, shared.scheduler, created=created, counted=shared.counted)
-    if _too_few(shared) and not has_mutating_hooks(shared.cluster):
+    basis = build_cluster_basis(unknown, shared.scheduler, created_pods=created, replayed=shared.counted)
+    if _is_denied_some(shared) and not has_mutating_hooks(shared.cluster):
         basis["undecided"] = False  # however much room there is
     return Capacity(seed, tuple(shapes), interrupted=interrupted, search_start=start, **basis)
 
 
-def _too_few(shared: Shapes) -> bool:
-    """Whether the API server creates fewer of some shape than are asked for, or none."""
-    return any(number is not None and number < (shared.most or 1) for number, _ in shared.admitted)
+def _is_denied_some(shared: PodShapes) -> bool:
+    """Return whether the API server creates fewer pods of some shape than requested, or none."""
+    return any(number is not None and number < (shared.limit or 1) for number, _ in shared.admitted)
 
 
-def _over_runs(capacities: Sequence[ShapeCapacity]) -> ShapeCapacity:
+def _combine_runs(capacities: Sequence[ShapeCapacity]) -> ShapeCapacity:
     if len(capacities) == 1:
         return capacities[0]
     unknown = merge_unknown_kinds(one.unknown for one in capacities)
@@ -139,8 +139,8 @@ def prepare(
     most: int | None,
     sampling: SampledFrom | None,
     written: Mapping[Owner, JsonObject] = MappingProxyType({}),
-) -> Shapes:
-    """The cluster with one pod of each shape; with many of those that need claims of their own."""
+) -> PodShapes:
+    """Return the cluster with one pod of each shape, or many if each pod needs claims of its own."""
     sorted_out = sort_manifests(manifests)
     workloads = list(sorted_out.workloads.values())
     if not workloads:
@@ -151,34 +151,34 @@ def prepare(
     cluster = cluster.with_objects(sorted_out.objects)
     validate_new_manifests(sorted_out, cluster, admission=False, validated=written)
     cluster = create_new_objects(cluster).cluster
-    creation, own = _creation(cluster, workloads, most)
+    creation, own = _create_pods(cluster, workloads, most)
     documents = {**written, **sorted_out.documents}
     trials = zip(workloads, creation.pods.values(), strict=True)
-    admitted = [_admitted(Admissions(cluster, documents), workload, pods, most) for workload, pods in trials]
-    named = {name: [_apart(pod, cluster) for pod in made] for name, made in creation.pods.items()}
+    admitted = [_admit_pods(Admissions(cluster, documents), workload, pods, most) for workload, pods in trials]
+    named = {name: [_make_unique(pod, cluster) for pod in made] for name, made in creation.pods.items()}
     cluster = add_pods(creation.apply_to(cluster), [pod for made in named.values() for pod in made])
     keys = [[pod.key for pod in made] for made in named.values()]
     repeated = [not claims for claims in own]
-    return Shapes(
+    return PodShapes(
         cluster,
         sampling,
         shapes=list(named),
         pods=keys,
         repeated=repeated,
-        most=most,
+        limit=most,
         admitted=admitted,
         counted=Admissions(cluster, documents).replayed_namespaces(workloads),
     )
 
 
-def _creation(cluster: Cluster, workloads: Sequence[Struct], most: int | None) -> tuple[Creation, list[bool]]:
-    """A pod of each workload, of those that need claims of their own many; and of which that is so."""
-    creation = create(cluster, [_scaled(workload, 1) for workload in workloads], include_denied=True)
+def _create_pods(cluster: Cluster, workloads: Sequence[Struct], most: int | None) -> tuple[Creation, list[bool]]:
+    """Create one pod of each workload, or many if each needs claims of its own. Return also which ones do."""
+    creation = create(cluster, [_scale_workload(workload, 1) for workload in workloads], include_denied=True)
     own = []
     for workload, (name, pods) in zip(workloads, list(creation.pods.items()), strict=True):
-        own.append(bool(pods) and _claims_of_its_own(workload, pods[0]))
+        own.append(bool(pods) and _has_own_claims(workload, pods[0]))
         if own[-1]:
-            many = create(cluster, [_scaled(workload, most or CLAIMING_PODS)], include_denied=True)
+            many = create(cluster, [_scale_workload(workload, most or CLAIMING_PODS)], include_denied=True)
             create_allowed_claims(cluster, many, many.pods)
             creation.pods[name] = many.pods[name]
             for kind, objects in many.objects.items():
@@ -186,30 +186,30 @@ def _creation(cluster: Cluster, workloads: Sequence[Struct], most: int | None) -
     return creation, own
 
 
-def _admitted(
+def _admit_pods(
     admissions: Admissions, workload: Struct, pods: Sequence[Pod], most: int | None
 ) -> tuple[int | None, Sequence[str]]:
-    """How many of a shape are created, None for all that are tried, and what is said to the next one."""
+    """Return how many pods of a shape are created, None for all tried, and the message for the next one."""
     wanted = most or (MAX_PODS if len(pods) == 1 else len(pods))
     number, words = admissions.admit_up_to(workload, pods, wanted) if pods else (0, ())
     return (number, words) if words else (None, ())
 
 
-def _scaled(workload: Struct, replicas: int) -> Struct:
+def _scale_workload(workload: Struct, replicas: int) -> Struct:
     spec = workload.spec  # type: ignore[attr-defined]
     fields = {"replicas": replicas, "parallelism": replicas, "completions": None, "suspend": False}
     known = {name: value for name, value in fields.items() if name in spec.__struct_fields__}
     return replace(workload, spec=replace(spec, **known)) if known else workload
 
 
-def _claims_of_its_own(workload: Struct, pod: Pod) -> bool:
+def _has_own_claims(workload: Struct, pod: Pod) -> bool:
     templates = getattr(workload.spec, "volume_claim_templates", ())  # type: ignore[attr-defined]
     devices = any(claim.resource_claim_template_name for claim in pod.spec.resource_claims)
     return bool(templates) or devices or any(volume.ephemeral for volume in pod.spec.volumes)
 
 
-def _apart(pod: Pod, cluster: Cluster) -> Pod:
-    """Without a node, under a name that no pod of the cluster has."""
+def _make_unique(pod: Pod, cluster: Cluster) -> Pod:
+    """Return the pod without a node, under a name that no pod of the cluster has."""
     pod = made_again(pod) if pod.spec.node_name else pod
     if cluster.pod(pod.metadata.namespace, pod.metadata.name) is None:
         return pod
@@ -219,8 +219,8 @@ def _apart(pod: Pod, cluster: Cluster) -> Pod:
 # -- one trial ----------------------------------------------------------------------------------------------------
 
 
-def run_trial(shared: Shapes, trial: Trial, done: Callable[[int], None] = lambda number: None) -> ShapeCapacity:
-    """As many pods of the shape as fit."""
+def run_trial(shared: PodShapes, trial: Trial, done: Callable[[int], None] = lambda number: None) -> ShapeCapacity:
+    """Place as many pods of the shape as fit."""
     view, ahead = _place_pods_ahead(shared, trial)
     simulation = Simulation(shared.scheduler, view, seed=trial.seed, sampling=shared.sampling, preemption=False)
     before = view.requested.copy()
@@ -229,7 +229,7 @@ def run_trial(shared: Shapes, trial: Trial, done: Callable[[int], None] = lambda
     rows: list[Row] = []
     fitting: list[int] = []
     try:
-        for position in islice(_pods(view, positions, shared.repeated[trial.shape]), shared.most or MAX_PODS):
+        for position in islice(_iter_pods(view, positions, shared.repeated[trial.shape]), shared.limit or MAX_PODS):
             last = simulation.attempt(position) or Outcome(position, UNSCHEDULABLE)
             if last.row < 0:
                 break
@@ -244,23 +244,27 @@ def run_trial(shared: Shapes, trial: Trial, done: Callable[[int], None] = lambda
         shape=shared.shapes[trial.shape],
         fits=len(rows),
         limited=last.verdict in (SCHEDULED, ""),
-        nodes=nodes_of(view, placed),
-        domains=per_domain(view, placed, domain_keys(view, view.pods.objects[positions[0]])),
+        nodes=count_by_node(view, placed),
+        domains=count_by_domain(view, placed, find_topology_keys(view, view.pods.objects[positions[0]])),
         verdict=last.verdict,
         message=simulation.message(last.position) if stopped else last.message,
-        eliminations=eliminations(obstacles(stopped), stopped) if stopped else (),
-        headroom=headroom(view, before, but_for_room(stopped) if stopped else None),
+        eliminations=report_eliminations(find_obstacles(stopped), stopped) if stopped else (),
+        headroom=compute_headroom(view, before, find_nodes_lacking_room(stopped) if stopped else None),
         unknown=find_simulation_unknowns(simulation),
-        curve=() if shared.sampling else tuple(_curve(fitting, ended=last.verdict == UNSCHEDULABLE)),
+        curve=() if shared.sampling else tuple(_build_curve(fitting, ended=last.verdict == UNSCHEDULABLE)),
         created=shared.admitted[trial.shape][0],
         refused=tuple(shared.admitted[trial.shape][1]),
         ahead=ahead,
         cause=MissingStorageClasses(view.cluster).explain(view.pods.objects[last.position]) if stopped else "",
     )
-    return replace(shape_capacity, evicts=_evicts(shared, trial, view, last.position)) if stopped else shape_capacity
+    return (
+        replace(shape_capacity, evicts=_find_preempted(shared, trial, view, last.position))
+        if stopped
+        else shape_capacity
+    )
 
 
-def _place_pods_ahead(shared: Shapes, trial: Trial) -> tuple[Fork, tuple[str, ...]]:
+def _place_pods_ahead(shared: PodShapes, trial: Trial) -> tuple[Fork, tuple[str, ...]]:
     """Place the waiting pods that kube-scheduler tries before new pods of the shape.
 
     New pods join the queue behind pods of a higher or equal priority. Return the cluster state afterwards, and the
@@ -273,40 +277,42 @@ def _place_pods_ahead(shared: Shapes, trial: Trial) -> tuple[Fork, tuple[str, ..
     shape_priority = priorities[view.pods.index[shared.pods[trial.shape][0]]]
     waiting_ahead = [
         position
-        for position in pending(simulation)
+        for position in find_pending(simulation)
         if position not in new_pods and priorities[position] >= shape_priority
     ]
     if not waiting_ahead:
         return view, ()
-    outcomes = all_outcomes(simulation, simulation.schedule(waiting_ahead))
+    outcomes = schedule_victims(simulation, simulation.schedule(waiting_ahead))
     placed = {outcome.position for outcome in outcomes if outcome.row >= 0}
     return view, tuple(view.pods.objects[position].key for position in waiting_ahead if position in placed)
 
 
-def _curve(fitting: Sequence[int], ended: bool) -> Iterator[RoomLeft]:
-    """``fitting``: on how many nodes each pod fitted; ``ended``: then one more fits on none."""
+def _build_curve(fitting: Sequence[int], ended: bool) -> Iterator[RoomLeft]:
+    """Yield points of the curve. ``fitting`` is on how many nodes each pod fits; ``ended`` means that one more fits
+    on none.
+    """
     changes = [i for i, nodes in enumerate(fitting) if i == 0 or nodes != fitting[i - 1]]
-    yield from (RoomLeft(i, fitting[i]) for i in changes[:: len(changes) // POINTS + 1])
+    yield from (RoomLeft(i, fitting[i]) for i in changes[:: len(changes) // MAX_CURVE_POINTS + 1])
     if ended:
         yield RoomLeft(len(fitting), 0)
 
 
-def _evicts(shared: Shapes, trial: Trial, view: Fork, position: Position) -> tuple[str, ...]:
-    """The pods that would have to go for one more; after this the view is of no use any more."""
+def _find_preempted(shared: PodShapes, trial: Trial, view: Fork, position: Position) -> tuple[str, ...]:
+    """Return the pods that one more pod would preempt. The view cannot be used afterwards."""
     outcome = Simulation(shared.scheduler, view, seed=trial.seed).attempt(position)
     return tuple(view.pods.objects[victim].key for victim in outcome.victims) if outcome else ()
 
 
-def _whole_trial(shared: Shapes, trial: Trial) -> ShapeCapacity:
-    """One of several trials, which is of no use when it is cut short."""
+def _run_whole_trial(shared: PodShapes, trial: Trial) -> ShapeCapacity:
+    """Run one of several trials. Raises KeyboardInterrupt if it is cut short."""
     shape_capacity = run_trial(shared, trial)
     if not shape_capacity.verdict:
         raise KeyboardInterrupt
     return shape_capacity
 
 
-def _pods(view: Fork, positions: Sequence[Position], repeated: bool) -> Iterator[Position]:
-    """The pods that there are, then ever more like the only one."""
+def _iter_pods(view: Fork, positions: Sequence[Position], repeated: bool) -> Iterator[Position]:
+    """Yield the existing pods, then clones of the only one without end."""
     yield from positions
     while repeated:
-        yield from view.clone(positions[0], AT_ONCE)
+        yield from view.clone(positions[0], CLONE_BATCH)

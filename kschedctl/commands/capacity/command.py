@@ -1,4 +1,4 @@
-"""``kschedctl capacity``: how many more of these pods fit?"""
+"""The command ``kschedctl capacity``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.asking import answer
+from kschedctl.cli.asking import ask_and_answer
 from kschedctl.cli.manifests import Application, Namespace, read_manifests
 from kschedctl.cli.option_groups.drawn import DrawnUnlisted
 from kschedctl.cli.option_groups.extending import Extending
@@ -56,5 +56,5 @@ def capacity(
     def enough(report: Capacity) -> bool:
         return all(shape.most >= (most or 1) for shape in report.shapes)
 
-    with extending.calling() as options["call_extender"]:
-        return answer(run, view, read_manifests(source, namespace), ask, enough)
+    with extending.open_caller() as options["call_extender"]:
+        return ask_and_answer(run, view, read_manifests(source, namespace), ask, enough)

@@ -5,49 +5,59 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kschedctl.commands.capacity.report import Capacity, ShapeCapacity
-from kschedctl.commands.explain.page import eliminations_section
+from kschedctl.commands.explain.page import build_eliminations
 from kschedctl.render.page import (
     Block,
     Marked,
     Page,
     Style,
-    below,
+    build_subsection,
     names,
     paragraph,
     section,
 )
-from kschedctl.render.plots.plot import MOST_PLACES, Axis, Plot, PlotKind, Series, bars
-from kschedctl.render.sections import caveats, headroom_section, interruption, refused, search_lines
-from kschedctl.render.tables import numbers, table_of
+from kschedctl.render.plots.plot import MAX_PLACES, Axis, Plot, PlotKind, Series, build_bar_plot
+from kschedctl.render.sections import (
+    build_caveats,
+    build_headroom_section,
+    build_interruption,
+    build_search_start_line,
+    describe_message,
+)
+from kschedctl.render.tables import build_table, number_columns
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.reports.unknown import doubt
+from kschedctl.reports.unknown import describe_doubt
 from kschedctl.text.counts import counted, first_few
 
 NODES_SHOWN = 10
 
 
-def capacity_page(report: Capacity, style: Style) -> Page:
-    """One part for each shape; those after the first begin with a heading."""
+def build_page(report: Capacity, style: Style) -> Page:
+    """Build one part for each shape. Those after the first begin with a heading."""
     shapes: list[Block] = []
     for shape in report.shapes:
-        shapes += below(shape.shape, _shape(shape, style, named=False)) if shapes else _shape(shape, style, named=True)
-    only = paragraph(Marked("Only", Tone.WARNING), doubt(report.unknown).lstrip(", "))
+        shapes += (
+            build_subsection(shape.shape, _build_shape(shape, style, named=False))
+            if shapes
+            else _build_shape(shape, style, named=True)
+        )
+    only = paragraph(Marked("Only", Tone.WARNING), describe_doubt(report.unknown).lstrip(", "))
     return (
-        *interruption(report.interrupted),
+        *build_interruption(report.interrupted),
         *([only] if report.undecided else []),
-        *caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
+        *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *shapes,
-        *search_lines(report.search_start),
+        *build_search_start_line(report.search_start),
     )
 
 
-def _shape(shape: ShapeCapacity, style: Style, named: bool) -> Page:
+def _build_shape(shape: ShapeCapacity, style: Style, named: bool) -> Page:
     name, fit, where = shape.first_line()
     headline = paragraph(
         *([Marked(name, Tone.STRONG)] if named else []), Marked(fit, Tone.GOOD if shape.most else Tone.BAD), where
     )
     ends = (paragraph(Marked(shape.ends_first, Tone.PLAIN if shape.most == shape.fits else Tone.BAD)),)
-    stops = (paragraph("The next one:", *refused(shape.message, style)),) if shape.message else ()
+    stops = (paragraph("The next one:", *describe_message(shape.message, style)),) if shape.message else ()
     evicted = f"kube-scheduler would evict {names(shape.evicts)} for it; places won by preemption are not counted"
     pods_ahead = f"After {counted(len(shape.ahead), 'waiting pod')} ahead in the queue: {first_few(shape.ahead)}"
     return (
@@ -57,31 +67,31 @@ def _shape(shape: ShapeCapacity, style: Style, named: bool) -> Page:
         *(ends if shape.ends_first else ()),
         *stops,
         *((paragraph(evicted),) if shape.evicts else ()),
-        *eliminations_section(shape.eliminations, style),
-        *_where(shape, style),
-        *headroom_section(shape.headroom, "where it may go" if shape.eliminations else "on a node"),
+        *build_eliminations(shape.eliminations, style),
+        *_build_locations(shape, style),
+        *build_headroom_section(shape.headroom, "where it may go" if shape.eliminations else "on a node"),
     )
 
 
-def _where(shape: ShapeCapacity, style: Style) -> Page:
+def _build_locations(shape: ShapeCapacity, style: Style) -> Page:
     if not shape.nodes:
         return ()
     tables = [
         block
         for key, values in shape.domains.items()
-        for block in _counts(key.rpartition("/")[2], [*values.items()], style, limit=None)
+        for block in _build_counts(key.rpartition("/")[2], [*values.items()], style, limit=None)
     ]
     nodes = sorted(shape.nodes.items(), key=lambda item: -item[1])
-    return section("Where", *tables, *_counts("node", nodes, style, limit=NODES_SHOWN), *_room_plots(shape))
+    return section("Where", *tables, *_build_counts("node", nodes, style, limit=NODES_SHOWN), *_iter_plots(shape))
 
 
-def _counts(place: str, pods: Sequence[tuple[str, int]], style: Style, limit: int | None) -> Page:
-    columns = (Column(place, keep=True), *numbers("pods"))
-    return table_of(pods, columns, lambda row: (row[0], f"{row[1]:,}"), style, limit=limit, each_node=True)
+def _build_counts(place: str, pods: Sequence[tuple[str, int]], style: Style, limit: int | None) -> Page:
+    columns = (Column(place, keep=True), *number_columns("pods"))
+    return build_table(pods, columns, lambda row: (row[0], f"{row[1]:,}"), style, limit=limit, each_node=True)
 
 
-def _room_plots(shape: ShapeCapacity) -> Iterator[Plot]:
-    """How room runs out as pods of a shape come, and where they find it."""
+def _iter_plots(shape: ShapeCapacity) -> Iterator[Plot]:
+    """Yield plots of how room runs out as pods arrive, and of where they find it."""
     if len(shape.curve) > 1:
         points = tuple((float(room_left.pods), float(room_left.nodes)) for room_left in shape.curve)
         title = f"Nodes that take one more {shape.shape}"
@@ -89,5 +99,5 @@ def _room_plots(shape: ShapeCapacity) -> Iterator[Plot]:
     by_place: Iterable[tuple[str, Mapping[str, int]]] = (*shape.domains.items(), ("node", shape.nodes))
     for key, counts in by_place:
         ranked = sorted(counts, key=lambda place: (-counts[place], place))
-        amounts = {place: {"new pods": counts[place]} for place in ranked[:MOST_PLACES]}
-        yield from bars(f"Room for {shape.shape} by {key}", (key, "new pods"), amounts, len(ranked))
+        amounts = {place: {"new pods": counts[place]} for place in ranked[:MAX_PLACES]}
+        yield from build_bar_plot(f"Room for {shape.shape} by {key}", (key, "new pods"), amounts, len(ranked))

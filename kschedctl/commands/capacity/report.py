@@ -1,4 +1,4 @@
-"""How many more pods of some shapes fit, as a document: apiVersion kschedctl.dev/v1, kind Capacity."""
+"""The report of ``capacity``: apiVersion kschedctl.dev/v1, kind Capacity."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from kschedctl.commands.explain.report import Elimination
 from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
 from kschedctl.reports.placements import Headroom, Spread
-from kschedctl.reports.searches import SearchStart
-from kschedctl.reports.summary import MOST_ENTRIES, Report, ShortPods, Summary
+from kschedctl.reports.plugin_answers import SearchStart
+from kschedctl.reports.report import Report
+from kschedctl.reports.summary import MOST_ENTRIES, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.text.counts import counted
 
@@ -19,7 +20,7 @@ EXCEEDED = "exceeded quota"
 
 
 class RoomLeft(Document, frozen=True):
-    """With so many new ``pods`` placed so many ``nodes`` take one more."""
+    """A point of the curve: with so many new pods placed, so many nodes take one more."""
 
     pods: int
     nodes: int
@@ -61,12 +62,12 @@ class ShapeCapacity(Document, frozen=True):
 
     @property
     def most(self) -> int:
-        """How many are created and get a node."""
+        """Return how many pods are created and get a node."""
         return self.fits if self.created is None else min(self.fits, self.created)
 
     @property
     def ends_first(self) -> str:
-        """Whether it is room that ends first, or what the API server allows; empty where only room ends."""
+        """Return whether room or what the API server allows ends first; "" if only room ends."""
         if self.created is None:
             return ""
         number = f"{self.created:,} more {'is' if self.created == 1 else 'are'} created"
@@ -77,36 +78,35 @@ class ShapeCapacity(Document, frozen=True):
         return f"{both}: {number}, then {said}"
 
     def first_line(self) -> tuple[str, ...]:
-        """How many more fit, and on how many nodes."""
+        """Return how many more fit, and on how many nodes."""
         number = str(self.over_runs) if self.over_runs else f"{self.fits:,}"
         on = f"on {counted(len(self.nodes), 'node')}" if self.nodes else ""
         return (f"{self.shape}:", f"{number} {'or more' if self.limited else 'more'} fit", on)
 
 
 class Capacity(Report, frozen=True):
-    """``interrupted``: this is what was known when the user stopped it.
-
-    ``extended``: what to know of the answers of extenders that were asked.
-    """
+    """How many more pods of each shape fit."""
 
     seed: int
     shapes: tuple[ShapeCapacity, ...] = ()
     not_replayed: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     extended: tuple[str, ...] = ()
+    """Notes on the answers of called extenders."""
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     interrupted: bool = False
+    """Whether the user stopped the run, so that this is what was known by then."""
     search_start: SearchStart | None = None
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Capacity"
 
     def first_line(self) -> tuple[str, ...]:
-        """How many fit of the first shape."""
+        """Return how many pods of the first shape fit."""
         return self.shapes[0].first_line() if self.shapes else ()
 
     def summarized(self, summary: Summary) -> Summary:
-        """With how many fit of each shape, and what stops the next one."""
+        """Return the summary with how many pods of each shape fit and what stops the next one."""
         shapes = tuple(ShortPods(shape.fits, "", shape.shape, shape.message or shape.verdict) for shape in self.shapes)
         return replace(summary, pods=shapes, figures={shape.shape: shape.fits for shape in self.shapes[:MOST_ENTRIES]})
 

@@ -1,4 +1,1 @@
-"""`kschedctl completion`: Print the completion script of a shell.
-
-Read `command`.
-"""
+"""`completion`: print the completion script of a shell."""

@@ -1,4 +1,4 @@
-"""``kschedctl completion``: scripts for shells, which ask ``kschedctl __complete`` what may stand at the cursor."""
+"""The command `completion`. The scripts call `kschedctl __complete` for the candidates."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ SCRIPTS = files("kschedctl.cli") / "completions"
 
 
 class Shell(StrEnum):
+    """A shell, or kubectl for the plugin."""
+
     BASH = "bash"
     ZSH = "zsh"
     FISH = "fish"
@@ -28,6 +30,7 @@ FILES = {
     Shell.FISH: "kschedctl.fish",
     Shell.KUBECTL: "kubectl_complete-ksched",
 }
+"""Shell -> file of its script."""
 
 
 def completion(

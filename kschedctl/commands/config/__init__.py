@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kube_version import KUBE_VERSION
-from kschedctl.lint.findings.reporting import report_of
+from kschedctl.lint.findings.reporting import build_report
 from kschedctl.lint.objects.subject import Located, Subject
 from kschedctl.lint.scheduler_configuration import checks, effective
 from kschedctl.reports.configuration import EffectiveConfiguration
@@ -26,14 +26,14 @@ def effective_configuration(
     kube_version: str = KUBE_VERSION,
     feature_gates: Mapping[str, bool] | None = None,
 ) -> EffectiveConfiguration:
-    """What a KubeSchedulerConfiguration (dict) does, None for the default one: plugins, weights, arguments.
+    """Return what a KubeSchedulerConfiguration (dict) does: plugins, weights, arguments. None is the default.
 
     Raises ConfigurationError.
 
     >>> effective_configuration().profiles[0].scheduler_name
     'default-scheduler'
     """
-    return effective.effective_configuration(document, FeatureGates(kube_version, feature_gates or {}))
+    return effective.build_effective_configuration(document, FeatureGates(kube_version, feature_gates or {}))
 
 
 def check_configuration(
@@ -44,7 +44,7 @@ def check_configuration(
     nodes: int | None = None,
     place: Located | None = None,
 ) -> Findings:
-    """What is wrong with a KubeSchedulerConfiguration (dict), in a cluster of so many ``nodes``.
+    """Return the problems of a KubeSchedulerConfiguration (dict), for a cluster with so many `nodes`.
 
     ``place``: where it stands, for lines of a file.
 
@@ -54,5 +54,5 @@ def check_configuration(
     """
     gates = FeatureGates(kube_version, feature_gates or {})
     subject = Subject(KIND, "", document=document, place=place)
-    report = report_of(checks.check_configuration(subject, gates, nodes), checked=1)
+    report = build_report(checks.check_configuration(subject, gates, nodes), checked_count=1)
     return replace(report, tool_version=VERSION)

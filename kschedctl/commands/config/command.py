@@ -1,4 +1,4 @@
-"""``kschedctl config``: is this KubeSchedulerConfiguration sound, and what does it do?"""
+"""The command `config`."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from msgspec.structs import replace
 from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import (
-    Context,
-    GatesGiven,
-    Kubeconfig,
+    ContextOption,
+    FeatureGatesOption,
+    KubeconfigOption,
+    KubeVersionOption,
     Source,
-    VersionGiven,
-    feature_gates,
+    parse_feature_gates,
     with_options,
 )
-from kschedctl.cli.source import connection, tell
+from kschedctl.cli.source import connect_to_cluster, log_cluster
 from kschedctl.commands.config import check_configuration, effective_configuration
-from kschedctl.commands.lint.command import CLEAN, FOUND, Shown
+from kschedctl.commands.lint.command import CLEAN, FOUND, DisplayOptions
 from kschedctl.errors import InputError, UsageError
 from kschedctl.lint.framework.rule import Severity
 from kschedctl.reports.configuration import EffectiveConfiguration
@@ -36,46 +36,50 @@ EXAMPLES = (
 )
 
 
-class Started(TypedDict):
+class VersionAndGates(TypedDict):
+    """The version and feature gates of kube-scheduler, as arguments of the library."""
+
     kube_version: str
     feature_gates: Mapping[str, bool]
 
 
 @dataclass(frozen=True)
 class SchedulerOptions:
-    """How kube-scheduler is started besides its configuration."""
+    """Options of kube-scheduler outside its configuration."""
 
-    feature_gates: GatesGiven = field(default_factory=list)
-    kube_version: VersionGiven = None
+    feature_gates: FeatureGatesOption = field(default_factory=list)
+    kube_version: KubeVersionOption = None
 
-    def started(self) -> Started:
+    def parse(self) -> VersionAndGates:
+        """Return the version and the feature gates. Raises UsageError."""
         return {
             "kube_version": self.kube_version or KUBE_VERSION,
-            "feature_gates": feature_gates(self.feature_gates),
+            "feature_gates": parse_feature_gates(self.feature_gates),
         }
 
 
 @dataclass(frozen=True)
-class Live:
-    """The scheduler of a live cluster."""
+class LiveScheduler:
+    """Options that name the scheduler of a live cluster."""
 
     live: Annotated[
         bool,
         typer.Option("--live", help="view: of the live cluster's scheduler, as far as it can be seen."),
     ] = False
-    kubeconfig: Kubeconfig = None
-    context: Context = None
+    kubeconfig: KubeconfigOption = None
+    context: ContextOption = None
 
     @property
-    def asked(self) -> bool:
+    def is_given(self) -> bool:
+        """Whether the live cluster's scheduler is meant."""
         return bool(self.live or self.kubeconfig or self.context)
 
 
 @with_options
 def config(
-    shown: Shown,
+    shown: DisplayOptions,
     scheduler: SchedulerOptions,
-    live: Live,
+    live: LiveScheduler,
     *,
     action: Annotated[
         str, typer.Argument(metavar="check|view", help="Check for faults, or view the effective configuration.")
@@ -98,36 +102,36 @@ def config(
     view shows the effective profiles: plugins per extension point in order, weights, arguments, where each came from;
     of FILE, of the live cluster's scheduler (--live), or of the default.
     """
-    _check_use(action, file, live)
-    if live.asked:
-        return shown.answer(_of_live(live, scheduler))
-    started, document = scheduler.started(), _document(file) if file else None
+    _check_arguments(action, file, live)
+    if live.is_given:
+        return shown.build_answer(_read_live_configuration(live, scheduler))
+    started, document = scheduler.parse(), _read_only_document(file) if file else None
     if document is None or action == "view":
         written = None if document is None else document.value
-        return shown.answer(effective_configuration(written, **started))
+        return shown.build_answer(effective_configuration(written, **started))
     size = nodes if cluster_size is None else cluster_size
     report = check_configuration(document.value, nodes=size, place=document, **started)
-    return shown.answer(report, FOUND if report.at_least(fail_on) else CLEAN)
+    return shown.build_answer(report, FOUND if report.has_at_least(fail_on) else CLEAN)
 
 
-def _check_use(action: str, file: str | None, live: Live) -> None:
-    """Raises UsageError for what does not go together."""
+def _check_arguments(action: str, file: str | None, live: LiveScheduler) -> None:
+    """Raise UsageError for arguments that cannot be combined."""
     if action not in ("check", "view") or (action == "check" and file is None):
         hint = "kschedctl config check FILE; kschedctl config view [FILE | --live]"
         raise UsageError(f'unknown action "{action}"', hint=hint)
-    if live.asked and (file or action == "check"):
+    if live.is_given and (file or action == "check"):
         raise UsageError("--live is for view, without a FILE")
 
 
-def _of_live(live: Live, scheduler: SchedulerOptions) -> EffectiveConfiguration:
-    """What the scheduler of the cluster runs with. Raises ClusterError."""
+def _read_live_configuration(live: LiveScheduler, scheduler: SchedulerOptions) -> EffectiveConfiguration:
+    """Return the configuration of the live cluster's scheduler. Raises ClusterError."""
     from kschedctl.sources.live.reading import Wishes, scheduler_of  # noqa: PLC0415 - only live clusters need the client
     from kschedctl.sources.live.scheduler import read_setup  # noqa: PLC0415
 
-    connected = connection(Source(kubeconfig=live.kubeconfig, context=live.context))
-    wishes = Wishes(feature_gates=feature_gates(scheduler.feature_gates), kube_version=scheduler.kube_version)
+    connected = connect_to_cluster(Source(kubeconfig=live.kubeconfig, context=live.context))
+    wishes = Wishes(feature_gates=parse_feature_gates(scheduler.feature_gates), kube_version=scheduler.kube_version)
     cluster = scheduler_of(connected, read_setup(connected.server), wishes)
-    tell(cluster)
+    log_cluster(cluster)
     report = effective_configuration(
         cluster.configuration, kube_version=cluster.kube_version, feature_gates=cluster.feature_gates
     )
@@ -140,8 +144,8 @@ def _of_live(live: Live, scheduler: SchedulerOptions) -> EffectiveConfiguration:
     return replace(report, configured_by=by)
 
 
-def _document(file: str) -> LocatedObject:
-    """The only document of a file. Raises InputError."""
+def _read_only_document(file: str) -> LocatedObject:
+    """Return the only document of a file. Raises InputError."""
     documents = list(read_manifests(file))
     if len(documents) != 1 or documents[0].value.get("kind") != KIND:
         raise InputError(f"not one {KIND}", where=file)

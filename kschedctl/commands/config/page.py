@@ -1,17 +1,17 @@
-"""The pages of kube-scheduler itself: its effective configuration, its version, what versions changed."""
+"""The page of EffectiveConfiguration."""
 
 from __future__ import annotations
 
 import json
 
 from kschedctl.render.page import Block, Marked, Page, Style, paragraph
-from kschedctl.render.tables import PLAIN, as_is, listed, numbers, table_of
+from kschedctl.render.tables import PLAIN, build_struct_table, build_table, number_columns, return_row
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.configuration import EffectiveConfiguration, EffectiveProfile
 
 
-def configuration_page(report: EffectiveConfiguration, style: Style) -> Page:
-    """Plugins in the order in which they run, with weights and who enabled them."""
+def build_configuration_page(report: EffectiveConfiguration, style: Style) -> Page:
+    """Build tables of plugins in the order in which they run, with weights and origins."""
     blocks: list[Block] = []
     if report.configured_by:
         blocks.append(paragraph(f"kube-scheduler {report.kube_version}, configured by {report.configured_by}"))
@@ -23,15 +23,16 @@ def configuration_page(report: EffectiveConfiguration, style: Style) -> Page:
     limits = f"back-off {report.pod_initial_backoff_seconds} to {report.pod_max_backoff_seconds} s"
     blocks.append(paragraph(f"percentageOfNodesToScore {shown}; {limits}; parallelism {report.parallelism}"))
     for profile in report.profiles:
-        blocks += _plugins(profile)
-        blocks += _args(profile)
+        blocks += _build_plugin_table(profile)
+        blocks += _build_arguments_table(profile)
     if report.extenders:
         blocks.append(paragraph("Extenders, in this order:", ", ".join(report.extenders)))
     return tuple(blocks)
 
 
-def _plugins(profile: EffectiveProfile) -> Page:
-    columns = (Column("point"), Column("plugin", keep=True), *numbers("weight"), Column("enabled by"))
+def _build_plugin_table(profile: EffectiveProfile) -> Page:
+    """Build the table of a profile's plugins."""
+    columns = (Column("point"), Column("plugin", keep=True), *number_columns("weight"), Column("enabled by"))
     rows = [
         (
             point.point if i == 0 else "",
@@ -42,12 +43,13 @@ def _plugins(profile: EffectiveProfile) -> Page:
         for point in profile.points
         for i, plugin in enumerate(point.plugins)
     ]
-    return table_of(rows, columns, as_is, limit=None, title=f"Profile {profile.scheduler_name}")
+    return build_table(rows, columns, return_row, limit=None, title=f"Profile {profile.scheduler_name}")
 
 
-def _args(profile: EffectiveProfile) -> Page:
+def _build_arguments_table(profile: EffectiveProfile) -> Page:
+    """Build the table of a profile's plugin arguments."""
     given = {"args": lambda plugin: json.dumps(plugin.args, ensure_ascii=False)}
-    return listed(profile.args, PLAIN, given, title=f"Arguments of {profile.scheduler_name}", limit=None)
+    return build_struct_table(profile.args, PLAIN, given, title=f"Arguments of {profile.scheduler_name}", limit=None)
 
 
 # -- versions ---------------------------------------------------------------------------------------------------------

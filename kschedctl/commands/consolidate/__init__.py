@@ -1,7 +1,7 @@
 """``consolidate``: which nodes could go, and what keeps the others?
 
-Read ``plan``, which drains node after node, then ``safety`` for the verdict on a node and ``autoscalers`` for the
-comparison with Karpenter and Cluster Autoscaler.
+Read ``plan``, which drains node after node, then ``safety`` for the conditions that must hold, and ``autoscalers`` for
+the comparison with Karpenter and the Cluster Autoscaler.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from kschedctl.commands.consolidate import plan as study
 from kschedctl.commands.consolidate.autoscalers import (
     NOBODY,
     AutoscalerVerdicts,
-    cluster_autoscalers,
-    karpenters,
-    prices_of,
+    find_prices,
+    from_cluster_autoscaler,
+    from_karpenter,
 )
 from kschedctl.commands.consolidate.plan import ConsolidationWishes
 from kschedctl.commands.consolidate.report import NodeConsolidation
@@ -37,28 +37,29 @@ def consolidate(
     workers: Workers = ONE_PROCESS,
     progress: Progress = NO_PROGRESS,
 ) -> NodeConsolidation:
-    """Which nodes could go with all pods placed again, and what keeps each other node?
+    """Find which nodes could go with all pods placed again, and what keeps each other node.
 
-    ``wishes``: what has to hold afterwards, and for how many seconds nodes are tried; the pods of the manifests (dicts)
-    ``headroom_for`` still have to fit. ``instance_types``: as kwok's instance_types.json has them, for prices by the
-    hour. ``autoscaler``: the answer of ``disrupt`` or ``scale_down``, which is told beside each node. Raises UsageError
-    for a pool that is not there, InputError.
+    ``headroom_for`` are manifests (dicts) whose pods must still fit. ``instance_types`` are in the format of kwok's
+    instance_types.json and give hourly prices. ``autoscaler`` is the answer of ``disrupt`` or ``scale_down``, shown
+    beside each node.
+
+    Raises UsageError for an unknown pool, and InputError.
 
     >>> import kschedctl
     >>> nodes = [{"kind": "Node", "metadata": {"name": name}} for name in ("n1", "n2")]
     >>> str(consolidate(kschedctl.Cluster.from_objects(nodes)))
     '2 of 2 nodes could go'
     """
-    prices = prices_of(cluster.nodes, instance_types)
+    prices = find_prices(cluster.nodes, instance_types)
     if headroom_for:
         prepared = prepare(cluster, headroom_for)
         cluster, wishes = prepared.cluster, replace(wishes, headroom_for=tuple(prepared.workloads))
-    verdicts = _verdicts(autoscaler)
+    verdicts = _extract_verdicts(autoscaler)
     return study.consolidate(cluster, wishes, prices=prices, verdicts=verdicts, workers=workers, progress=progress)
 
 
-def _verdicts(report: Disruption | ScaleDown | None) -> AutoscalerVerdicts:
-    """What the autoscaler says of each node."""
+def _extract_verdicts(report: Disruption | ScaleDown | None) -> AutoscalerVerdicts:
+    """Return what the autoscaler says of each node."""
     if isinstance(report, Disruption):
-        return karpenters(report)
-    return NOBODY if report is None else cluster_autoscalers(report)
+        return from_karpenter(report)
+    return NOBODY if report is None else from_cluster_autoscaler(report)

@@ -1,4 +1,4 @@
-"""What the cluster's autoscaler says of single nodes, beside what could go."""
+"""The cluster autoscaler's verdict on single nodes, for comparison with what could go."""
 
 from __future__ import annotations
 
@@ -19,31 +19,35 @@ from kschedctl.text.counts import counted
 
 @dataclass(frozen=True)
 class AutoscalerVerdicts:
-    """``name`` of the autoscaler, empty for none that was asked; ``takes``: the nodes that its next round takes away;
-    ``said``: node -> what becomes of it, in its words; ``certain``: it leans on nothing that was not read.
-    """
+    """What an autoscaler says of each node."""
 
     name: str = ""
+    """The autoscaler, or "" for none."""
     takes: frozenset[str] = frozenset()
-    said: Mapping[str, str] = field(default_factory=dict)
+    """The nodes that its next round removes."""
+    verdicts: Mapping[str, str] = field(default_factory=dict)
+    """The verdict on each node in the autoscaler's words."""
     certain: bool = True
+    """Whether the verdicts depend on nothing unread."""
     causes: Mapping[str, str] = field(default_factory=dict)
-    """Node -> which pod or constraint is behind what the autoscaler says, in our words."""
+    """The pod or constraint behind the verdict on each node, in our words."""
 
-    def of(self, node: str) -> str:
+    def describe_node(self, node: str) -> str:
         if not self.name:
             return ""
         if node in self.takes:
             return "takes it"
-        return "; ".join(filter(None, (self.said.get(node, "not its node"), self.causes.get(node))))
+        return "; ".join(filter(None, (self.verdicts.get(node, "not its node"), self.causes.get(node))))
 
-    def told(self, could_go: Collection[str]) -> str:
-        """How many nodes it takes, and what it mostly says of the others that ``could_go``."""
+    def summarize(self, could_go: Collection[str]) -> str:
+        """Return how many nodes the autoscaler removes, and its most frequent verdict on other nodes that
+        ``could_go``.
+        """
         if not self.name:
             return ""
         taken = counted(len(self.takes), "node") if self.takes else "no node"
         answer = f"{self.name} takes {taken} in its next round{'' if self.certain else ', which is not certain'}"
-        verdicts = Counter(self.said.get(node, "not its node") for node in could_go if node not in self.takes)
+        verdicts = Counter(self.verdicts.get(node, "not its node") for node in could_go if node not in self.takes)
         for why, number in verdicts.most_common(1):
             return f"{answer}; of those that could go not {number:,}, mostly as: {why}" if why else answer
         return answer
@@ -52,8 +56,8 @@ class AutoscalerVerdicts:
 NOBODY = AutoscalerVerdicts()
 
 
-def karpenters(report: Disruption) -> AutoscalerVerdicts:
-    """The first method that finds something ends Karpenter's round."""
+def from_karpenter(report: Disruption) -> AutoscalerVerdicts:
+    """Extract Karpenter's verdicts. Its round ends with the first method that finds something."""
     commands = next((method.commands for method in report.methods.values() if method.commands), ())
     takes = frozenset(name for command in commands for name in command.candidates)
     said = {fate.node: fate.why if fate.fate == STAYS else f"could {fate.fate} it alone" for fate in report.fates}
@@ -62,7 +66,7 @@ def karpenters(report: Disruption) -> AutoscalerVerdicts:
     return AutoscalerVerdicts("Karpenter", takes, words, certain=not report.undecided, causes=causes)
 
 
-def cluster_autoscalers(report: ScaleDown) -> AutoscalerVerdicts:
+def from_cluster_autoscaler(report: ScaleDown) -> AutoscalerVerdicts:
     takes = frozenset((*report.deleted_now.empty, *report.deleted_now.drain))
     said: dict[str, str] = {}
     causes: dict[str, str] = {}
@@ -74,8 +78,11 @@ def cluster_autoscalers(report: ScaleDown) -> AutoscalerVerdicts:
     return AutoscalerVerdicts("Cluster Autoscaler", takes, said, certain=not report.undecided, causes=causes)
 
 
-def prices_of(nodes: Sequence[Node], instance_types: Sequence[JsonObject]) -> dict[str, float]:
-    """Node -> its price an hour, where the types tell one for its zone and capacity type. Raises InputError."""
+def find_prices(nodes: Sequence[Node], instance_types: Sequence[JsonObject]) -> dict[str, float]:
+    """Return the hourly price of each node whose instance type, zone and capacity type are in the catalogue.
+
+    Raises InputError.
+    """
     types = {sold.name: sold for sold in read_instance_types(instance_types).types}
     prices = {
         node.metadata.name: price_of(node.metadata.labels, types.get(node.metadata.labels.get(INSTANCE_TYPE, "")))

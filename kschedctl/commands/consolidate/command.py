@@ -1,4 +1,4 @@
-"""``kschedctl consolidate``: which nodes could go, or which would an autoscaler take away?"""
+"""The command ``kschedctl consolidate``."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.workloads import makes_pods
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.option_groups.drawn import DrawnUntabled
-from kschedctl.cli.option_groups.karpenter import WHAT_KARPENTER_READS, KarpenterInput, check_pools
-from kschedctl.cli.option_groups.node_groups import WHAT_IT_READS, NodeGroupInput
+from kschedctl.cli.option_groups.karpenter import KARPENTER_KINDS, KarpenterInput, check_pools
+from kschedctl.cli.option_groups.node_groups import AUTOSCALER_KINDS, NodeGroupInput
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.progress import bars
-from kschedctl.cli.run_options import WorkOptions, exit_code
-from kschedctl.cli.source import NOTHING_MORE, load, time_of
+from kschedctl.cli.progress import show_progress
+from kschedctl.cli.run_options import WorkOptions, choose_exit_code
+from kschedctl.cli.source import NOTHING_MORE, get_cluster_time, load_cluster
 from kschedctl.cluster import Cluster
 from kschedctl.commands import consolidate as library
 from kschedctl.commands import provision, scale
@@ -48,8 +48,8 @@ NAMES = "|".join(NamedAutoscaler)
 
 
 @dataclass(frozen=True)
-class Afterwards:
-    """What has to hold once nodes have gone, and which nodes are tried."""
+class ConsolidationOptions:
+    """Options of what must hold once nodes are gone, and which nodes are tried."""
 
     headroom: Annotated[
         str, typer.Option("--headroom", metavar="PERCENT", help="So much cpu and memory stays free, such as 20%.")
@@ -65,8 +65,8 @@ class Afterwards:
         int, typer.Option("--search-seconds", metavar="NUMBER", min=1, help="Longest time to try nodes.")
     ] = 180
 
-    def check(self) -> float:
-        """The headroom in percent. Raises UsageError."""
+    def parse_headroom(self) -> float:
+        """Return the headroom in percent. Raises UsageError."""
         text = self.headroom.removesuffix("%")
         if not self.headroom:
             return 0.0
@@ -74,11 +74,11 @@ class Afterwards:
             raise UsageError(f"--headroom {self.headroom}: not a percentage", hint="such as 20%")
         return float(text)
 
-    def wishes(self) -> ConsolidationWishes:
-        return ConsolidationWishes(self.keep_zone_loss, self.check(), pool=self.pool, seconds=self.seconds)
+    def build_wishes(self) -> ConsolidationWishes:
+        return ConsolidationWishes(self.keep_zone_loss, self.parse_headroom(), pool=self.pool, seconds=self.seconds)
 
-    def manifests(self) -> list[JsonObject]:
-        """Manifests whose pods have to fit. Raises UsageError, InputError."""
+    def read_manifests(self) -> list[JsonObject]:
+        """Read the manifests whose pods must fit. Raises UsageError, InputError."""
         if not self.headroom_for:
             return []
         manifests = [m.document for m in read([self.headroom_for]).manifests if makes_pods(m.document)]
@@ -92,7 +92,7 @@ def consolidate(
     *,
     source: Source,
     view: DrawnUntabled,
-    afterwards: Afterwards,
+    afterwards: ConsolidationOptions,
     asked: KarpenterInput,
     groups: NodeGroupInput,
     work: WorkOptions,
@@ -113,28 +113,28 @@ def consolidate(
     """
     if NamedAutoscaler.KARPENTER in (autoscaler, compare) and not asked.instance_types:
         raise UsageError("what could replace a node, and for how much, is not known", hint="--instance-types FILE")
-    afterwards.check()
-    live = WHAT_KARPENTER_READS.and_also(WHAT_IT_READS)
+    afterwards.parse_headroom()
+    live = KARPENTER_KINDS.union(AUTOSCALER_KINDS)
     named = autoscaler or compare
-    cluster = load(source, live=live if asked.instance_types or groups.asked or named else NOTHING_MORE)
+    cluster = load_cluster(source, live=live if asked.instance_types or groups.is_given or named else NOTHING_MORE)
     if autoscaler is not None:
-        alone = _of_autoscaler(autoscaler, source, cluster, asked, groups)
-        return view.answer(alone, exit_code(good=True, interrupted=False, undecided=alone.undecided))
-    answer = _answer(compare, source, cluster, asked, groups)
-    report = _what_could_go(cluster, afterwards, asked.types() or (), answer, work.workers)
+        alone = _ask_named_autoscaler(autoscaler, source, cluster, asked, groups)
+        return view.answer(alone, choose_exit_code(good=True, interrupted=False, undecided=alone.undecided))
+    answer = _ask_autoscaler(compare, source, cluster, asked, groups)
+    report = _find_removable(cluster, afterwards, asked.read_types() or (), answer, work.workers)
     unsure = report.undecided or (answer is not None and answer.undecided)
-    return view.answer(report, exit_code(True, report.interrupted, unsure))
+    return view.answer(report, choose_exit_code(True, report.interrupted, unsure))
 
 
-def _what_could_go(
+def _find_removable(
     cluster: Cluster,
-    afterwards: Afterwards,
+    afterwards: ConsolidationOptions,
     types: Sequence[JsonObject],
     answer: Disruption | ScaleDown | None,
     workers: Workers,
 ) -> NodeConsolidation:
-    wishes, pods = afterwards.wishes(), afterwards.manifests()
-    with bars() as shown:
+    wishes, pods = afterwards.build_wishes(), afterwards.read_manifests()
+    with show_progress() as shown:
         return library.consolidate(
             cluster,
             wishes,
@@ -146,33 +146,33 @@ def _what_could_go(
         )
 
 
-def _answer(
+def _ask_autoscaler(
     compare: NamedAutoscaler | None, source: Source, cluster: Cluster, asked: KarpenterInput, groups: NodeGroupInput
 ) -> Disruption | ScaleDown | None:
-    """What the autoscaler does that is named, or whose settings somebody gave. Raises UsageError."""
+    """Return the answer of the autoscaler that is named or whose settings are given. Raises UsageError."""
     if compare is not None:
-        return _of_autoscaler(compare, source, cluster, asked, groups)
+        return _ask_named_autoscaler(compare, source, cluster, asked, groups)
     if asked.instance_types and cluster.karpenter_node_pools:
-        return _karpenter(source, cluster, asked)
-    return _cluster_autoscaler(source, cluster, groups) if groups.asked else None
+        return _ask_karpenter(source, cluster, asked)
+    return _ask_cluster_autoscaler(source, cluster, groups) if groups.is_given else None
 
 
-def _of_autoscaler(
+def _ask_named_autoscaler(
     autoscaler: NamedAutoscaler, source: Source, cluster: Cluster, asked: KarpenterInput, groups: NodeGroupInput
 ) -> Disruption | ScaleDown:
-    """What an autoscaler alone answers. Raises UsageError where there is nothing for it to look at."""
+    """Return the answer of one autoscaler. Raises UsageError if it has nothing to look at."""
     if autoscaler is NamedAutoscaler.CLUSTER_AUTOSCALER:
-        return _cluster_autoscaler(source, cluster, groups)
+        return _ask_cluster_autoscaler(source, cluster, groups)
     check_pools(cluster)
-    return _karpenter(source, cluster, asked)
+    return _ask_karpenter(source, cluster, asked)
 
 
-def _karpenter(source: Source, cluster: Cluster, asked: KarpenterInput) -> Disruption:
-    now = time_of(cluster, source)
-    with bars() as progress:
-        return provision.disrupt(cluster, asked.types() or (), asked.settings(), now=now, progress=progress)
+def _ask_karpenter(source: Source, cluster: Cluster, asked: KarpenterInput) -> Disruption:
+    now = get_cluster_time(cluster, source)
+    with show_progress() as progress:
+        return provision.disrupt(cluster, asked.read_types() or (), asked.parse_settings(), now=now, progress=progress)
 
 
-def _cluster_autoscaler(source: Source, cluster: Cluster, groups: NodeGroupInput) -> ScaleDown:
-    given, now = groups.given(), time_of(cluster, source)
+def _ask_cluster_autoscaler(source: Source, cluster: Cluster, groups: NodeGroupInput) -> ScaleDown:
+    given, now = groups.read_groups(), get_cluster_time(cluster, source)
     return scale.scale_down(cluster, given.groups, given.options, pool_label=given.label, where=given.where, now=now)

@@ -1,42 +1,44 @@
-"""The page of Consolidation: which nodes could go in which order, and what keeps the others."""
+"""The page of a Consolidation: which nodes could go in which order, and what keeps the others."""
 
 from __future__ import annotations
 
 from kschedctl.commands.consolidate.report import NodeConsolidation, RemovableNode
-from kschedctl.render.page import Bullets, Command, Marked, Page, Style, first_rows, paragraph, section
-from kschedctl.render.sections import caveats, interruption, pools_before_and_after
-from kschedctl.render.tables import listed
+from kschedctl.render.page import Bullets, Command, Marked, Page, Style, limit_rows_by_style, paragraph, section
+from kschedctl.render.sections import build_caveats, build_interruption, build_pools_before_and_after
+from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.columns import Tone
 from kschedctl.text.counts import counted
 
 
-def consolidation_page(report: NodeConsolidation, style: Style) -> Page:
+def build_page(report: NodeConsolidation, style: Style) -> Page:
     """All sections that have something to say."""
     first, *autoscaler = report.first_line()
     tone = Tone.WARNING if report.undecided or report.interrupted else Tone.GOOD if report.removable else Tone.PLAIN
     left_out = tuple(f"{counted(number, 'node')} {why}" for why, number in report.left_out.items())
-    shown, note = first_rows(report.commands, style, 25)
+    shown, note = limit_rows_by_style(report.commands, style, 25)
     commands = (*map(Command, shown), *([paragraph(note)] if note else ()))
     return (
-        *interruption(report.interrupted, "the nodes so far"),
+        *build_interruption(report.interrupted, "the nodes so far"),
         paragraph(Marked(first, tone)),
         *(paragraph(Marked(line, Tone.STRONG)) for line in autoscaler),
-        *caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
-        *_going(report, style),
-        *listed(report.staying, style, title="Have to stay", full=False),
+        *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
+        *_list_removable(report, style),
+        *build_struct_table(report.staying, style, title="Have to stay", full=False),
         *(section("Not tried", Bullets(left_out)) if left_out else ()),
-        *listed(report.requested, style, title="Requested of the workers"),
-        *listed(report.zones, style, title="Loss of a zone"),
-        *pools_before_and_after(report.pools, style),
+        *build_struct_table(report.requested, style, title="Requested of the workers"),
+        *build_struct_table(report.zones, style, title="Loss of a zone"),
+        *build_pools_before_and_after(report.pools, style),
         *(section("Commands", *commands) if report.commands else ()),
     )
 
 
-def _going(report: NodeConsolidation, style: Style) -> Page:
+def _list_removable(report: NodeConsolidation, style: Style) -> Page:
     title = "Could go, in this order"
-    return listed(report.removable, style, {"node": _replayed}, numbered="step", title=title, full=False)
+    return build_struct_table(
+        report.removable, style, {"node": _mark_replayed}, numbered="step", title=title, full=False
+    )
 
 
-def _replayed(node: RemovableNode) -> Marked:
-    """A node whose drain was replayed on top of those before it."""
+def _mark_replayed(node: RemovableNode) -> Marked:
+    """Mark a node whose drain was replayed after those before it."""
     return Marked(f"✓ {node.node}", Tone.GOOD)

@@ -1,4 +1,4 @@
-"""Nodes that could go, as a document: apiVersion kschedctl.dev/v1, kind Consolidation."""
+"""The report of ``consolidate``: apiVersion kschedctl.dev/v1, kind Consolidation."""
 
 from __future__ import annotations
 
@@ -8,41 +8,44 @@ from msgspec.structs import replace
 
 from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
-from kschedctl.reports.drained_pods import MovedPod
 from kschedctl.reports.fix_costs import CostKind, FixCost
+from kschedctl.reports.placements import MovedPod
 from kschedctl.reports.pool_change import NO_POOL, PoolChange
-from kschedctl.reports.summary import Report, ShortFix, Summary
-from kschedctl.reports.unknown import UnknownKind, doubt
+from kschedctl.reports.report import Report
+from kschedctl.reports.summary import ShortFix, Summary
+from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.text.counts import agreeing, counted, first_few
 
 
 class RemovableNode(Document, frozen=True):
-    """A node that can go once those before it have: where its pods go, what it offers and costs an hour.
-
-    ``autoscaler``: what the cluster's autoscaler says of it, as far as it was asked.
-    """
+    """A node that can go once those before it have."""
 
     node: Annotated[str, Column("node", keep=True)]
     pool: Annotated[str, Column(keep=True, words=NO_POOL)]
     pods: Annotated[int, Column("pods move")]
     offers: Annotated[dict[str, int], Column("saves")]
+    """Its allocatable resources."""
     price: Annotated[float | None, Column("price/h", form=".4f")] = None
+    """Its hourly price, if known."""
     autoscaler: Annotated[str, Column("autoscaler")] = ""
+    """The verdict of the cluster's autoscaler, if one was asked."""
     moves: tuple[MovedPod, ...] = ()
+    """Where its pods go."""
 
 
 class StayingNode(Document, frozen=True):
-    """A node that has to stay, and the first reason: the ``pod`` that keeps it, if one does, and by which rule."""
+    """A node that has to stay, and the first reason."""
 
     node: Annotated[str, Column("node", keep=True)]
     pool: Annotated[str, Column(keep=True, words=NO_POOL)]
     why: Annotated[str, Column("keeps it")]
     pod: str = ""
+    """The pod that keeps it, if one does."""
     autoscaler: Annotated[str, Column("autoscaler")] = ""
 
 
 class UnitLoss(Document, frozen=True):
-    """How many pods the loss of a zone leaves without a node, now and once the nodes have gone."""
+    """How many pods the loss of a zone leaves without a node, now and once the nodes are gone."""
 
     zone: Annotated[str, Column("loss of zone", keep=True)]
     before: Annotated[int, Column("not scheduled now")]
@@ -50,7 +53,7 @@ class UnitLoss(Document, frozen=True):
 
 
 class RequestedShare(Document, frozen=True):
-    """The share of a resource of all workers that pods request, in percent, now and once the nodes have gone."""
+    """The requested share of a resource of all workers in percent, now and once the nodes are gone."""
 
     resource: Annotated[str, Column("requested", keep=True)]
     before: Annotated[float, Column("now, %", form=".1f")]
@@ -58,27 +61,30 @@ class RequestedShare(Document, frozen=True):
 
 
 class NodeConsolidation(Report, frozen=True):
-    """``removable``: nodes that can go in this order, each drained within budgets on top of those before it, with every
-    pod placed again. ``staying``: those that were tried in vain; ``tried`` of ``candidates`` were. ``left_out``: how
-    many nodes were no candidates, by why.
-
-    ``saves``: what the removable nodes offer together, ``price`` what they cost an hour, where that is known.
-    ``zones``: what the loss of each leaves without a node, where that was asked for. ``pools``: before and after.
-    ``commands``: in their order.
-    """
+    """Nodes that could go."""
 
     removable: tuple[RemovableNode, ...] = ()
+    """Nodes that can go in this order, each drained within budgets on top of those before, with every pod placed
+    again.
+    """
     staying: tuple[StayingNode, ...] = ()
+    """Nodes that were tried but have to stay."""
     nodes: int = 0
     candidates: int = 0
     tried: int = 0
+    """The number of candidates tried."""
     complete: bool = True
     left_out: dict[str, int] = {}
+    """The number of nodes that were no candidates, by reason."""
     saves: dict[str, int] = {}
+    """The resources of the removable nodes."""
     price: float | None = None
+    """The hourly price of the removable nodes, as far as known."""
     requested: tuple[RequestedShare, ...] = ()
     zones: tuple[UnitLoss, ...] = ()
+    """The pods that the loss of each zone leaves without a node, if requested."""
     pools: tuple[PoolChange, ...] = ()
+    """Pools before and after."""
     autoscaler: str = ""
     commands: tuple[str, ...] = ()
     not_replayed: tuple[str, ...] = ()
@@ -91,7 +97,7 @@ class NodeConsolidation(Report, frozen=True):
     kind: str = "Consolidation"
 
     def first_line(self) -> tuple[str, ...]:
-        """How many nodes could go, and what that saves."""
+        """Return how many nodes could go, and what that saves."""
         moved = sum(node.pods for node in self.removable)
         could = f"{len(self.removable):,} of {counted(self.nodes, 'node')} could go"
         if not self.removable:
@@ -100,10 +106,13 @@ class NodeConsolidation(Report, frozen=True):
         saved = f", saving ${self.price:.4f} an hour" if self.price else ""
         were = agreeing(self.tried, "was", "were")
         tried = "" if self.complete else f"; {self.tried:,} of {counted(self.candidates, 'candidate')} {were} tried"
-        return (f"{could}{moving}{saved}{tried}{doubt(self.unknown)}", *([self.autoscaler] if self.autoscaler else []))
+        return (
+            f"{could}{moving}{saved}{tried}{describe_doubt(self.unknown)}",
+            *([self.autoscaler] if self.autoscaler else []),
+        )
 
     def summarized(self, summary: Summary) -> Summary:
-        """With the nodes that could go as one fix."""
+        """Return the summary with the removable nodes as one fix."""
         names = tuple(node.node for node in self.removable)
         fix_text = f"drain and remove {first_few(names)}"
         moved = sum(node.pods for node in self.removable)

@@ -1,4 +1,4 @@
-"""What has to hold once nodes have gone: room to spare, pods that must still fit, and the loss of any zone."""
+"""Conditions that must hold once nodes are gone: headroom, pods that must fit, and the loss of any zone."""
 
 from __future__ import annotations
 
@@ -15,69 +15,72 @@ from kschedctl.commands.consolidate.report import RequestedShare, UnitLoss
 from kschedctl.commands.failures.losses import failures
 from kschedctl.replay.edits import change_nodes, change_pods, pods_on
 from kschedctl.replay.parallel import ONE_PROCESS, Workers
-from kschedctl.replay.settling import placed_on
-from kschedctl.reports.drained_pods import MovedPod
+from kschedctl.replay.settling import build_replacement
+from kschedctl.reports.placements import MovedPod
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 
 
 class Reserve(NamedTuple):
-    """``headroom``: so many percent of cpu and of memory stay free; ``pods``: those that have to fit besides,
-    ``fits_now``: as they do without any change.
-    """
+    """Room that must be left."""
 
     scheduler: Scheduler
     headroom: float = 0.0
+    """The percentage of cpu and memory that stays free."""
     pods: Sequence[Position] = ()
+    """Pods that must fit in addition."""
     fits_now: bool = True
+    """Whether these pods fit without any change."""
 
-    def missing(self, view: Fork, left: Bools) -> str:
-        """Why a cluster with the nodes that are ``left`` (N,) has too little; empty if it has enough."""
-        for share in shares(view, view, left) if self.headroom else ():
+    def find_violation(self, view: Fork, left: Bools) -> str:
+        """Return why the remaining nodes (N,) have too little room, or ""."""
+        for share in compute_shares(view, view, left) if self.headroom else ():
             if share.after > 100 - self.headroom:
                 asked = f"--headroom asks for {format_significant(self.headroom, 3)} %"
                 return f"{share.resource}: {format_significant(100 - share.after, 3)} % would be free, {asked}"
-        if self.pods and not self.fits(view, left):
+        if self.pods and not self.fits_on(view, left):
             return f"the pods of --headroom-for {'would not fit any more' if self.fits_now else 'do not fit as it is'}"
         return ""
 
-    def fits(self, view: Fork, left: Bools) -> bool:
-        """Whether the pods that have to fit do, on nodes that are left."""
-        simulation = Simulation(self.scheduler, view.without(~left), preemption=False)
+    def fits_on(self, view: Fork, left: Bools) -> bool:
+        """Return whether the pods fit on the remaining nodes."""
+        simulation = Simulation(self.scheduler, view.without_nodes(~left), preemption=False)
         return all(outcome.row >= 0 for outcome in simulation.schedule(self.pods))
 
 
-def shares(before: Fork, after: Fork, left: Bools, workers: Bools | None = None) -> list[RequestedShare]:
-    """What pods request of all ``workers`` (N,), and then of those that are ``left`` (N,)."""
+def compute_shares(before: Fork, after: Fork, left: Bools, workers: Bools | None = None) -> list[RequestedShare]:
+    """Return the requested share of all ``workers`` (N,) before, and of the remaining nodes (N,) after."""
     shares = []
     for name in (CPU, MEMORY):
         column = before.resources[name]
-        then = _share(before, np.ones_like(left) if workers is None else workers, column)
-        shares.append(RequestedShare(name, then, _share(after, left, column)))
+        then = _compute_share(before, np.ones_like(left) if workers is None else workers, column)
+        shares.append(RequestedShare(name, then, _compute_share(after, left, column)))
     return shares
 
 
-def _share(view: Fork, nodes: Bools, column: int) -> float:
+def _compute_share(view: Fork, nodes: Bools, column: int) -> float:
     offered = int(view.allocatable[nodes, column].sum())
     return 100 * int(view.requested[nodes, column].sum()) / offered if offered else 0.0
 
 
-def zone_losses(before: Cluster, after: Cluster, workers: Workers = ONE_PROCESS) -> list[UnitLoss]:
-    """What the loss of each zone leaves without a node in both; what is gone cannot be lost.
+def simulate_zone_losses(before: Cluster, after: Cluster, workers: Workers = ONE_PROCESS) -> list[UnitLoss]:
+    """Return the pods that the loss of each zone leaves without a node before and after. Removed zones cannot be lost.
 
-    Raises UsageError where nodes tell no zone.
+    Raises UsageError if nodes name no zone.
     """
-    now, then = _unplaced(before, workers), _unplaced(after, workers) if after.nodes else {}
+    now, then = _count_unplaced(before, workers), _count_unplaced(after, workers) if after.nodes else {}
     return [UnitLoss(zone, now[zone], then.get(zone, 0)) for zone in sorted(now)]
 
 
-def _unplaced(cluster: Cluster, workers: Workers) -> dict[str, int]:
+def _count_unplaced(cluster: Cluster, workers: Workers) -> dict[str, int]:
     return {loss.name: loss.unplaced for loss in failures(cluster, "zone", workers=workers).failures}
 
 
-def gone(cluster: Cluster, nodes: Sequence[str], moves: Sequence[MovedPod]) -> Cluster:
-    """The cluster without the nodes, the pods on their new ones, and those that went with a node gone."""
+def remove_nodes(cluster: Cluster, nodes: Sequence[str], moves: Sequence[MovedPod]) -> Cluster:
+    """Return the cluster without the nodes, with moved pods on their new nodes and without those that went with a
+    node.
+    """
     names = frozenset(nodes)
     left = change_nodes(cluster, lambda node: None if node.metadata.name in names else node)
     targets: Mapping[str, str] = {move.pod: move.target for move in moves}
@@ -85,5 +88,5 @@ def gone(cluster: Cluster, nodes: Sequence[str], moves: Sequence[MovedPod]) -> C
     for pod in pods_on(cluster, nodes):
         target = targets.get(pod.key)
         key = pod.metadata.namespace, pod.metadata.name
-        changes[key] = None if target is None else placed_on(pod, target)
+        changes[key] = None if target is None else build_replacement(pod, target)
     return change_pods(left, changes)

@@ -1,4 +1,1 @@
-"""`kschedctl demo`: A short tour of the embedded demo cluster.
-
-Read `command`.
-"""
+"""`demo`: a short tour of the embedded demo cluster."""

@@ -1,4 +1,4 @@
-"""``kschedctl demo``: a short tour of the embedded cluster."""
+"""The command `demo`."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from msgspec.structs import replace
 
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Scope, Source, View, with_options
-from kschedctl.cli.program import command_line
-from kschedctl.cli.source import load
-from kschedctl.commands.explain.command import summary
-from kschedctl.commands.explain.next_commands import about_pending
+from kschedctl.cli.program import build_command_line
+from kschedctl.cli.source import load_cluster
+from kschedctl.commands.explain.command import find_commands_for_pending, summarize_pending
 from kschedctl.scheduler.scheduler import Scheduler
 
 EXAMPLES = ("kschedctl demo",)
 
-FORMS = ((), ("-o", "wide"), ("-o", "markdown"))
+OUTPUT_OPTIONS = ((), ("-o", "wide"), ("-o", "markdown"))
+"""Output options for the commands of the tour."""
 
 
 @with_options
 def demo(view: View) -> Answer:
     """A short tour of the embedded demo cluster: what is pending there and why, and three commands to try."""
     source = Source(demo=True)
-    report = summary(Scheduler(load(source)), source, Scope(all_namespaces=True), view.in_full)
-    examples = zip(report.groups, FORMS, strict=False)
-    tour = [command_line("explain", group.pods[0], source.arguments(), form) for group, form in examples]
-    commands = {**about_pending(source, report), "": tour}
+    report = summarize_pending(Scheduler(load_cluster(source)), source, Scope(all_namespaces=True), view.max_matrices)
+    examples = zip(report.groups, OUTPUT_OPTIONS, strict=False)
+    tour = [build_command_line("explain", group.pods[0], source.arguments(), form) for group, form in examples]
+    commands = {**find_commands_for_pending(source, report), "": tour}
     return view.answer(replace(report, scope="in the demo cluster"), commands=commands)

@@ -1,6 +1,6 @@
 """``drain``: where would the pods of these nodes go, and what blocks the drain?
 
-``runs`` drains under one or several seeds. The eviction of a node's pods is in ``kschedctl/replay/node_drain.py``.
+``runs`` drains with one or several seeds. The eviction of a node's pods is in ``kschedctl/replay/node_drain.py``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.cluster import Cluster
 from kschedctl.commands.drain import runs as draining
 from kschedctl.commands.drain.report import Drain
-from kschedctl.commands.whatif.one_more_node import with_more_nodes
+from kschedctl.commands.whatif.one_more_node import find_sufficient_nodes
 from kschedctl.replay.edits import find_nodes
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
@@ -32,11 +32,13 @@ def drain(
     workers: Workers = ONE_PROCESS,
     progress: Progress = NO_PROGRESS,
 ) -> Drain:
-    """Where the pods of these nodes would go, and what blocks the drain; ``selector``: nodes with these labels.
+    """Find where the pods of these nodes would go, and what blocks the drain. ``selector`` chooses nodes by label.
 
-    ``seed`` decides ties, ``runs`` tries as many orders of pods; with ``sampling`` the scheduler looks at as many nodes
-    as it really would. ``call_extender``: as for explain. ``remedy`` of the report: a scenario for ``whatif`` with more
-    nodes after which no pod is left without one, replayed. Raises UsageError for unknown nodes, ConfigurationError.
+    ``seed`` decides ties, and ``runs`` tries as many orders of pods. With ``sampling`` the scheduler looks at as many
+    nodes as it really would. ``call_extender`` is as for ``explain``. The report's ``remedy`` is a scenario for
+    ``whatif`` with additional nodes after which a replay leaves no pod without a node.
+
+    Raises UsageError for unknown nodes, and ConfigurationError.
 
     >>> import kschedctl
     >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"pods": "9"}}}
@@ -49,4 +51,4 @@ def drain(
     if not report.unplaced or report.interrupted:
         return report
     step: JsonObject = {"drain": {"nodes": chosen}}
-    return replace(report, remedy=with_more_nodes(cluster, step, chosen, report.unplaced, options, gone=False))
+    return replace(report, remedy=find_sufficient_nodes(cluster, step, chosen, report.unplaced, options, gone=False))

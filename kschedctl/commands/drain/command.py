@@ -1,4 +1,4 @@
-"""``kschedctl drain``: where would the pods of these nodes go?"""
+"""The command ``kschedctl drain``."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Annotated
 import typer
 
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.asking import answer
-from kschedctl.cli.next_commands import after_remedy
+from kschedctl.cli.asking import ask_and_answer
+from kschedctl.cli.next_commands import make_whatif_builder
 from kschedctl.cli.option_groups.drawn import Drawn
 from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.references import kind_of
+from kschedctl.cli.references import parse_kind
 from kschedctl.cli.run_options import RunOptions
-from kschedctl.cli.source import Asked, clusters
+from kschedctl.cli.source import LoadedSource, load_clusters
 from kschedctl.commands import drain as library
 from kschedctl.commands.drain.report import Drain
 from kschedctl.errors import UsageError
@@ -49,17 +49,19 @@ def drain(
     """
     if not nodes and not selector:
         raise UsageError("no node to drain", hint="name nodes, or choose them with -l")
-    words = _names(nodes or [])
+    words = _strip_kind(nodes or [])
     options = run.options()
 
-    def ask(asked: Asked, workers: Workers, progress: Progress) -> Drain:
+    def ask(asked: LoadedSource, workers: Workers, progress: Progress) -> Drain:
         return library.drain(asked.cluster, words, selector=selector, workers=workers, progress=progress, **options)
 
-    with extending.calling() as options["call_extender"]:
-        following = after_remedy(run, extending.arguments())
-        return answer(run, result, clusters(source), ask, lambda report: report.safe, following=following)
+    with extending.open_caller() as options["call_extender"]:
+        following = make_whatif_builder(run, extending.arguments())
+        return ask_and_answer(
+            run, result, load_clusters(source), ask, lambda report: report.safe, suggest_commands=following
+        )
 
 
-def _names(words: list[str]) -> list[str]:
-    """Without the kind in front, as in: drain node n1."""
-    return words[1:] if len(words) > 1 and kind_of(words[0]) == "Node" else words
+def _strip_kind(words: list[str]) -> list[str]:
+    """Return the names without the kind in front, as in ``drain node n1``."""
+    return words[1:] if len(words) > 1 and parse_kind(words[0]) == "Node" else words

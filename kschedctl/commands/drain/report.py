@@ -1,4 +1,4 @@
-"""Nodes drained, as a document: apiVersion kschedctl.dev/v1, kind Drain."""
+"""The report of ``drain``: apiVersion kschedctl.dev/v1, kind Drain."""
 
 from __future__ import annotations
 
@@ -9,71 +9,73 @@ import msgspec
 from msgspec.structs import replace
 
 from kschedctl.reports.columns import CsvTable
-from kschedctl.reports.drained_pods import BlockedPod, MovedPod
 from kschedctl.reports.eviction_chain import EvictionChain
-from kschedctl.reports.gate_problem import GateProblem
 from kschedctl.reports.not_created import NotCreated
-from kschedctl.reports.placements import EvictedPod, Headroom, PodCount, Spread, UnplacedPods
-from kschedctl.reports.searches import SearchStart
-from kschedctl.reports.summary import Report, ShortPods, Summary
-from kschedctl.reports.unknown import UnknownKind, doubt
+from kschedctl.reports.placements import BlockedPod, EvictedPod, Headroom, MovedPod, PodCount, Spread, UnplacedPods
+from kschedctl.reports.plugin_answers import SearchStart
+from kschedctl.reports.report import GateProblem, Report
+from kschedctl.reports.summary import ShortPods, Summary
+from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.text.counts import counted, first_few
 
 
 class Drain(Report, frozen=True):
-    """``drained``: nothing is left on the nodes but what stays there; ``safe``: every pod that goes gets another node,
-    so that none is lost, and nobody else is evicted for it.
-
-    ``staying``: pods of DaemonSets and static pods. ``untried``: pods that were left when the user interrupted.
-    ``lost``: pods that nobody makes anew. ``returned``: pods that come back to the nodes, as they tolerate the cordon.
-    ``unplaced``: pods that were evicted and fit nowhere else. ``evicted`` ones make room by preemption; their
-    successors are among the moved or unplaced. ``over_runs``: the least and the most of each number over several
-    ``runs``, which ``drained`` and ``safe`` are about; all else is of the first, in which one pod goes after the other.
-    In the others evictions go on side by side and pods come back in another order;
-    ``unplaced_over_runs``: workload -> the least and the most of its pods without a node in these orders;
-    ``in_no_order``: workload -> how many of them no order at all allows one, as they fit nowhere even where nobody else
-    came back.
-    ``zones``: the pods of each; ``nodes_changed``: of the nodes where their number is another one after it.
-    ``remedy``: a scenario of whatif in which no pod is left
-    without a node, if one was found; ``extended``: what to know of the answers of extenders that were asked.
-    ``not_created``: workloads of which the API server refuses the successors of pods, which are among the others too.
-    """
+    """What draining some nodes would do."""
 
     nodes: tuple[str, ...]
     seed: int
     drained: bool
+    """Whether only pods that belong to the nodes are left, in every run."""
     safe: bool
+    """Whether in every run each evicted pod gets another node, none is lost, and no other pod is evicted."""
     moved: tuple[MovedPod, ...] = ()
     unplaced: tuple[UnplacedPods, ...] = ()
+    """Evicted pods that fit nowhere else."""
     blocked: tuple[BlockedPod, ...] = ()
     evicted: tuple[EvictedPod, ...] = ()
+    """Pods preempted by the drained ones. Their replacements are among the moved or unplaced pods."""
     lost: tuple[str, ...] = ()
+    """Pods that no controller recreates."""
     returned: tuple[str, ...] = ()
+    """Pods that come back to the nodes because they tolerate the cordon."""
     staying: int = 0
+    """The number of DaemonSet and static pods."""
     untried: int = 0
+    """The number of pods not tried when the user interrupted."""
     headroom: tuple[Headroom, ...] = ()
     zones: tuple[PodCount, ...] = ()
+    """Pods per zone."""
     nodes_changed: tuple[PodCount, ...] = ()
+    """Pods of the nodes where the number changed."""
     not_replayed: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     extended: tuple[str, ...] = ()
+    """Notes on the answers of called extenders."""
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     interrupted: bool = False
     remedy: Mapping[str, Any] | None = None
+    """A scenario for ``whatif`` that leaves no pod without a node, if one was found."""
     search_start: SearchStart | None = None
     runs: int = 1
+    """Other fields describe the first run, with one eviction after the other. In further runs evictions go on in
+    parallel.
+    """
     over_runs: dict[str, Spread] = msgspec.field(default_factory=dict)
+    """The minimum and maximum of each number over the runs."""
     unplaced_over_runs: dict[str, Spread] = msgspec.field(default_factory=dict)
+    """The minimum and maximum of unplaced pods per workload."""
     in_no_order: dict[str, int] = msgspec.field(default_factory=dict)
+    """The number of pods per workload that fit nowhere even if no other pod comes back."""
     not_created: tuple[NotCreated, ...] = ()
+    """Workloads whose replacements the API server denies."""
     chain: EvictionChain | None = None
     """What becomes of the pods that the drained ones preempt, None if there are none or the user interrupted."""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Drain"
 
     def first_line(self) -> tuple[str, ...]:
-        """Whether the nodes can be drained, which these are, and what becomes of their pods."""
+        """Return whether the nodes can be drained, which nodes, and what becomes of their pods."""
         verdict = "Drained, with disruption:" if self.drained else "Cannot be drained:"
         if self.safe:
             verdict = "Safe to drain:"
@@ -83,8 +85,8 @@ class Drain(Report, frozen=True):
             (len(self.lost), "pod is lost, which nobody makes again", "pods are lost, which nobody makes again"),
             (len(self.moved), "pod gets another node", "pods get another node"),
             (len(self.returned), "pod comes back: it tolerates the cordon", "pods come back: they tolerate the cordon"),
-            (self._homeless, "pod fits nowhere else", "pods fit nowhere else"),
-            (self._not_created, "pod is not created again", "pods are not created again"),
+            (self._unplaced_count, "pod fits nowhere else", "pods fit nowhere else"),
+            (self._not_created_count, "pod is not created again", "pods are not created again"),
             (len(self.blocked), "pod cannot be evicted", "pods cannot be evicted"),
             (len(self.evicted), "pod of other nodes is evicted", "pods of other nodes are evicted"),
             (self.untried, "pod was not tried", "pods were not tried"),
@@ -93,18 +95,18 @@ class Drain(Report, frozen=True):
         counts = (
             ", ".join(counted(number, one, many) for number, one, many in numbers if number) or "nothing runs there"
         )
-        return (verdict, first_few(self.nodes), f"– {counts}{doubt(self.unknown)}")
+        return (verdict, first_few(self.nodes), f"– {counts}{describe_doubt(self.unknown)}")
 
     @property
-    def _homeless(self) -> int:
+    def _unplaced_count(self) -> int:
         return sum(len(group.pods) for group in self.unplaced)
 
     @property
-    def _not_created(self) -> int:
+    def _not_created_count(self) -> int:
         return sum(workload.missing or 0 for workload in self.not_created)
 
     def summarized(self, summary: Summary) -> Summary:
-        """With who cannot be evicted, or fits nowhere else."""
+        """Return the summary with pods that cannot be evicted or fit nowhere else."""
         blocked = (ShortPods(1, pod.pod, pod.workload, pod.why) for pod in self.blocked)
         return replace(
             summary,
@@ -114,7 +116,7 @@ class Drain(Report, frozen=True):
             victims=tuple(evicted.pod for evicted in self.evicted),
             figures={
                 "moved": len(self.moved),
-                "unplaced": self._homeless,
+                "unplaced": self._unplaced_count,
                 "blocked": len(self.blocked),
                 "evicted": len(self.evicted),
                 "lost": len(self.lost),

@@ -1,9 +1,9 @@
-"""Nodes drained as ``kubectl drain`` does it: cordoned, their pods evicted as far as budgets allow, and placed anew.
+"""Drains as ``kubectl drain`` does them: nodes are cordoned, pods evicted as budgets allow, and replacements placed.
 
-All nodes are cordoned first, then drained in the order given. As with --ignore-daemonsets, --delete-emptydir-data and
---force, pods of DaemonSets and static pods stay, and pods that nobody makes anew are lost. A pod that a budget holds
-back does not hold up the others, and is tried again as long as something moves. An evicted pod's successor counts as
-healthy as soon as it has a node; one that tolerates the cordon may come back, and then the node is not empty. Upstream:
+All nodes are cordoned first and then drained in the given order. As with --ignore-daemonsets, --delete-emptydir-data
+and --force, DaemonSet and static pods stay, and pods without a controller are lost. A pod that a budget protects does
+not hold up the others and is retried as long as something changes. A replacement counts as healthy as soon as it has a
+node. If it tolerates the cordon, it may come back, and then the node is not empty. Upstream:
 staging/src/k8s.io/kubectl/pkg/drain (v1.36).
 """
 
@@ -22,10 +22,16 @@ from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.edits import cordon, find_nodes
 from kschedctl.replay.node_drain import NodeDrain, report_moved_pods
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers
-from kschedctl.replay.placements import eviction_chain, evictions, headroom, pending_groups, pod_counts
+from kschedctl.replay.placements import (
+    compute_headroom,
+    count_pods_by_place,
+    group_unplaced,
+    report_evictions,
+    summarize_evictions,
+)
 from kschedctl.replay.repeated_runs import run_seeds, spread_over_runs
 from kschedctl.replay.return_order import combine_always_unplaced, count_always_unplaced, spread_unplaced
-from kschedctl.replay.shared_cluster import SharedCluster, cluster_basis, search_start, those_who_may_ask
+from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds, unknown_fields
 from kschedctl.reports.unknown import ClusterBasis
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
@@ -35,12 +41,13 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 
 @dataclass(eq=False)
 class CordonedNodes(SharedCluster):
-    """A cluster in which ``nodes`` are cordoned. With the seed ``first`` pods are evicted and placed one by one; with
-    others side by side, and their successors come in another order.
-    """
+    """A cluster in which ``nodes`` are cordoned."""
 
     nodes: Sequence[str] = ()
-    first: int = 0
+    sequential_seed: int = 0
+    """The seed with which pods are evicted one by one. With other seeds evictions are parallel and replacements
+    shuffled.
+    """
 
 
 def drain(
@@ -54,13 +61,13 @@ def drain(
     workers: Workers = ONE_PROCESS,
     progress: Progress = NO_PROGRESS,
 ) -> Drain:
-    """What draining the nodes would do; of several runs the first, and how the others differ, also by the order.
+    """Find what draining the nodes would do; of several runs the first, with how the others differ.
 
-    ``call_extender``: as for simulate. Raises UsageError for a node that is not there, InputError, ConfigurationError.
+    ``call_extender`` is as for ``simulate``. Raises UsageError for an unknown node, InputError, ConfigurationError.
     """
     nodes = find_nodes(cluster, nodes)
-    shared = CordonedNodes(cordon(cluster, nodes), sampling, call_extender, nodes=nodes, first=seed)
-    workers = those_who_may_ask(workers, call_extender)
+    shared = CordonedNodes(cordon(cluster, nodes), sampling, call_extender, nodes=nodes, sequential_seed=seed)
+    workers = limit_workers(workers, call_extender)
     if runs == 1:
         return drain_once(shared, seed, progress)
     results = run_seeds(drain_once, shared, range(seed, seed + runs), workers, progress)
@@ -72,7 +79,7 @@ def drain(
         safe=not interrupted and all(report.safe for report in drains),
         drained=not interrupted and all(report.drained for report in drains),
         runs=len(drains),
-        over_runs=spread_over_runs([_numbers(report) for report in drains]),
+        over_runs=spread_over_runs([_count_outcomes(report) for report in drains]),
         unplaced_over_runs=spread_unplaced([report.unplaced for report in drains]),
         in_no_order=combine_always_unplaced(report.in_no_order for report in drains),
         interrupted=interrupted,
@@ -80,7 +87,7 @@ def drain(
     )
 
 
-def _numbers(report: Drain) -> dict[str, int]:
+def _count_outcomes(report: Drain) -> dict[str, int]:
     return {
         "moved": len(report.moved),
         "unplaced": sum(len(group.pods) for group in report.unplaced),
@@ -92,16 +99,16 @@ def _numbers(report: Drain) -> dict[str, int]:
 
 
 def drain_once(shared: CordonedNodes, seed: int, progress: Progress = NO_PROGRESS) -> Drain:
-    """The drain under one seed."""
+    """Drain with one seed."""
     simulation = Simulation(shared.scheduler, seed=seed, sampling=shared.sampling)
     before = simulation.view.requested.copy()
-    abreast = None if seed == shared.first else Random(seed)
+    abreast = None if seed == shared.sequential_seed else Random(seed)
     draining = NodeDrain(simulation, shared.nodes, abreast, Admissions(shared.cluster, {}))
     evictable = list(draining.evictable)
     draining.run(progress.begin("Draining", len(draining.evictable)))
     pods = simulation.view.pods.objects
     unplaced = [outcome for outcome in draining.outcomes.values() if outcome.row < 0]
-    evicted, blocked = evictions(simulation), tuple(draining.report_blocked())
+    evicted, blocked = report_evictions(simulation), tuple(draining.report_blocked())
     returned = tuple(pods[position].key for position in draining.find_returned())
     not_created = tuple(draining.report_not_created())
     return Drain(
@@ -110,38 +117,40 @@ def drain_once(shared: CordonedNodes, seed: int, progress: Progress = NO_PROGRES
         drained=not (blocked or returned or simulation.interrupted),
         safe=not (blocked or returned or unplaced or not_created or evicted or draining.lost or simulation.interrupted),
         moved=tuple(report_moved_pods(draining)),
-        unplaced=pending_groups(simulation, unplaced, {}),
-        in_no_order=count_always_unplaced(_emptied(shared, evictable), unplaced) if abreast and unplaced else {},
+        unplaced=group_unplaced(simulation, unplaced, {}),
+        in_no_order=count_always_unplaced(_build_without_pods(shared, evictable), unplaced)
+        if abreast and unplaced
+        else {},
         blocked=blocked,
         evicted=evicted,
         lost=tuple(pods[position].key for position in draining.lost),
         returned=returned,
         staying=draining.staying_count,
         untried=len(draining.evictable) - len(blocked),
-        headroom=headroom(simulation.view, before),
-        **pod_counts(simulation.view, before, simulation.view.requested),
-        search_start=search_start(shared.sampling, len(simulation.view.nodes), seed),
-        **_basis(draining),
+        headroom=compute_headroom(simulation.view, before),
+        **count_pods_by_place(simulation.view, before, simulation.view.requested),
+        search_start=describe_search_start(shared.sampling, len(simulation.view.nodes), seed),
+        **_build_basis(draining),
         interrupted=simulation.interrupted,
         not_created=not_created,
-        chain=eviction_chain(simulation, evicted),
+        chain=summarize_evictions(simulation, evicted),
     )
 
 
-def _basis(draining: NodeDrain) -> ClusterBasis:
-    """What the answer leans on."""
+def _build_basis(draining: NodeDrain) -> ClusterBasis:
+    """Return what the answer depends on."""
     simulation = draining.simulation
     remade = [simulation.view.pods.objects[position] for position in (*draining.outcomes, *draining.denied)]
-    return cluster_basis(
+    return build_cluster_basis(
         find_simulation_unknowns(simulation, *draining.dependencies),
         simulation.scheduler,
-        created=(pod.key for pod in remade),
-        counted={pod.metadata.namespace: False for pod in remade},
+        created_pods=(pod.key for pod in remade),
+        replayed={pod.metadata.namespace: False for pod in remade},
     )
 
 
-def _emptied(shared: CordonedNodes, positions: Sequence[Position]) -> Simulation:
-    """The cluster without any of the pods that may be evicted."""
+def _build_without_pods(shared: CordonedNodes, positions: Sequence[Position]) -> Simulation:
+    """Return a simulation without any of the pods that may be evicted."""
     simulation = Simulation(shared.scheduler)
     simulation.take_down(positions)
     return simulation

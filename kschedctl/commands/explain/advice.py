@@ -1,4 +1,4 @@
-"""What to look at next: nothing here is a remedy that was not replayed."""
+"""Suggest what to look at next. None of it is a verified fix."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from kschedctl.api.gangs import GangProject
 from kschedctl.api.objects import Pod, Taint, Toleration
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, is_tolerated
-from kschedctl.commands.explain.group_headline import ends_deadlock
-from kschedctl.commands.explain.headline import in_words
+from kschedctl.commands.explain.group_headline import describe_deadlock_end
+from kschedctl.commands.explain.headline import describe_causes
 from kschedctl.commands.explain.pod_group_report import PodGroupReport
 from kschedctl.commands.explain.report import Advice, Cause, Explanation, PreemptionReport
 from kschedctl.scheduler.engine.extenders.extender import NAME as EXTENDER
@@ -39,19 +39,19 @@ from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.text.counts import counted
 
 CAUSES_ADVISED = 3
-ASKED_OF = {
+COMMANDS_OF_PROJECTS = {
     GangProject.VOLCANO: "kubectl describe podgroups.scheduling.volcano.sh {name} -n {namespace}",
     GangProject.KUEUE: "kubectl get workloads.kueue.x-k8s.io -n {namespace}",
 }
-"""Where those that decide about gangs say why they wait."""
-OF_KUBERNETES = "node.kubernetes.io/"
-"""Taints of this domain say what is wrong with a node: it is the node that wants attention, not the pod."""
+"""The project that decides about a gang -> the command that shows why the gang waits."""
+KUBERNETES_TAINT_DOMAIN = "node.kubernetes.io/"
+"""Taints of this domain say what is wrong with a node, so that the node needs attention and not the pod."""
 _TOO_LARGE = Advice("AskForLess", "No node is large enough: request less, or add larger nodes")
 _EXTENDER = NextStep("AskExtender", "An extender refuses nodes that would fit: see its log and its settings")
 
 
-def advice(report: Explanation, pod: Pod, scheduler: Scheduler, framework: Framework | None) -> Iterator[Advice]:
-    """For a pod with a headline; ``framework`` is that of its profile, None where no profile is for it."""
+def iter_advice(report: Explanation, pod: Pod, scheduler: Scheduler, framework: Framework | None) -> Iterator[Advice]:
+    """Yield advice on a pod whose headline is set. `framework` is None if no profile serves the pod."""
     match report.verdict:
         case "Bound" if report.claims_without_scheduler:
             text = "Select the node by nodeSelector kubernetes.io/hostname instead of nodeName, and recreate the pod"
@@ -59,7 +59,7 @@ def advice(report: Explanation, pod: Pod, scheduler: Scheduler, framework: Frame
         case "Bound":
             yield Advice("LookAtKubelet", "Nothing left to schedule; if it does not run, look at the kubelet")
         case "NotResponsible" | "Gated" if report.pod_group and report.pod_group.decided_by:
-            yield from _of_gang(report.pod_group)
+            yield from _advise_on_gang(report.pod_group)
         case "NotResponsible" if framework is None:
             yield Advice(
                 "CheckScheduler",
@@ -70,27 +70,28 @@ def advice(report: Explanation, pod: Pod, scheduler: Scheduler, framework: Frame
             text = "Finalizers or a kubelet that does not answer keep it: look at metadata.finalizers"
             yield Advice("LookAtFinalizers", text)
         case "Gated":
-            yield from _gated(report, pod)
+            yield from _advise_on_gated(report, pod)
         case "Schedulable":
-            yield from _schedulable(pod)
+            yield from _advise_on_schedulable(pod)
         case "Unschedulable" if framework is not None:
-            yield from _kept_away(scheduler, framework, pod, report)
-            yield from _unschedulable(report, pod)
+            yield from _advise_on_taints(scheduler, framework, pod, report)
+            yield from _advise_on_unschedulable(report, pod)
 
 
-def _of_gang(group: PodGroupReport) -> Iterator[Advice]:
-    """Where to look when another project decides about the group."""
+def _advise_on_gang(group: PodGroupReport) -> Iterator[Advice]:
+    """Yield where to look if another project decides about the pod's gang."""
     namespace, _, name = group.name.partition("/")
     if group.missing:
         more = counted(group.missing, "more pod")
         yield Advice("CreateMembers", f"{group.decided_by} waits for {more} of {name} to be created")
     if group.deadlocked_with:
-        yield Advice("EndDeadlock", ends_deadlock(group))
-    command = ASKED_OF[GangProject(group.decided_by)].format(namespace=quote(namespace), name=quote(name))
+        yield Advice("EndDeadlock", describe_deadlock_end(group))
+    command = COMMANDS_OF_PROJECTS[GangProject(group.decided_by)].format(namespace=quote(namespace), name=quote(name))
     yield Advice("AskWhoDecides", f"{group.decided_by} says: {command}")
 
 
-def _gated(report: Explanation, pod: Pod) -> Iterator[Advice]:
+def _advise_on_gated(report: Explanation, pod: Pod) -> Iterator[Advice]:
+    """Yield what removes the gates, and whether the pod would fit without them."""
     gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
     if gates:
         text = f"Find the controller that removes {gates}; until then the scheduler does not look at the pod"
@@ -98,16 +99,17 @@ def _gated(report: Explanation, pod: Pod) -> Iterator[Advice]:
     devices = report.queue.get(DynamicResources.name)
     if devices is not None and devices.reasons:
         yield Advice(LOOK_AT_DEVICES.kind, LOOK_AT_DEVICES.text)
-    known = {reason for status in report.queue.values() for reason in status.reasons}
+    reported_reasons = {reason for status in report.queue.values() for reason in status.reasons}
     if report.feasible:
         count = len(report.feasible)
         yield Advice("OnceReleased", f"Once released, {counted(count, 'node')} would fit")
-    elif report.causes and not any(cause.reason in known for cause in report.causes):
-        text = f"Once released, it would still not fit: {in_words(report.causes, len(report.nodes))}"
+    elif report.causes and not any(cause.reason in reported_reasons for cause in report.causes):
+        text = f"Once released, it would still not fit: {describe_causes(report.causes, len(report.nodes))}"
         yield Advice("OnceReleased", text)
 
 
-def _schedulable(pod: Pod) -> Iterator[Advice]:
+def _advise_on_schedulable(pod: Pod) -> Iterator[Advice]:
+    """Yield what to do about a pod that fits and is still pending."""
     if any(c.type == "PodScheduled" and c.status == "False" for c in pod.status.conditions):
         text = (
             "The cluster changed since kube-scheduler last refused it; it tries again within 5 min of that. "
@@ -119,26 +121,28 @@ def _schedulable(pod: Pod) -> Iterator[Advice]:
         yield Advice("CheckScheduler", text)
 
 
-def _unschedulable(report: Explanation, pod: Pod) -> Iterator[Advice]:
+def _advise_on_unschedulable(report: Explanation, pod: Pod) -> Iterator[Advice]:
+    """Yield what to do about an unschedulable pod: preemption, a deadlock of gangs, or its causes."""
     preemption = report.preemption
     if preemption is not None and preemption.no_lower_priority and find_owner(pod).kind == "DaemonSet":
         highest = preemption.no_lower_priority.highest
         text = f"Its DaemonSet's pods can go to no other node: give it a PriorityClass above {highest:,}"
         yield Advice("RaisePriority", text)
     if report.pod_group is not None and report.pod_group.deadlocked_with:
-        yield Advice("EndDeadlock", ends_deadlock(report.pod_group))
+        yield Advice("EndDeadlock", describe_deadlock_end(report.pod_group))
     elif preemption is not None and preemption.terminating:
-        yield from _under_way(preemption)
+        yield from _advise_on_preemption(preemption)
     elif preemption is not None and preemption.chosen and preemption.asked:
         victims = len(preemption.candidates[preemption.chosen].victims)
         pods = f"{victims} pod{'s' * (victims != 1)}"
         text = f"Preemption would make room on {preemption.chosen} by evicting {pods}"
         yield Advice("AwaitPreemption", text, preemption.chosen or "")
     else:
-        yield from _of_causes(report.causes)
+        yield from _advise_on_causes(report.causes)
 
 
-def _under_way(preemption: PreemptionReport) -> Iterator[Advice]:
+def _advise_on_preemption(preemption: PreemptionReport) -> Iterator[Advice]:
+    """Yield what to expect while victims terminate."""
     node = preemption.nominated
     text = f"Wait: it gets {node} once they are gone, unless a pod of higher priority comes first"
     yield Advice("AwaitPreemption", text, node)
@@ -146,32 +150,34 @@ def _under_way(preemption: PreemptionReport) -> Iterator[Advice]:
     yield Advice("LookAtFinalizers", text, node)
 
 
-def _of_causes(causes: tuple[Cause, ...]) -> Iterator[Advice]:
+def _advise_on_causes(causes: tuple[Cause, ...]) -> Iterator[Advice]:
+    """Yield advice on the first causes, each advice once."""
     if len(causes) > 1 and not causes[0].within and causes[0].nearest:
         text = "Each of these alone leaves some nodes, together they leave none: one has to change"
         yield Advice("ChangeOneOfThem", text)
-    yield from _once_each(map(_look_at, causes[:CAUSES_ADVISED]))
+    yield from _drop_duplicates(map(_advise_on_cause, causes[:CAUSES_ADVISED]))
 
 
-def _once_each(suggestions: Iterable[Advice | None]) -> Iterator[Advice]:
+def _drop_duplicates(suggestions: Iterable[Advice | None]) -> Iterator[Advice]:
+    """Yield each suggestion once, and skip None."""
     return (suggestion for suggestion in dict.fromkeys(suggestions) if suggestion is not None)
 
 
-def _look_at(cause: Cause) -> Advice | None:
-    """Where what a cause is about can be looked at or changed."""
+def _advise_on_cause(cause: Cause) -> Advice | None:
+    """Return how to change or examine what a cause is about, or None if nothing is known."""
     if isinstance(cause.fact_data, Insufficient) and cause.fact_data.nowhere:
         return _TOO_LARGE
-    if isinstance(cause.fact_data, TooSkewed) and (change := _correct_constraint(cause.fact_data)):
+    if isinstance(cause.fact_data, TooSkewed) and (change := _advise_on_spread_constraint(cause.fact_data)):
         return change
-    step = _EXTENDER if cause.plugin == EXTENDER else _next_step(cause)
+    step = _EXTENDER if cause.plugin == EXTENDER else _find_next_step(cause)
     if step is None:
         return None
     about_node = "{node}" in step.text
-    node, claim = cause.nearest if about_node else "", _claim_of(cause.fact_data) if step is LOOK_AT_CLAIM else ""
+    node, claim = cause.nearest if about_node else "", _find_claim(cause.fact_data) if step is LOOK_AT_CLAIM else ""
     return Advice(step.kind, step.text.format(node=cause.nearest), node, claim)
 
 
-def _claim_of(fact: AnyFact | None) -> str:
+def _find_claim(fact: AnyFact | None) -> str:
     """Return the name of the PersistentVolumeClaim that the fact is about; empty if it is about none."""
     match fact:
         case ClaimsUnbound(claims=(first, *_)):
@@ -185,8 +191,8 @@ def _claim_of(fact: AnyFact | None) -> str:
     return claim.rpartition("/")[2]
 
 
-def _correct_constraint(fact: TooSkewed) -> Advice | None:
-    """Return the change to a spread constraint that the fact suggests, if the emptiest domain is not what it seems."""
+def _advise_on_spread_constraint(fact: TooSkewed) -> Advice | None:
+    """Return the change to a spread constraint that the fact suggests, or None."""
     if fact.has_too_few_domains:
         text = f"Add nodes in another domain of {fact.key}, or lower minDomains to {fact.domains}"
         return Advice("AddDomains", text)
@@ -196,16 +202,16 @@ def _correct_constraint(fact: TooSkewed) -> Advice | None:
     return None
 
 
-def _next_step(cause: Cause) -> NextStep | None:
-    """What the plugin declares."""
+def _find_next_step(cause: Cause) -> NextStep | None:
+    """Find the next step that the plugin of the cause declares."""
     declared = IN_TREE.get(cause.plugin)
     if declared is None or declared.plugin is None:
         return None
     return (cause.within and declared.plugin.next_step_within_reach) or declared.plugin.next_step
 
 
-def _kept_away(scheduler: Scheduler, framework: Framework, pod: Pod, report: Explanation) -> Iterator[Advice]:
-    """What would let a pod go to the nearest node, which a taint or a cordon keeps it from, if that is known."""
+def _advise_on_taints(scheduler: Scheduler, framework: Framework, pod: Pod, report: Explanation) -> Iterator[Advice]:
+    """Yield what would let the pod onto the closest node, if only taints or a cordon keep it away."""
     cause = report.causes[0] if report.causes else None
     if cause is None or not isinstance(cause.fact_data, Cordoned | UntoleratedTaint) or report.unknown:
         return
@@ -215,23 +221,25 @@ def _kept_away(scheduler: Scheduler, framework: Framework, pod: Pod, report: Exp
         return
     node = scheduler.view.nodes.objects[scheduler.view.nodes.index[cause.nearest]]
     taints = [taint for taint in node.spec.taints if taint.effect in HARD_EFFECTS]
-    against = [taint for taint in taints if not is_tolerated(pod.spec.tolerations, taint)]
-    if node.spec.unschedulable and all(taint.key == UNSCHEDULABLE_TAINT.key for taint in against):
-        if _fits(scheduler, framework, pod, cause.nearest, [UNSCHEDULABLE_TAINT]):
+    untolerated = [taint for taint in taints if not is_tolerated(pod.spec.tolerations, taint)]
+    if node.spec.unschedulable and all(taint.key == UNSCHEDULABLE_TAINT.key for taint in untolerated):
+        if _fits_with_tolerations(scheduler, framework, pod, cause.nearest, [UNSCHEDULABLE_TAINT]):
             yield Advice("Uncordon", f"Once {cause.nearest} is uncordoned the pod fits there", cause.nearest)
         return
-    sick = [taint.key for taint in against if taint.key.startswith(OF_KUBERNETES)]
-    if sick:
-        text = f"Kubernetes itself taints {cause.nearest} with {', '.join(sick)}"
+    health_taints = [taint.key for taint in untolerated if taint.key.startswith(KUBERNETES_TAINT_DOMAIN)]
+    if health_taints:
+        text = f"Kubernetes itself taints {cause.nearest} with {', '.join(health_taints)}"
         yield Advice("LookAtNode", text, cause.nearest)
-    elif against and _fits(scheduler, framework, pod, cause.nearest, against):
-        text = f"With a toleration of {' and '.join(map(str, against))} it fits on {cause.nearest}"
+    elif untolerated and _fits_with_tolerations(scheduler, framework, pod, cause.nearest, untolerated):
+        text = f"With a toleration of {' and '.join(map(str, untolerated))} it fits on {cause.nearest}"
         yield Advice("Tolerate", text, cause.nearest)
 
 
-def _fits(scheduler: Scheduler, framework: Framework, pod: Pod, node: str, taints: list[Taint]) -> bool:
-    """Whether the node takes the pod once it tolerates these."""
-    more = tuple(Toleration(taint.key, "Equal", taint.value, taint.effect) for taint in taints)
-    tolerant = replace(pod, spec=replace(pod.spec, tolerations=(*pod.spec.tolerations, *more)))
-    cycle = scheduler.cycle(framework.unasked(), tolerant)
+def _fits_with_tolerations(
+    scheduler: Scheduler, framework: Framework, pod: Pod, node: str, taints: list[Taint]
+) -> bool:
+    """Return whether the node is feasible for the pod once it tolerates these taints."""
+    tolerations = tuple(Toleration(taint.key, "Equal", taint.value, taint.effect) for taint in taints)
+    tolerant = replace(pod, spec=replace(pod.spec, tolerations=(*pod.spec.tolerations, *tolerations)))
+    cycle = scheduler.cycle(framework.without_extenders(), tolerant)
     return cycle.error is None and node in {cycle.view.nodes.names[row] for row in cycle.feasible.tolist()}

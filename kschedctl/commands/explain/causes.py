@@ -1,87 +1,149 @@
-"""What keeps a pod pending: of all that stands against nodes, that which matters on those within its reach."""
+"""Find the few causes that keep a pod from the nodes within its reach, and demands of the pod that exclude each
+other.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import combinations
 
 import numpy as np
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import Bools, Rows
-from kschedctl.commands.explain.conflicts import conflict
-from kschedctl.commands.explain.eliminations import by_reason, fact_of, own_distance
-from kschedctl.commands.explain.reach import NEAR, OUT_OF_REACH, Obstacle, Standing, standing
+from kschedctl.commands.explain.eliminations import find_fact, group_by_reason, measure_distance
+from kschedctl.commands.explain.reach import NEAR, OUT_OF_REACH, Obstacle, Standing, combine_obstacles
 from kschedctl.commands.explain.report import Cause
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.framework.facts import words
+from kschedctl.scheduler.framework.facts import LabelDemand, describe_fact
 from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
 from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
 
 
-def causes(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[Cause, ...]:
-    """The fewest reasons that account for all eligible nodes, those that stand against most of them first.
+def find_causes(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[Cause, ...]:
+    """Find the fewest reasons that account for all eligible nodes, ordered by the number of nodes.
+
+    Reasons that apply to every eligible node are always included. If a PreFilter plugin rejects the pod, its reason is
+    the only cause. If no node is within reach, all nodes count.
 
     What stands against every one of them is always told. A pod that was refused before any node was looked at has
     that as its only cause; one for which no node is within reach is told why for all nodes.
     """
     if cycle.pre_filter.status.rejected:
-        return tuple(_cause([o], o.mask, cycle, 0, None) for o in obstacles if not o.looked_at)
+        return tuple(_build_cause([o], o.mask, cycle, 0, None) for o in obstacles if not o.looked_at)
     nodes = len(cycle.view.nodes)
-    stands = standing(obstacles, nodes)
+    stands = combine_obstacles(obstacles, nodes)
     if not nodes:
         return ()
-    least = int(stands.level.min())
-    within = stands.level == least
-    masks = [(same, _mask(same, obstacles, NEAR) & within) for same in by_reason(obstacles)]
-    chosen = _cover([(same, _mask(same, obstacles, least) & mask) for same, mask in masks], within)
-    known = {(same[0].plugin, same[0].reason) for same, _ in chosen}
-    everywhere = [pair for pair in masks if pair[1].sum() == within.sum()]
-    chosen += [pair for pair in everywhere if (pair[0][0].plugin, pair[0][0].reason) not in known]
-    reach = 0 if least == OUT_OF_REACH else int(within.sum())
-    ordered = [_cause(same, mask, cycle, reach, stands) for same, mask in chosen]
-    contradiction = conflict(chosen, cycle) if least == OUT_OF_REACH else ""
-    return (replace(ordered[0], conflict=contradiction), *ordered[1:]) if contradiction else tuple(ordered)
+    lowest_level = int(stands.level.min())
+    eligible = stands.level == lowest_level
+    masks = [(same, _build_mask(same, obstacles, NEAR) & eligible) for same in group_by_reason(obstacles)]
+    chosen = _choose_covering(
+        [(same, _build_mask(same, obstacles, lowest_level) & mask) for same, mask in masks], eligible
+    )
+    chosen_reasons = {(same[0].plugin, same[0].reason) for same, _ in chosen}
+    everywhere = [pair for pair in masks if pair[1].sum() == eligible.sum()]
+    chosen += [pair for pair in everywhere if (pair[0][0].plugin, pair[0][0].reason) not in chosen_reasons]
+    eligible_count = 0 if lowest_level == OUT_OF_REACH else int(eligible.sum())
+    found_causes = [_build_cause(same, mask, cycle, eligible_count, stands) for same, mask in chosen]
+    contradiction = find_conflict(chosen, cycle) if lowest_level == OUT_OF_REACH else ""
+    return (
+        (replace(found_causes[0], conflict=contradiction), *found_causes[1:]) if contradiction else tuple(found_causes)
+    )
 
 
-def _mask(same: Sequence[Obstacle], obstacles: Sequence[Obstacle], least: int) -> Bools:
-    """(N,): the nodes that a reason stands against at such a level; a cordon is told once, not as a taint again."""
-    mask: Bools = np.logical_or.reduce([obstacle.mask & (obstacle.level >= least) for obstacle in same])
-    if same[0].plugin == TaintToleration.name:
+def _build_mask(same_reason: Sequence[Obstacle], obstacles: Sequence[Obstacle], lowest_level: int) -> Bools:
+    """Return the mask (N,) of nodes to which a reason applies at this level or above.
+
+    Nodes that are cordoned are left out of the mask of TaintToleration, because the cordon is reported already.
+    """
+    mask: Bools = np.logical_or.reduce([obstacle.mask & (obstacle.level >= lowest_level) for obstacle in same_reason])
+    if same_reason[0].plugin == TaintToleration.name:
         for obstacle in obstacles:
             if obstacle.plugin == NodeUnschedulable.name:
                 mask = mask & ~obstacle.mask
     return mask
 
 
-def _cover(masks: list[tuple[list[Obstacle], Bools]], within: Bools) -> list[tuple[list[Obstacle], Bools]]:
-    """Reasons that together stand against all nodes, the next always the one against most of those that are left."""
-    left, chosen = within.copy(), []
-    while left.any() and masks:
-        best = max(masks, key=lambda pair: int((pair[1] & left).sum()))
-        if not (best[1] & left).any():
+def _choose_covering(masks: list[tuple[list[Obstacle], Bools]], eligible: Bools) -> list[tuple[list[Obstacle], Bools]]:
+    """Choose reasons that together apply to all eligible nodes, greedily by the number of nodes that they add."""
+    uncovered, chosen = eligible.copy(), []
+    while uncovered.any() and masks:
+        best = max(masks, key=lambda pair: int((pair[1] & uncovered).sum()))
+        if not (best[1] & uncovered).any():
             break
         chosen.append(best)
-        left &= ~best[1]
+        uncovered &= ~best[1]
     return chosen
 
 
-def _cause(same: list[Obstacle], mask: Bools, cycle: Cycle, within: int, stands: Standing | None) -> Cause:
-    rows = stands.nearest(mask, own_distance(same)) if stands else np.flatnonzero(mask)
-    row = (_usual(rows, same, cycle, stands) if stands and not within else int(rows[0])) if len(rows) else None
-    fact = None if row is None else fact_of(same, row)
-    name = "" if stands is None or row is None else cycle.view.nodes.names[row]
-    return Cause(same[0].plugin, same[0].reason, len(rows), within, name, words(fact), fact)
-
-
-def _usual(rows: Rows, same: list[Obstacle], cycle: Cycle, stands: Standing) -> int:
-    """One of the rows that are as near as the first, with the value that most have of the label that is demanded;
-    one without it where none has it."""
+def _build_cause(
+    same_reason: list[Obstacle], mask: Bools, cycle: Cycle, eligible_count: int, standing: Standing | None
+) -> Cause:
+    """Build the cause for a reason and the nodes (N,) to which it applies, with the closest node and its fact."""
+    plugin, reason = same_reason[0].plugin, same_reason[0].reason
+    rows = standing.sort_by_closeness(mask, measure_distance(same_reason)) if standing else np.flatnonzero(mask)
+    if not len(rows):
+        return Cause(plugin, reason, 0, eligible_count)
     row = int(rows[0])
-    fact = fact_of(same, row)
+    if standing and not eligible_count:
+        row = _choose_typical_node(rows, same_reason, cycle, standing)
+    fact = find_fact(same_reason, row)
+    name = cycle.view.nodes.names[row] if standing else ""
+    return Cause(plugin, reason, len(rows), eligible_count, name, describe_fact(fact), fact)
+
+
+def _choose_typical_node(rows: Rows, same_reason: list[Obstacle], cycle: Cycle, standing: Standing) -> int:
+    """Choose, among the nodes as close as the first, one with the most common value of the demanded label.
+
+    A node without the label is chosen only if no node has it.
+    """
+    row = int(rows[0])
+    fact = find_fact(same_reason, row)
     demands = fact.demands() if fact else ()
     if not demands:
         return row
-    alike = rows[(stands.against[rows] == stands.against[row]) & (stands.level[rows] == stands.level[row])]
-    codes = cycle.view.nodes.label(demands[0].key).codes[alike]
+    equally_close = rows[
+        (standing.against[rows] == standing.against[row]) & (standing.level[rows] == standing.level[row])
+    ]
+    codes = cycle.view.nodes.label(demands[0].key).codes[equally_close]
     values, first, count = np.unique(codes, return_index=True, return_counts=True)
-    return int(alike[first[np.lexsort((first, -count, values < 0))[0]]])
+    return int(equally_close[first[np.lexsort((first, -count, values < 0))[0]]])
+
+
+def find_conflict(reasons: Sequence[tuple[list[Obstacle], Bools]], cycle: Cycle) -> str:
+    """Return the first two demands of the pod for different values of one label, in words, or an empty string."""
+    demands = dict.fromkeys(demand for same, mask in reasons for demand in _iter_demands(same, mask, cycle))
+    ordered = sorted(demands, key=lambda demand: bool(demand.claim))
+    for first, second in combinations(ordered, 2):
+        if first.key == second.key and not {*first.values} & {*second.values}:
+            return describe_conflict(first, second)
+    return ""
+
+
+def _iter_demands(same_reason: list[Obstacle], mask: Bools, cycle: Cycle) -> Iterator[LabelDemand]:
+    """Yield the demands behind a reason, on one node for each value of the demanded label."""
+    rows = np.flatnonzero(mask)
+    fact = find_fact(same_reason, int(rows[0])) if len(rows) else None
+    for demand in fact.demands() if fact else ():
+        _, first = np.unique(cycle.view.nodes.label(demand.key).codes[rows], return_index=True)
+        for row in rows[np.sort(first)].tolist():
+            fact_on_row = find_fact(same_reason, row)
+            yield from fact_on_row.demands() if fact_on_row else ()
+
+
+def describe_conflict(first: LabelDemand, second: LabelDemand) -> str:
+    """Describe two demands that no node can satisfy together.
+
+    >>> volume_demand = LabelDemand("its volume", "zone", ("b", "c"), "shop/data")
+    >>> describe_conflict(LabelDemand("its nodeSelector", "zone", ("a",)), volume_demand)
+    "its nodeSelector zone=a excludes its volume's b or c (claim shop/data)"
+    """
+    first_demand = f"{first.what} {first.key}={' or '.join(first.values)}{_describe_claim(first)}"
+    second_subject = second.what.replace("its", "its other") if second.what == first.what else second.what
+    return f"{first_demand} excludes {second_subject}'s {' or '.join(second.values)}{_describe_claim(second)}"
+
+
+def _describe_claim(demand: LabelDemand) -> str:
+    """Return the claim behind a demand in parentheses, or an empty string."""
+    return f" (claim {demand.claim})" if demand.claim else ""

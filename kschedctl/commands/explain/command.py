@@ -1,9 +1,9 @@
-"""``kschedctl explain``: why is this pod Pending, or why are all of these?"""
+"""The command `kschedctl explain`: its options, the pods that it is about, and the commands to type next."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 import msgspec
@@ -14,43 +14,41 @@ from kschedctl.cli import pods as found_pods
 from kschedctl.cli import subjects
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
-from kschedctl.cli.next_commands import again
+from kschedctl.cli.next_commands import build_command, workload_arguments
 from kschedctl.cli.option_groups.autoscalers import Autoscalers
 from kschedctl.cli.option_groups.drawn import DrawnView
 from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.option_groups.karpenter import KarpenterInput
 from kschedctl.cli.option_groups.node_groups import NodeGroupInput
-from kschedctl.cli.option_groups.whole_pods import remember
+from kschedctl.cli.option_groups.whole_pods import collect_pod_extras
 from kschedctl.cli.options import Places, Scope, Source, View, with_options
-from kschedctl.cli.references import are_pods
-from kschedctl.cli.run_options import Sampled, exit_code
+from kschedctl.cli.references import name_only_pods
+from kschedctl.cli.run_options import Sampled, choose_exit_code
 from kschedctl.cli.source import (
+    CREATION_FAILURE_KINDS,
+    HELD_BACK_KINDS,
     NOTHING_MORE,
-    WHAT_FAILED,
-    WHAT_WAITS_ELSEWHERE,
     LiveKinds,
-    in_context,
-    time_of,
+    get_cluster_time,
+    with_context_namespace,
 )
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.named_elsewhere import (
+    expand_pod_groups,
     find_new_resources,
-    pods_of_groups,
     report_named_elsewhere,
     report_new_resources,
 )
-from kschedctl.commands.explain.next_commands import about_explained, about_pending, telling_more
-from kschedctl.commands.explain.pending_pods import pending_in, with_growth
+from kschedctl.commands.explain.pending_pods import add_growth, report_pending
 from kschedctl.commands.explain.pending_report import PendingPods
-from kschedctl.commands.explain.report import FINE, Explanation
-from kschedctl.commands.explain.reports import Explanations
+from kschedctl.commands.explain.report import FINE, Explanation, Explanations
 from kschedctl.commands.explain.supposed_options import Supposed
-from kschedctl.commands.explain.watching import watched
+from kschedctl.commands.explain.watching import watch_cluster
 from kschedctl.errors import UsageError
 from kschedctl.render.page import Commands, names
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.reports.not_created import NotCreated
-from kschedctl.reports.waiting_elsewhere import is_not_admitted, is_not_checked
+from kschedctl.reports.waiting_elsewhere import has_unadmitted, has_unchecked
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
@@ -101,159 +99,219 @@ def explain(
     """
     if pods and scope.selector:
         raise UsageError("-l chooses among many pods, POD is one", hint="leave one of them out")
-    with extending.calling() as call_extender:
-        started, more, kinds = sampled.sampled_from, extending.arguments(), view.in_full
-        scalers = Autoscalers(source, karpenter, node_groups)
-        searches = not (no_remedies or (watch and not pods))  # what takes long is not done again at each change
+    with extending.open_caller() as call_extender:
         question = _Question(
-            source, scope, pods or (), supposed, scalers, searches, call_extender, started, more, kinds
+            source=source,
+            scope=scope,
+            pods=pods or (),
+            supposed=supposed,
+            autoscalers=Autoscalers(source, karpenter, node_groups),
+            # A watched summary is built again at each change, without what takes long
+            remedies=not (no_remedies or (watch and not pods)),
+            call_extender=call_extender,
+            sampled=sampled.sampled_from,
+            extender_arguments=extending.arguments(),
+            in_full=view.max_matrices,
         )
-        return _ask(question, view, watch)
 
+        def build_answer(inquiry: Inquiry) -> Answer:
+            report = question.build_report(inquiry)
+            return _to_answer(report, view, question.find_next_commands(report, inquiry.cluster), inquiry.places)
 
-def _ask(question: _Question, view: View, watch: bool) -> Answer | int:
-    def answer(inquiry: Inquiry) -> Answer:
-        report = question.report(inquiry)
-        return _answer(report, view, question.following(report, inquiry.cluster), inquiry.places)
-
-    if watch:
-        name = view.output.name
-        return watched(question.source, question.scope, name, lambda cluster: answer(Inquiry(cluster)), question.live)
-    pods_alone, namespace = are_pods(question.words), question.scope.namespace
-    return answer(read_inquiry(question.source, namespace, pods_alone=pods_alone, live=question.live))
+        if watch:
+            name = view.output.name
+            return watch_cluster(
+                source, scope, name, lambda cluster: build_answer(Inquiry(cluster)), question.live_kinds
+            )
+        pods_alone = name_only_pods(question.pods)
+        return build_answer(read_inquiry(source, scope.namespace, pods_alone=pods_alone, live=question.live_kinds))
 
 
 class _Question(msgspec.Struct, frozen=True):
-    """What the command line asks."""
+    """A question on the command line: which pods, supposing what, and how much about them."""
 
     source: Source
     scope: Scope
-    words: Sequence[str]
+    pods: Sequence[str]
+    """The words of the command line that name pods or workloads; empty for all pending pods, or those of the files."""
     supposed: Supposed
-    scalers: Autoscalers
+    autoscalers: Autoscalers
     remedies: bool
+    """Whether fixes are searched."""
     call_extender: CallExtender | None
     sampled: SampledFrom | None
-    more: Sequence[str] = ()
+    extender_arguments: Sequence[str] = ()
+    """The options about extenders, to repeat in the commands to type next."""
     in_full: int = 0
+    """The number of kinds of pending pods that are explained node by node."""
 
     @property
-    def live(self) -> LiveKinds:
-        """What else to read of a live cluster: of workloads, and of all that lacks pods, why these were not created."""
-        only_pods = self.words and are_pods(self.words)
-        of_pods = NOTHING_MORE if only_pods else WHAT_FAILED.and_also(WHAT_WAITS_ELSEWHERE)
-        return of_pods.and_also(self.scalers.live)
+    def live_kinds(self) -> LiveKinds:
+        """The kinds to read from a live cluster besides what scheduling needs.
 
-    def report(self, inquiry: Inquiry) -> Explanation | Explanations | PendingPods:
-        """What is to be said of this cluster. Raises KschedctlError."""
-        now = time_of(inquiry.cluster, self.source)
+        About workloads and about all pending pods, these include the reasons why pods were not created.
+        """
+        only_pods = self.pods and name_only_pods(self.pods)
+        kinds = NOTHING_MORE if only_pods else CREATION_FAILURE_KINDS.union(HELD_BACK_KINDS)
+        return kinds.union(self.autoscalers.live)
+
+    def build_report(self, inquiry: Inquiry) -> Explanation | Explanations | PendingPods:
+        """Answer the question about the cluster that was read. Raises KschedctlError."""
+        now = get_cluster_time(inquiry.cluster, self.source)
         inquiry = replace(inquiry, call_extender=self.call_extender, sampled=self.sampled, now=now)
-        inquiry = inquiry.asking_for(self.scope.scheduler_name)
-        if self.words:
-            words = pods_of_groups(inquiry, self.words, self.scope, self.source)
-            if elsewhere := report_named_elsewhere(inquiry, words, self.scope, self.source, now):
-                return elsewhere
-            return self._explained(subjects.named(inquiry, words, self.scope, self.source), inquiry)
-        if of_files := subjects.of_files(inquiry, self.scope):
-            return self._with_new_resources(self._explained(of_files, inquiry), inquiry)
-        if inquiry.around and (of_operators := report_new_resources(inquiry.cluster, now)):
-            return of_operators
+        inquiry = inquiry.with_scheduler_name(self.scope.scheduler_name)
+
+        if self.pods:
+            words = expand_pod_groups(inquiry, self.pods, self.scope, self.source)
+            if waiting_elsewhere := report_named_elsewhere(inquiry, words, self.scope, self.source, now):
+                return waiting_elsewhere
+            return self._explain_all(subjects.find_named_targets(inquiry, words, self.scope, self.source), inquiry)
+        if targets := subjects.find_targets_in_files(inquiry, self.scope):
+            return self._add_new_resources(self._explain_all(targets, inquiry), inquiry)
+        if inquiry.has_outer_cluster and (new_resources := report_new_resources(inquiry.cluster, now)):
+            return new_resources
+
         if self.supposed:
             raise UsageError("--as-if, --as-if-priority and --as-if-priority-class need a POD")
-        scope = in_context(self.scope, self.source, inquiry.cluster)
+        scope = with_context_namespace(self.scope, self.source, inquiry.cluster)
         if not inquiry.manifests:
             found_pods.check_namespace(inquiry.cluster, scope)
-        return self._pending(inquiry, scope)
+        return self._report_pending(inquiry, scope)
 
-    def following(self, report: Explanation | Explanations | PendingPods, cluster: Cluster) -> Commands:
-        """What to try after a summary, or for more remedies than an explanation has."""
-        options, groups = [*self.scope.arguments(), *self.more], self.scalers.node_groups.arguments()
-        if isinstance(report, PendingPods):
-            return about_pending(self.source, report, [*options, *groups, *self.scalers.karpenter.arguments()])
-        if self.supposed or self.sampled:
-            return {}
-        explained = report.explanations if isinstance(report, Explanations) else (report,)
-        if self.words and len(explained) == 1:
-            command = telling_more(explained[0])
-            options += groups if command == "remedies" else ()
-            return {explained[0].pod: again(self.source, command, self.words, self.scope.named(), options)}
-        return about_explained(self.source, cluster, explained, options)
+    def _explain_all(self, targets: Sequence[TargetPod], inquiry: Inquiry) -> Explanation | Explanations:
+        """Explain each target; several explanations become one document."""
+        from kschedctl.commands.explain import cycle_report, one_pod  # noqa: PLC0415 - not for a summary of no pods
 
-    def _explained(self, asked_pods: Sequence[TargetPod], inquiry: Inquiry) -> Explanation | Explanations:
-        from kschedctl.commands.explain.one_pod import explained_together  # noqa: PLC0415 - not for a summary of no pods
+        collect_pod_extras(self.call_extender, targets, inquiry, self.source)
+        reports = []
+        for target in targets:
+            report = one_pod.explain_with_fixes(
+                self.supposed.apply_to(target),
+                self.autoscalers.find_new_node,
+                self.autoscalers.find_fixes,
+                remedies=self.remedies,
+                now=inquiry.now,
+            )
+            reports.append(cycle_report.drop_unwritten_message(report))
+        return reports[0] if len(reports) == 1 else one_pod.combine_explanations(reports)
 
-        remember(self.call_extender, asked_pods, inquiry, self.source)
-        return explained_together([self._one(asked_pod, inquiry.now) for asked_pod in asked_pods])
-
-    def _with_new_resources(self, report: Explanation | Explanations, inquiry: Inquiry) -> Explanation | Explanations:
-        """Return the report with what else of the files waits elsewhere, which makes a good verdict undecided."""
+    def _add_new_resources(self, report: Explanation | Explanations, inquiry: Inquiry) -> Explanation | Explanations:
+        """Add the objects of the files whose pods kube-scheduler does not see yet, which may leave it undecided."""
         waiting = () if self.scope.selector else find_new_resources(inquiry.cluster, inquiry.now)
         if not waiting:
             return report
-        from kschedctl.commands.explain.attempt import explanations  # noqa: PLC0415 - not for a summary of no pods
+        from kschedctl.commands.explain.one_pod import combine_explanations  # noqa: PLC0415 - not for a summary of no pods
 
-        several = explanations([report]) if isinstance(report, Explanation) else report
-        certain = not fine(report) and not report.undecided
-        undecided = not certain and (report.undecided or is_not_checked(waiting))
+        several = combine_explanations([report]) if isinstance(report, Explanation) else report
+        certain = not is_fine(report) and not report.undecided
+        undecided = not certain and (report.undecided or has_unchecked(waiting))
         return replace(several, waiting_elsewhere=waiting, undecided=undecided)
 
-    def _one(self, asked: TargetPod, now: str) -> Explanation:
-        from kschedctl.commands.explain.one_pod import explained  # noqa: PLC0415
-
-        asked = self.supposed.of(asked)
-        return explained(asked, self.scalers.new_node, self.scalers.fixes, remedies=self.remedies, now=now)
-
-    def _pending(self, inquiry: Inquiry, scope: Scope) -> Explanation | Explanations | PendingPods:
-        """All that are pending; where none is, a pod of each workload that the files hold and that has none."""
-        report = summary(inquiry.scheduler, self.source, scope, self.in_full)
-        others = subjects.without_pods(inquiry, scope)
-        if others and (report.groups or report.not_created):
+    def _report_pending(self, inquiry: Inquiry, scope: Scope) -> Explanation | Explanations | PendingPods:
+        """Report all pending pods. If there are none, explain one pod of each workload in the files that has none."""
+        report = summarize_pending(inquiry.scheduler, self.source, scope, self.in_full)
+        workloads = subjects.find_workloads_without_pods(inquiry, scope)
+        if workloads and (report.groups or report.not_created):
             log.warning(
                 "note: not explained: %s: name them to have them explained",
-                names([f"{kind} {n}/{name}" for kind, n, name in others]),
+                names([f"{kind} {n}/{name}" for kind, n, name in workloads]),
             )
-        elif others:
-            return self._explained(subjects.stand_ins(inquiry, others), inquiry)
-        all_of_them = self.remedies and self.scope.all_namespaces and not scope.selector
-        return with_growth(report, lambda: self.scalers.growth(inquiry.cluster)) if all_of_them else report
+        elif workloads:
+            return self._explain_all(subjects.build_targets(inquiry, workloads), inquiry)
+        if self.remedies and self.scope.all_namespaces and not scope.selector:
+            return add_growth(report, lambda: self.autoscalers.find_growth(inquiry.cluster))
+        return report
+
+    def find_next_commands(self, report: Explanation | Explanations | PendingPods, cluster: Cluster) -> Commands:
+        """Return the commands to type next, by the pod or workload that each of them is about."""
+        options = [*self.scope.arguments(), *self.extender_arguments]
+        node_groups = self.autoscalers.node_groups.arguments()
+        if isinstance(report, PendingPods):
+            return find_commands_for_pending(
+                self.source, report, [*options, *node_groups, *self.autoscalers.karpenter.arguments()]
+            )
+        if self.supposed or self.sampled:
+            return {}
+        explanations = report.explanations if isinstance(report, Explanations) else (report,)
+        if self.pods and len(explanations) == 1:
+            command = _choose_next_command(explanations[0])
+            if command == "remedies":
+                options += node_groups
+            return {
+                explanations[0].pod: build_command(
+                    self.source, command, self.pods, self.scope.namespace_arguments(), options
+                )
+            }
+        return {
+            explanation.pod: build_command(self.source, _choose_next_command(explanation), explanation.pod, options)
+            for explanation in explanations
+            if cluster.pod(*explanation.pod.split("/", 1)) is not None
+        }
 
 
-def _answer(report: Explanation | Explanations | PendingPods, view: View, commands: Commands, places: Places) -> Answer:
-    if view.output.name == "name":  # the names alone: what the other forms say goes to stderr
-        for lacking in _not_created(report):
-            log.warning("not created: %s: %s", lacking.workload, lacking.headline)
-        for what in report.not_replayed:
-            log.warning("not replayed yet: %s", what)
+def _choose_next_command(report: Explanation) -> str:
+    """Return `wakes` for a gated pod without fixes, which shows what frees the pod; otherwise `remedies`."""
+    return "wakes" if report.verdict == "Gated" and not report.remedies else "remedies"
+
+
+def find_commands_for_pending(source: Source, report: PendingPods, options: Iterable[str] = ()) -> Commands:
+    """Return commands that explain the first pod of each group, and the workloads whose pods could not be created.
+
+    If nothing is pending in the scope, the command looks at all namespaces.
+    """
+    options = list(options)
+    workloads = {
+        not_created.workload: build_command(
+            source, "explain", *workload_arguments(not_created.workload), options=options
+        )
+        for not_created in report.not_created
+    }
+    groups = {group.pods[0]: build_command(source, "explain", group.pods[0], options) for group in report.groups}
+    if groups:
+        return {"": next(iter(groups.values())), **groups, **workloads}
+    return {"": build_command(source, "explain", "-A") if report.elsewhere else (), **workloads}
+
+
+def _to_answer(
+    report: Explanation | Explanations | PendingPods, view: View, commands: Commands, places: Places
+) -> Answer:
+    """Add the exit code to the report. With -o name, which prints names only, log the caveats."""
+    if view.output.name == "name":
+        for not_created in _find_uncreated(report):
+            log.warning("not created: %s: %s", not_created.workload, not_created.headline)
+        for text in report.not_replayed:
+            log.warning("not replayed yet: %s", text)
         if report.ignored:
             log.warning("ignored: %s", "; ".join(report.ignored))
-    return view.answer(report, exit_code(fine(report), interrupted=False, undecided=report.undecided), commands, places)
+    code = choose_exit_code(is_fine(report), interrupted=False, undecided=report.undecided)
+    return view.answer(report, code, commands, places)
 
 
-def _not_created(report: Explanation | Explanations | PendingPods) -> Sequence[NotCreated]:
-    """Workloads that lack pods."""
+def _find_uncreated(report: Explanation | Explanations | PendingPods) -> Sequence[NotCreated]:
+    """Return the workloads that still lack pods which could not be created."""
     match report:
         case Explanation():
             return (report.not_created,) if report.not_created and not report.not_created.past else ()
         case Explanations():
-            return [lacking for explanation in report.explanations for lacking in _not_created(explanation)]
+            return [failure for explanation in report.explanations for failure in _find_uncreated(explanation)]
     return report.not_created
 
 
-def fine(report: Explanation | Explanations | PendingPods) -> bool:
-    """Whether the pod, or each of the pods by itself, has a node or would get one; also when nothing is pending.
+def is_fine(report: Explanation | Explanations | PendingPods) -> bool:
+    """Return whether each pod has a node or would get one by itself, and no pod's creation fails.
 
-    Not so where a workload lacks pods that could not be created.
+    This is also true if nothing is pending.
     """
     match report:
         case Explanation():
-            return report.verdict in FINE and not (_not_created(report) or report.claims_without_scheduler)
+            return report.verdict in FINE and not (_find_uncreated(report) or report.claims_without_scheduler)
         case Explanations():
-            return all(map(fine, report.explanations))
-    waits = report.not_created or is_not_admitted(report.waiting_elsewhere)
+            return all(map(is_fine, report.explanations))
+    waits = report.not_created or has_unadmitted(report.waiting_elsewhere)
     return all(group.verdict in FINE for group in report.groups) and not waits
 
 
-def summary(scheduler: Scheduler, source: Source, scope: Scope, in_full: int = 0) -> PendingPods:
-    """All pending pods of the scope, grouped by cause, and the workloads of it that lack pods nobody could create."""
-    now = time_of(scheduler.cluster, source)
-    return pending_in(scheduler, found_pods.namespace_of(scope), scope.selector, now, in_full)
+def summarize_pending(scheduler: Scheduler, source: Source, scope: Scope, in_full: int = 0) -> PendingPods:
+    """Group the pending pods of the scope by cause, and add the workloads whose pods could not be created."""
+    now = get_cluster_time(scheduler.cluster, source)
+    return report_pending(scheduler, found_pods.namespace_of_scope(scope), scope.selector, now, in_full)

@@ -1,8 +1,4 @@
-"""Explanations in which nodes that share an answer stand together: kinds CompactExplanation and CompactExplanations.
-
-Where an Explanation has ``{node: answer}``, these have ``[{"nodes": positions, "answer": answer}]``: a position is that
-of a name in ``node_order``, and after those in ``other_nodes``. Nothing is left out.
-"""
+"""Explanations in which nodes with the same answer stand together: kinds CompactExplanation and CompactExplanations."""
 
 from __future__ import annotations
 
@@ -12,26 +8,25 @@ from typing import Any, Generic, TypeVar, cast, get_args
 import msgspec
 from msgspec.structs import FieldInfo, fields
 
-from kschedctl.commands.explain.report import Explanation, NodeReport, Refusal
-from kschedctl.commands.explain.reports import Explanations
+from kschedctl.commands.explain.report import Explanation, Explanations, NodeReport, Refusal
 from kschedctl.reports.document import Document
 
 T = TypeVar("T")
 BY_NODE = ("filter", "first_fail", "total", "volumes", "allocations", "diagnosis")
-"""Fields of an Explanation that have an answer for each node."""
-OF_EACH = ("score", "normalized", "weighted", "extender_refusals", "extender_scores")
-"""The fields of a node that have a mapping for each plugin or extender."""
+"""Fields that have an answer for each node."""
+BY_PLUGIN_AND_NODE = ("score", "normalized", "weighted", "extender_refusals", "extender_scores")
+"""Fields that have an answer for each plugin or extender, and node."""
 
 
 class NodesAlike(Document, Generic[T], frozen=True):
-    """Nodes, by their positions, of which the same is said."""
+    """Nodes with the same answer, by their positions."""
 
     nodes: tuple[int, ...]
     answer: T
 
 
 class CompactNodes(Document, frozen=True):
-    """The ``nodes`` of an Explanation in their order there, field by field."""
+    """The `nodes` of an Explanation in their order, field by field."""
 
     order: tuple[int, ...]
     zone: tuple[NodesAlike[str], ...]
@@ -41,91 +36,97 @@ class CompactNodes(Document, frozen=True):
     total: tuple[NodesAlike[int | None], ...]
 
 
-def _type(field: FieldInfo) -> object:
-    """The type of a field of an Explanation in the compact form."""
+def _find_compact_type(field: FieldInfo) -> object:
+    """Return the type of a field of an Explanation in the compact form."""
     if field.name in BY_NODE:
-        return _alike(get_args(field.type)[1])
-    if field.name in OF_EACH:
-        return dict[str, _alike(get_args(get_args(field.type)[1])[1])]  # type: ignore[misc]
+        return _to_nodes_alike(get_args(field.type)[1])
+    if field.name in BY_PLUGIN_AND_NODE:
+        return dict[str, _to_nodes_alike(get_args(get_args(field.type)[1])[1])]  # type: ignore[misc]
     return {"nodes": CompactNodes, "feasible": tuple[int, ...]}.get(field.name, field.type)
 
 
-def _alike(answer: object) -> object:
+def _to_nodes_alike(answer: object) -> object:
+    """Return the type of the compact form of answers by node."""
     return tuple[NodesAlike[answer], ...]  # type: ignore[valid-type]
 
 
-def _compacted(name: str, kept: list[tuple[str, object]], *more: tuple[str, object, object]) -> type[Document]:
-    """A kind of document with these fields, and some more that have defaults."""
+def _define_document(name: str, kept: list[tuple[str, object]], *more: tuple[str, object, object]) -> type[Document]:
+    """Define a kind of document with these fields, and further ones with defaults."""
     made = msgspec.defstruct(name, [*kept, *more, ("kind", str, name)], bases=(Document,), frozen=True, module=__name__)
     return cast("type[Document]", made)
 
 
-CompactExplanation = _compacted(
+CompactExplanation = _define_document(
     "CompactExplanation",
-    [(field.name, _type(field)) for field in fields(Explanation) if field.name != "kind"],
+    [(field.name, _find_compact_type(field)) for field in fields(Explanation) if field.name != "kind"],
     ("other_nodes", tuple[str, ...], ()),
 )
 EXPLANATIONS = ("explanations", tuple[CompactExplanation, ...])  # type: ignore[valid-type]
-CompactExplanations = _compacted(
+CompactExplanations = _define_document(
     "CompactExplanations",
     [EXPLANATIONS, *((f.name, f.type) for f in fields(Explanations) if f.name not in ("explanations", "kind"))],
 )
 
 
-def compact(report: Document) -> Document:
-    """The compact form; other documents say nothing of single nodes."""
+def to_compact(report: Document) -> Document:
+    """Convert an explanation to the compact form. Other documents, which have no answers about nodes, stay as they
+    are.
+    """
     if isinstance(report, Explanation):
-        return _explanation(report)
+        return _to_compact_explanation(report)
     if isinstance(report, Explanations):
-        explanations = tuple(map(_explanation, report.explanations))
-        return CompactExplanations(**_kept(report, "explanations"), explanations=explanations)
+        explanations = tuple(map(_to_compact_explanation, report.explanations))
+        return CompactExplanations(**_copy_fields(report, "explanations"), explanations=explanations)
     return report
 
 
-def _kept(report: Document, *others: str) -> dict[str, object]:
-    """The fields that stay as they are."""
+def _copy_fields(report: Document, *others: str) -> dict[str, object]:
+    """Return the fields that stay as they are, without those named."""
     return {name: getattr(report, name) for name in report.__struct_fields__ if name not in (*others, "kind")}
 
 
-def _explanation(report: Explanation) -> Document:
-    at = {name: i for i, name in enumerate(dict.fromkeys((*report.node_order, *_named(report))))}
-    by_node = {name: _together(at, getattr(report, name)) for name in BY_NODE}
+def _to_compact_explanation(report: Explanation) -> Document:
+    """Convert one explanation."""
+    at = {name: i for i, name in enumerate(dict.fromkeys((*report.node_order, *_iter_node_names(report))))}
+    by_node = {name: _group_equal_answers(at, getattr(report, name)) for name in BY_NODE}
     of_each = {
-        name: {key: _together(at, answers) for key, answers in getattr(report, name).items()} for name in OF_EACH
+        name: {key: _group_equal_answers(at, answers) for key, answers in getattr(report, name).items()}
+        for name in BY_PLUGIN_AND_NODE
     }
     return CompactExplanation(
-        **_kept(report, *by_node, *of_each, "nodes", "feasible"),
+        **_copy_fields(report, *by_node, *of_each, "nodes", "feasible"),
         **by_node,
         **of_each,
-        nodes=_nodes(at, report.nodes),
+        nodes=_to_compact_nodes(at, report.nodes),
         feasible=tuple(at[name] for name in report.feasible),
         other_nodes=tuple(at)[len(report.node_order) :],
     )
 
 
-def _named(report: Explanation) -> Iterator[str]:
-    """The nodes of which something is said, which may be others than those that were looked at."""
+def _iter_node_names(report: Explanation) -> Iterator[str]:
+    """Yield the nodes that have answers, which may differ from those that were searched."""
     yield from (node.name for node in report.nodes)
     yield from report.feasible
     for name in BY_NODE:
         yield from getattr(report, name)
-    for name in OF_EACH:
+    for name in BY_PLUGIN_AND_NODE:
         for answers in getattr(report, name).values():
             yield from answers
 
 
-def _nodes(at: Mapping[str, int], nodes: Iterable[NodeReport]) -> CompactNodes:
+def _to_compact_nodes(at: Mapping[str, int], nodes: Iterable[NodeReport]) -> CompactNodes:
+    """Convert the reports on nodes."""
     nodes = tuple(nodes)
 
     def column(name: str) -> tuple[NodesAlike[Any], ...]:
-        return _together(at, {node.name: getattr(node, name) for node in nodes})
+        return _group_equal_answers(at, {node.name: getattr(node, name) for node in nodes})
 
     order = tuple(at[node.name] for node in nodes)
     return CompactNodes(order, *map(column, ("zone", "pool", "feasible", "refusals", "total")))
 
 
-def _together(at: Mapping[str, int], answers: Mapping[str, Any]) -> tuple[NodesAlike[Any], ...]:
-    """The answers, each once, with the positions of its nodes, in the order in which they come first."""
+def _group_equal_answers(at: Mapping[str, int], answers: Mapping[str, Any]) -> tuple[NodesAlike[Any], ...]:
+    """Return each distinct answer with the positions of its nodes, in the order in which answers first occur."""
     nodes: dict[bytes, list[int]] = {}
     first: dict[bytes, object] = {}
     for name, answer in answers.items():

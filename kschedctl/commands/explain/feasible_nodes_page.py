@@ -1,4 +1,4 @@
-"""Sections of an explanation about nodes that fit: their scores, what would be bound there, what extenders said."""
+"""The sections about feasible nodes: scores, reservations, and the answers of extenders."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from kschedctl.render.page import (
     Stack,
     Style,
     count,
+    limit_rows,
     paragraph,
     section,
-    shown_first,
 )
-from kschedctl.render.plots.plot import MOST_PLACES, Plot, bars
-from kschedctl.render.tables import Row, as_is, numbers, table_of
+from kschedctl.render.plots.plot import MAX_PLACES, Plot, build_bar_plot
+from kschedctl.render.tables import Row, build_table, number_columns, return_row
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.plugin_answers import ExtenderCallReport
 
@@ -27,34 +27,41 @@ PLUGIN_WIDTH, OTHER_WIDTH = 14, 50
 """About what the column of a plugin needs, and those of node and total together."""
 
 
-def scores_section(report: Explanation, style: Style) -> Page:
-    """The best nodes; plugins and extenders that give all nodes shown the same go into a line of their own."""
+def build_scores(report: Explanation, style: Style) -> Page:
+    """Build the table of the best nodes. Plugins that give all shown nodes the same score get one line together."""
     if not report.total:
         return ()
     ranked = sorted(report.total, key=lambda node: -report.total[node])
-    nodes, note = shown_first(ranked, None if style.unlimited else NODES_SHOWN)
+    nodes, note = limit_rows(ranked, None if style.lists_all_nodes else NODES_SHOWN)
     scorers = {**report.weighted, **report.extender_scores}
     telling = [p for p, by_node in scorers.items() if style.wide or len({by_node[n] for n in nodes}) > 1]
     apart = OTHER_WIDTH + PLUGIN_WIDTH * len(telling) <= style.width
-    columns = [Column("node", keep=True), *numbers("total")]
+    columns = [Column("node", keep=True), *number_columns("total")]
     columns += [Column(p, right=True, verbatim=True) for p in telling] if apart else [Column("scores")]
-    scores = {node: tuple(_scores(report, node, telling, style)) for node in nodes}
+    scores = {node: tuple(_format_scores(report, node, telling, style)) for node in nodes}
     words = {node: ", ".join(map(" ".join, zip(telling, scores[node], strict=True))) for node in nodes}
-    rows = [(*_total(report, node), *(scores[node] if apart else (words[node],))) for node in nodes]
-    table = table_of(rows, columns, as_is, limit=None, note=note, full=False)
+    rows = [(*_build_total_cells(report, node), *(scores[node] if apart else (words[node],))) for node in nodes]
+    table = build_table(rows, columns, return_row, limit=None, note=note, full=False)
     form = "raw → normalized × weight" if style.wide else "raw → weighted"
     title = f"Scores of {count(len(ranked), 'feasible node')}, {form}"
-    return section(title, *table, *_alike(report, nodes[0], telling), _choice(report), *_plot(report, ranked))
+    return section(
+        title,
+        *table,
+        *_build_equal_scores(report, nodes[0], telling),
+        _describe_choice(report),
+        *_plot_scores(report, ranked),
+    )
 
 
-def _total(report: Explanation, node: str) -> tuple[Cell, Cell]:
+def _build_total_cells(report: Explanation, node: str) -> tuple[Cell, Cell]:
+    """Build the cells with the node's name and total; the best nodes are marked."""
     best = node in report.best
     total = f"{'★ ' if best else ''}{report.total[node]:,}"
     return (node, Marked(total, Tone.GOOD) if best else total)
 
 
-def _scores(report: Explanation, node: str, plugins: list[str], style: Style) -> Iterator[str]:
-    """What each plugin gives the node."""
+def _format_scores(report: Explanation, node: str, plugins: list[str], style: Style) -> Iterator[str]:
+    """Yield the score of each plugin for the node."""
     for plugin in plugins:
         if plugin in report.extender_scores:
             yield f"{report.extender_scores[plugin][node]:+,}"
@@ -64,13 +71,15 @@ def _scores(report: Explanation, node: str, plugins: list[str], style: Style) ->
         yield f"{raw:,} → {normalized if style.wide else weighted}"
 
 
-def _alike(report: Explanation, node: str, telling: list[str]) -> list[Paragraph]:
+def _build_equal_scores(report: Explanation, node: str, telling: list[str]) -> list[Paragraph]:
+    """Build the line of plugins that give all shown nodes the same score."""
     scorers = {**report.weighted, **report.extender_scores}
     alike = [f"{p} {by_node[node]}" for p, by_node in scorers.items() if p not in telling]
     return [paragraph("The same on these nodes:", ", ".join(alike))] if alike else []
 
 
-def _choice(report: Explanation) -> Paragraph:
+def _describe_choice(report: Explanation) -> Paragraph:
+    """Describe which node kube-scheduler would choose, or between which it draws."""
     first, *others = report.best
     alone = "tried without the others of its group, " if report.pod_group and len(report.pod_group.members) > 1 else ""
     if not others:
@@ -80,42 +89,44 @@ def _choice(report: Explanation) -> Paragraph:
     return paragraph(f"{alone}{tied}", Marked(names, Tone.GOOD))
 
 
-def _plot(report: Explanation, ranked: list[str]) -> tuple[Plot, ...]:
-    """How the best nodes come to their totals."""
-    best, scorers = ranked[:MOST_PLACES], {**report.weighted, **report.extender_scores}
+def _plot_scores(report: Explanation, ranked: list[str]) -> tuple[Plot, ...]:
+    """Plot the total of the best nodes by plugin."""
+    best, scorers = ranked[:MAX_PLACES], {**report.weighted, **report.extender_scores}
     amounts = {node: {plugin: by_node[node] for plugin, by_node in scorers.items()} for node in best}
     title = f"Scores by plugin of {len(best)} of {count(len(ranked), 'feasible node')} for {report.pod}"
-    return bars(title, ("node", "points, weighted"), amounts, len(ranked), stacked=True)
+    return build_bar_plot(title, ("node", "points, weighted"), amounts, len(ranked), stacked=True)
 
 
 RESERVING_SHOWN = 3
 COLUMNS = (Column("node", keep=True), Column("claim", keep=True), Column("gets"))
 
 
-def reservations_section(report: Explanation, style: Style) -> Page:
-    """The best nodes; one row a claim and what it would get."""
+def build_reservations(report: Explanation, style: Style) -> Page:
+    """Build the table of what would be bound on the best nodes, one row per claim."""
     ranked = [n for n in report.feasible if n in report.volumes or n in report.allocations]
     ranked.sort(key=lambda node: -report.total.get(node, 0))
-    nodes, note = shown_first(ranked, None if style.unlimited else RESERVING_SHOWN)
-    rows = [row for node in nodes for row in _reserved(report, node)]
-    return table_of(rows, COLUMNS, as_is, limit=None, title="What would be bound", note=note)
+    nodes, note = limit_rows(ranked, None if style.lists_all_nodes else RESERVING_SHOWN)
+    rows = [row for node in nodes for row in _build_reservation_rows(report, node)]
+    return build_table(rows, COLUMNS, return_row, limit=None, title="What would be bound", note=note)
 
 
-def _reserved(report: Explanation, node: str) -> Iterator[Row]:
-    for position, (claim, gets) in enumerate(_gets(report, node)):
+def _build_reservation_rows(report: Explanation, node: str) -> Iterator[Row]:
+    """Yield the rows of one node."""
+    for position, (claim, gets) in enumerate(_iter_reserved(report, node)):
         yield ("" if position else node, claim, gets)
 
 
-def _gets(report: Explanation, node: str) -> Iterator[tuple[str, str]]:
-    """Claim and what it would get."""
+def _iter_reserved(report: Explanation, node: str) -> Iterator[tuple[str, str]]:
+    """Yield each claim with the volume or device that it would get."""
     if node in report.volumes:
         yield from ((claim, f"volume {name}") for claim, name in report.volumes[node].bindings.items())
         yield from ((claim, "a new volume") for claim in report.volumes[node].provisions)
     for claim, devices in report.allocations.get(node, {}).items():
-        yield from ((claim, _device(device)) for device in devices)
+        yield from ((claim, _describe_device(device)) for device in devices)
 
 
-def _device(device: DeviceReport) -> str:
+def _describe_device(device: DeviceReport) -> str:
+    """Describe a device that would be allocated."""
     consumed = ", ".join(f"{amount} of {name}" for name, amount in device.consumed_capacity.items())
     admin = " with admin access" if device.admin_access else ""
     name = f"device {device.driver}/{device.pool}/{device.device} for {device.request}"
@@ -125,27 +136,28 @@ def _device(device: DeviceReport) -> str:
 NAMED = 3
 
 
-def extenders_section(report: Explanation, style: Style) -> Page:
-    """A row for each call, in order; and who would bind the pod."""
+def build_extenders(report: Explanation, style: Style) -> Page:
+    """Build the table of calls to extenders, and the line about an extender that would bind the pod."""
     binding = (paragraph("Not the scheduler but an extender would bind it:", report.binder),) if report.binder else ()
     errors = {(error.extender, error.verb): error.error for error in report.extender_errors}
     columns = [Column("extender", keep=True), Column("asked"), Column("answer")]
     if style.narrow:
         columns = [Column("extender, asked"), Column("answer")]
-    rows = [_call(call, report, errors.get((call.extender, call.verb), ""), style) for call in report.calls]
-    return (*table_of(rows, columns, as_is, limit=None, title="Extenders"), *binding)
+    rows = [_build_call_row(call, report, errors.get((call.extender, call.verb), ""), style) for call in report.calls]
+    return (*build_table(rows, columns, return_row, limit=None, title="Extenders"), *binding)
 
 
-def _call(call: ExtenderCallReport, report: Explanation, error: str, style: Style) -> Row:
+def _build_call_row(call: ExtenderCallReport, report: Explanation, error: str, style: Style) -> Row:
+    """Build the row of one call."""
     asked = f"{call.verb}, {count(len(call.nodes), 'node')}{' in full' if call.full else ''}"
-    answer: Cell = Marked(error, Tone.BAD) if error else _answer(call, report)
+    answer: Cell = Marked(error, Tone.BAD) if error else _describe_answer(call, report)
     if style.narrow:
         return (Stack((call.extender, Marked(f"  {asked}", Tone.FAINT))), answer)
     return (call.extender, asked, answer)
 
 
-def _answer(call: ExtenderCallReport, report: Explanation) -> str:
-    """What it said of these nodes."""
+def _describe_answer(call: ExtenderCallReport, report: Explanation) -> str:
+    """Describe what the extender answered about these nodes."""
     refused = report.extender_refusals.get(call.extender, {})
     refusals = [f"{node}: {refused[node] or 'no reason given'}" for node in call.nodes if node in refused]
     if refusals:

@@ -1,4 +1,4 @@
-"""What would let this pod schedule? The smallest changes, each replayed before it is told."""
+"""Search for the smallest changes that let a pod schedule, and verify each by replay."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.framework.dependencies import Effect
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 
-HELPED = ("Unschedulable", "NotResponsible")
-"""The verdicts on pods that changes may help; another one says for itself why there is nothing to do."""
-SHOWN = 7
-"""So many of the best go with an explanation."""
+HELPABLE_VERDICTS = ("Unschedulable", "NotResponsible")
+"""The verdicts on pods that changes may help."""
+FIXES_SHOWN = 7
+"""The number of fixes in an explanation."""
 CHECKED = 10
 """The number of fixes in a full list that are checked with all waiting pods."""
 
@@ -49,23 +49,23 @@ def check_in_queue(ranking: Iterable[Ranked], checks: QueueChecks, count: int | 
     return holding_first(fixes)[:count]
 
 
-def unheard(best: Iterable[Ranked]) -> tuple[UnknownKind, ...]:
-    """The extenders that might refuse what the remedies make fit."""
+def find_unheard_extenders(best: Iterable[Ranked]) -> tuple[UnknownKind, ...]:
+    """Return the extenders that might reject what the fixes make fit, because they were not called."""
     return summarize_unknowns(
         (unknown for candidate in best for unknown in candidate.trial.unheard), {Effect.NARROWS: REMEDIES}
     )
 
 
-def with_remedies(report: Explanation, asked: TargetPod) -> Explanation:
-    """An explanation with the best of the smallest remedies, and why kinds of them cannot exist."""
-    if not may_help(report, asked):
+def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
+    """Add the best of the smallest fixes to an explanation, or the reasons why kinds of fixes cannot exist."""
+    if not may_be_fixed(report, target):
         return report
-    search, ranking = searched(asked, RemedyWishes(smallest=True))
-    rollouts = Rollouts(asked.workload)
-    best = check_in_queue(rollouts.holding(ranking), QueueChecks(search.trials), SHOWN)
+    search, ranking = run_search(target, RemedyWishes(smallest=True))
+    rollouts = Rollouts(target.workload)
+    best = check_in_queue(rollouts.holding(ranking), QueueChecks(search.trials), FIXES_SHOWN)
     shown = complete_first(
         remedy_of(
-            fix.ranked, search.trials.key, asked.workload, rolled=rollouts.of(fix.ranked.trial), result=fix.result
+            fix.ranked, search.trials.key, target.workload, rolled=rollouts.of(fix.ranked.trial), result=fix.result
         )
         for fix in best
     )
@@ -74,35 +74,39 @@ def with_remedies(report: Explanation, asked: TargetPod) -> Explanation:
     lines = (
         too_large(search.trials.base, new_machine=new_machine) if shown else (*impossible(search), *rollouts.refused())
     )
-    unknown = merge_unknown_kinds((report.unknown, unheard(fix.ranked for fix in best)))
+    unknown = merge_unknown_kinds((report.unknown, find_unheard_extenders(fix.ranked for fix in best)))
     return replace(report, remedies=shown, impossible=lines, unknown=unknown)
 
 
-def may_help(report: Explanation, asked: TargetPod) -> bool:
-    """Whether changes are looked for: also where only claims for devices that are not there hold the pod back.
+def may_be_fixed(report: Explanation, target: TargetPod) -> bool:
+    """Return whether to search for fixes.
 
-    Not for a pod that fits by itself, and that its group holds back, nor for one of another project's gang: changes are
-    replayed for the pod alone.
+    There are none for a pod that fits by itself and is held back by its group, nor for the gang of another project,
+    because changes are replayed for the pod alone. A gated pod is searched for only if device claims alone gate it.
     """
     if report.pod_group is not None and (report.feasible or report.pod_group.decided_by):
         return False
     gates = {name for name, status in report.queue.items() if status.code != Code.SUCCESS}
-    helped = report.verdict in HELPED or (report.verdict == "Gated" and gates == {DynamicResources.name})
-    return helped and not report.permit and asked.pod.metadata.deletion_timestamp is None
+    is_helpable = report.verdict in HELPABLE_VERDICTS or (
+        report.verdict == "Gated" and gates == {DynamicResources.name}
+    )
+    return is_helpable and not report.permit and target.pod.metadata.deletion_timestamp is None
 
 
-def searched(
-    asked: TargetPod, wishes: RemedyWishes, progress: Callable[[int], None] = lambda _: None
+def run_search(
+    target: TargetPod, wishes: RemedyWishes, progress: Callable[[int], None] = lambda _: None
 ) -> tuple[RemedySearch, list[Ranked]]:
-    """The search when it is over, and what it found in order."""
-    search = RemedySearch(Trials(asked.scheduler, as_read(asked)), against, everywhere, wishes, progress=progress)
+    """Run the search for fixes, and return it with the fixes that it found, in order."""
+    search = RemedySearch(
+        Trials(target.scheduler, find_unchanged_pod(target)), against, everywhere, wishes, progress=progress
+    )
     return search, ranked(search.run())
 
 
-def as_read(asked: TargetPod) -> Pod:
-    """The pod as it stands in the cluster or its manifest; one asked about as if it were otherwise is that."""
-    meta, view = asked.pod.metadata, asked.scheduler.view
-    for pod in (asked.workload, asked.scheduler.cluster.pod(meta.namespace, meta.name)):
-        if isinstance(pod, Pod) and held(pod, view).spec == asked.pod.spec:
+def find_unchanged_pod(target: TargetPod) -> Pod:
+    """Return the pod as it stands in the cluster or its manifest, or the target's pod if the question changed it."""
+    meta, view = target.pod.metadata, target.scheduler.view
+    for pod in (target.workload, target.scheduler.cluster.pod(meta.namespace, meta.name)):
+        if isinstance(pod, Pod) and held(pod, view).spec == target.pod.spec:
             return pod
-    return asked.pod
+    return target.pod

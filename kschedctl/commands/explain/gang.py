@@ -1,4 +1,4 @@
-"""A pod's gang of another project: who is there, who is missing, and whether all would fit at once."""
+"""Report a pod's gang of another project: which pods exist, which are missing, and whether all would fit at once."""
 
 from __future__ import annotations
 
@@ -18,61 +18,66 @@ from kschedctl.commands.explain.pod_group import (
     PLACED,
     UNSCHEDULABLE,
     WAITS,
-    OtherGroups,
-    by_age,
-    crossed,
-    gate_of,
-    in_words,
-    info_of,
-    keys,
-    tried_members,
-    victims_of,
+    CrossedGroupFields,
+    build_pod_info,
+    find_crossed_groups,
+    find_rejecting_gate,
+    format_group_keys,
+    iter_pod_keys,
+    iter_victims,
+    report_tried_members,
+    sort_by_priority_and_age,
 )
 from kschedctl.commands.explain.pod_group_report import GangTask, MemberReport, PodGroupReport
 from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult, PodGroupCycle
-from kschedctl.scheduler.engine.pod_groups.deadlock import deadlocked_with
+from kschedctl.scheduler.engine.pod_groups.deadlock import find_deadlocked_gangs
 from kschedctl.scheduler.engine.pod_groups.gangs import (
     EndedPods,
     GangTerms,
-    ended_pods,
-    gang_object,
-    gang_plugin,
-    gang_pods,
-    gang_terms,
+    find_ended_pods,
+    find_gang_object,
+    find_gang_plugin,
+    find_gang_pods,
+    find_gang_terms,
 )
-from kschedctl.scheduler.engine.pod_groups.state import placed_in_groups
-from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure, failed_members
+from kschedctl.scheduler.engine.pod_groups.state import schedules_groups_together
+from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure, find_failed_members
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 TERMINATING, FAILED = "Terminating", "Failed"
-MOST_FAILED = 100
-"""So many pods that failed are named."""
+FAILED_NAMED = 100
+"""The number of failed pods that are named."""
 
 
 class _Gang(NamedTuple):
-    """``tried``: who waits for a node; ``idle``: who does not, with verdict and message; ``counted``: the positions of
-    those that count as there. ``bound_together``: the scheduler that is replayed waits for all of them."""
+    """A gang and its pods, sorted by what becomes of them."""
 
     key: GangKey
     terms: GangTerms
     infos: Mapping[Position, PodInfo]
+    """All pods that are waiting or assigned, by position."""
     tried: list[Position]
+    """The pods that wait for a node and are tried, in order."""
     idle: dict[Position, tuple[str, str]]
+    """The waiting pods that are not tried, with a verdict and a message."""
     assigned: list[Position]
+    """The pods that have a node."""
     ended: EndedPods
+    """The pods that have ended."""
     bound_together: bool
+    """Whether the replayed scheduler waits for all pods of the gang."""
 
     @property
     def succeeded(self) -> int:
-        """How many of its pods are done, where these count as if they had a node."""
+        """The number of succeeded pods that count as if they had a node."""
         return 0 if self.key.project is GangProject.COSCHEDULING else len(self.ended.succeeded)
 
     @property
-    def pods(self) -> int:
-        """How many count as there."""
+    def pod_count(self) -> int:
+        """The number of pods that count as existing."""
         leaving = (
             0 if self.key.project is GangProject.COSCHEDULING else sum(v == TERMINATING for v, _ in self.idle.values())
         )
@@ -80,67 +85,71 @@ class _Gang(NamedTuple):
 
 
 class TriedGang(NamedTuple):
-    """``failures``: by pod, why it is not bound, where the pods were tried."""
+    """The report on a gang, and why its pods failed."""
 
     report: PodGroupReport
     failures: Mapping[str, MemberFailure] = {}
+    """Pod -> why it is not bound; only for pods that were tried."""
 
 
-def gang_report(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> PodGroupReport | None:
-    """The gang of a pod as the API server holds it; ``framework``: the profile that serves it, None for none.
+def report_gang(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> PodGroupReport | None:
+    """Report the gang of a pod, or return None if the pod is in no gang of another project.
 
-    None for a pod that is of no gang of another project.
+    `framework` is that of the profile that serves the pod, or None if no profile does.
     """
-    tried = gang_attempt(scheduler, framework, pod)
+    tried = place_gang(scheduler, framework, pod)
     return tried and tried.report
 
 
-def gang_attempt(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> TriedGang | None:
-    """The attempt to place a pod's gang, with what became of its pods."""
+def place_gang(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> TriedGang | None:
+    """Try to place a pod's gang, and return the report with the failures of its pods; None if it has no gang."""
     key = next(iter(find_gangs(pod)), None)
     if key is None:
         return None
-    if scheduler.view.pods.position(pod.key) is None:  # a manifest that is asked about
+    if scheduler.view.pods.find_position(pod.key) is None:  # a manifest that is asked about
         scheduler = Scheduler(scheduler.cluster.with_objects({"Pod": [pod]}))
-    stands_in = framework or scheduler.framework(next(iter(scheduler.configuration.profiles)))
-    assert stands_in is not None
-    gang = _gang(scheduler.view, key, pod, framework, stands_in)
-    report = _of_object(scheduler.view, gang, _decided_by(key, pod, framework))
+    any_framework = framework or scheduler.framework(next(iter(scheduler.configuration.profiles)))
+    assert any_framework is not None
+    gang = _collect_gang(scheduler.view, key, pod, framework, any_framework)
+    report = _report_untried(scheduler.view, gang, _find_deciding_project(key, pod, framework))
     if not gang.tried:
         return TriedGang(report)
-    cycle = PodGroupCycle(stands_in, scheduler.view, key, gang.tried, gang.infos, topology_aware=False)
+    cycle = PodGroupCycle(any_framework, scheduler.view, key, gang.tried, gang.infos, topology_aware=False)
     result = cycle.run(post_filter=gang.bound_together)
-    failed = _failures(scheduler.view, gang, result, stands_in)
+    failed = _find_failures(scheduler.view, gang, result, any_framework)
     failures = {scheduler.view.pods.objects[position].key: failure for position, failure in failed.items()}
-    report_now = _with_result(report, scheduler.view, gang, result, failed)
+    report_now = _add_result(report, scheduler.view, gang, result, failed)
     if report_now.verdict != UNSCHEDULABLE:
         return TriedGang(report_now, failures)
-    own_groups = placed_in_groups(scheduler.gates)
-    others = deadlocked_with(cycle, lambda other: _fits(scheduler.view, gang, other), own_groups=own_groups)
-    waits = crossed(cycle, result, own_groups=own_groups) if gang.bound_together else OtherGroups()
-    return TriedGang(replace(report_now, deadlocked_with=in_words(others), **waits), failures)
+    own_groups = schedules_groups_together(scheduler.gates)
+    deadlocked = find_deadlocked_gangs(
+        cycle, lambda other: _is_placed(scheduler.view, gang, other), own_groups=own_groups
+    )
+    waits = find_crossed_groups(cycle, result, own_groups=own_groups) if gang.bound_together else CrossedGroupFields()
+    return TriedGang(replace(report_now, deadlocked_with=format_group_keys(deadlocked), **waits), failures)
 
 
-def _gang(view: Fork, key: GangKey, pod: Pod, framework: Framework | None, stands_in: Framework) -> _Gang:
-    pods = gang_pods(view, key)
-    infos = {Position(position): info_of(view, Position(position), pod) for position in pods.waiting.tolist()}
+def _collect_gang(view: Fork, key: GangKey, pod: Pod, framework: Framework | None, any_framework: Framework) -> _Gang:
+    """Collect the pods of a gang, and sort them by what becomes of them."""
+    pods = find_gang_pods(view, key)
+    infos = {Position(position): build_pod_info(view, Position(position), pod) for position in pods.waiting.tolist()}
     assigned = [Position(position) for position in pods.assigned.tolist()]
-    plugin = gang_plugin(framework) if framework else None
+    plugin = find_gang_plugin(framework) if framework else None
     bound_together = plugin is not None and plugin.gang(pod) == key
-    idle = dict(_idle(view, key, infos, framework if bound_together else None, stands_in))
-    everyone = infos | {position: info_of(view, position, pod) for position in assigned}
-    tried = by_age(infos, (info for info in infos if info not in idle))
-    ended = ended_pods(view).get(key, EndedPods())
-    return _Gang(key, gang_terms(view, key), everyone, tried, idle, assigned, ended, bound_together)
+    idle = dict(_find_idle(view, key, infos, framework if bound_together else None, any_framework))
+    everyone = infos | {position: build_pod_info(view, position, pod) for position in assigned}
+    tried = sort_by_priority_and_age(infos, (info for info in infos if info not in idle))
+    ended = find_ended_pods(view).get(key, EndedPods())
+    return _Gang(key, find_gang_terms(view, key), everyone, tried, idle, assigned, ended, bound_together)
 
 
-def _idle(
-    view: Fork, key: GangKey, infos: Mapping[Position, PodInfo], framework: Framework | None, stands_in: Framework
+def _find_idle(
+    view: Fork, key: GangKey, infos: Mapping[Position, PodInfo], framework: Framework | None, any_framework: Framework
 ) -> Iterator[tuple[Position, tuple[str, str]]]:
-    """Who is not tried, and why; Kueue's own gates hold nobody back here."""
+    """Yield the waiting pods that are not tried, and why. Kueue's own gates keep no pod from being tried."""
     for position, info in infos.items():
         gates = {gate.name for gate in info.spec.scheduling_gates}
-        status = gate_of(stands_in, info, view)
+        status = find_rejecting_gate(any_framework, info, view)
         if info.terminating:
             yield position, (TERMINATING, "")
         elif framework is not None and info.spec.scheduler_name != framework.profile.scheduler_name:
@@ -149,35 +158,36 @@ def _idle(
             yield position, (GATED, ", ".join(status.reasons))
 
 
-def _decided_by(key: GangKey, pod: Pod, framework: Framework | None) -> str:
-    """Who decides by rules of its own whether and when the pod is placed."""
+def _find_deciding_project(key: GangKey, pod: Pod, framework: Framework | None) -> str:
+    """Return the project that decides about the gang by rules that are not replayed, or an empty string."""
     if key.project is GangProject.VOLCANO and framework is None:
         return str(key.project)
-    return str(key.project) if key.project is GangProject.KUEUE and _held_back(pod.spec) else ""
+    return str(key.project) if key.project is GangProject.KUEUE and _has_kueue_gate(pod.spec) else ""
 
 
-def _held_back(spec: PodSpec) -> bool:
+def _has_kueue_gate(spec: PodSpec) -> bool:
+    """Return whether a gate of Kueue holds the pod back."""
     return any(gate.name in KUEUE_GATES for gate in spec.scheduling_gates)
 
 
-def _of_object(view: Fork, gang: _Gang, decided_by: str) -> PodGroupReport:
-    """What is known without a replay."""
-    described, least = gang_object(view, gang.key), gang.terms.least or 0
-    volcano = described if isinstance(described, VolcanoPodGroup) else None
-    known = gang.terms.least is not None
-    policy = ("gang" if gang.bound_together or decided_by else "basic") if known else ""
+def _report_untried(view: Fork, gang: _Gang, decided_by: str) -> PodGroupReport:
+    """Build the report without placing any pod."""
+    gang_resource, least = find_gang_object(view, gang.key), gang.terms.least or 0
+    volcano = gang_resource if isinstance(gang_resource, VolcanoPodGroup) else None
+    is_size_known = gang.terms.least is not None
+    policy = ("gang" if gang.bound_together or decided_by else "basic") if is_size_known else ""
     return PodGroupReport(
         name=f"{gang.key.namespace}/{gang.key.name}",
         verdict=INCOMPLETE,
         policy=policy,
         min_count=least,
-        pods=gang.pods,
+        pods=gang.pod_count,
         scheduled=len(gang.assigned) + gang.succeeded,
-        missing=max(least - gang.pods, 0),
-        members=(*_idle_members(view, gang), *_failed_members(view, gang)),
+        missing=max(least - gang.pod_count, 0),
+        members=(*_report_idle_members(view, gang), *_report_failed_members(view, gang)),
         project=str(gang.key.project),
         decided_by=decided_by,
-        held_back=sum(_held_back(info.spec) for info in gang.infos.values())
+        held_back=sum(_has_kueue_gate(info.spec) for info in gang.infos.values())
         if gang.key.project is GangProject.KUEUE
         else 0,
         fitting=len(gang.assigned) + gang.succeeded,
@@ -188,62 +198,74 @@ def _of_object(view: Fork, gang: _Gang, decided_by: str) -> PodGroupReport:
     )
 
 
-def _idle_members(view: Fork, gang: _Gang) -> Iterator[MemberReport]:
+def _report_idle_members(view: Fork, gang: _Gang) -> Iterator[MemberReport]:
+    """Yield the pods that are not tried."""
     for position, (verdict, message) in gang.idle.items():
         yield MemberReport(view.pods.objects[position].key, verdict, message=message)
 
 
-def _failed_members(view: Fork, gang: _Gang) -> Iterator[MemberReport]:
+def _report_failed_members(view: Fork, gang: _Gang) -> Iterator[MemberReport]:
+    """Yield the pods that have failed."""
     names = view.cluster.pods.names
-    for row in gang.ended.failed[:MOST_FAILED].tolist():
+    for row in gang.ended.failed[:FAILED_NAMED].tolist():
         yield MemberReport(f"{gang.key.namespace}/{names[row]}", FAILED)
 
 
-def _failures(view: Fork, gang: _Gang, result: GroupResult, framework: Framework) -> dict[Position, MemberFailure]:
-    plugin = gang_plugin(framework) if gang.bound_together else None
-    return (plugin.failures if plugin else failed_members)(result, gang.tried, view)
+def _find_failures(view: Fork, gang: _Gang, result: GroupResult, framework: Framework) -> dict[Position, MemberFailure]:
+    """Find out why tried pods are not bound."""
+    plugin = find_gang_plugin(framework) if gang.bound_together else None
+    return (plugin.failures if plugin else find_failed_members)(result, gang.tried, view)
 
 
-def _with_result(
+def _add_result(
     report: PodGroupReport, view: Fork, gang: _Gang, result: GroupResult, failed: Mapping[Position, MemberFailure]
 ) -> PodGroupReport:
+    """Add the result of trying the gang to the report."""
     placed = [member for member in result.members if member.row != NO_ROW]
     return replace(
         report,
-        verdict=_verdict(report, view, gang, result),
+        verdict=_find_verdict(report, view, gang, result),
         fitting=report.fitting + len(placed),
         message=result.message if result.status.code is Code.ERROR else "",
-        members=(*tried_members(view, gang.tried, result, failed), *report.members),
-        victims=tuple(keys(view, victims_of(result))),
-        tasks=tuple(_tasks(view, gang, result)),
+        members=(*report_tried_members(view, gang.tried, result, failed), *report.members),
+        victims=tuple(iter_pod_keys(view, iter_victims(result))),
+        tasks=tuple(_report_tasks(view, gang, result)),
     )
 
 
-def _verdict(report: PodGroupReport, view: Fork, gang: _Gang, result: GroupResult) -> str:
+def _find_verdict(report: PodGroupReport, view: Fork, gang: _Gang, result: GroupResult) -> str:
+    """Return the verdict on a gang that was tried."""
     if result.status.code is Code.ERROR:
         return ERROR
     if result.waiting_on_preemption:
         return WAITS
-    return INCOMPLETE if report.missing else PLACED if _fits(view, gang, result) else UNSCHEDULABLE
+    if report.missing:
+        return INCOMPLETE
+    return PLACED if _is_placed(view, gang, result) else UNSCHEDULABLE
 
 
-def _fits(view: Fork, gang: _Gang, result: GroupResult) -> bool:
-    """Whether as many get a node at once as have to; where nobody knows how many, all of them."""
+def _is_placed(view: Fork, gang: _Gang, result: GroupResult) -> bool:
+    """Return whether enough pods of the gang get nodes at once; all of them if nobody knows how many are enough."""
     if gang.bound_together:
         return result.placed
     placed = sum(member.placed for member in result.members)
     if gang.terms.least is None:
         return placed == len(gang.tried)
     enough = len(gang.assigned) + gang.succeeded + placed >= gang.terms.least
-    return enough and all(task.fitting >= task.least for task in _tasks(view, gang, result))
+    return enough and all(task.fitting >= task.least for task in _report_tasks(view, gang, result))
 
 
-def _tasks(view: Fork, gang: _Gang, result: GroupResult) -> Iterator[GangTask]:
-    """Volcano's tasks that have to have some pods, in the order of the object."""
+def _report_tasks(view: Fork, gang: _Gang, result: GroupResult) -> Iterator[GangTask]:
+    """Yield Volcano's tasks with a minimum number of pods, in the order of the object."""
     tasks = {position: get_volcano_task(info.pod) for position, info in gang.infos.items()}
-    there = {*gang.assigned, *(member.position for member in result.members if member.placed)}
+    positions_with_node = {*gang.assigned, *(member.position for member in result.members if member.placed)}
     table = view.cluster.pods
-    done = [get_volcano_task(table.templates[table.template[row]]) for row in gang.ended.succeeded.tolist()]
+    succeeded_tasks = [get_volcano_task(table.templates[table.template[row]]) for row in gang.ended.succeeded.tolist()]
     for name, least in gang.terms.tasks.items():
-        own = [position for position, task in tasks.items() if task == name]
-        yield GangTask(name, least, len(own) + done.count(name), len(there & {*own}) + done.count(name))
+        positions = [position for position, task in tasks.items() if task == name]
+        yield GangTask(
+            name,
+            least,
+            len(positions) + succeeded_tasks.count(name),
+            len(positions_with_node & {*positions}) + succeeded_tasks.count(name),
+        )

@@ -1,4 +1,4 @@
-"""The answer about a pod in one line where its group decides."""
+"""The headline of a pod whose group decides about it."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from kschedctl.text.counts import agreeing, counted
 
 PLACED, INCOMPLETE, GATED = "Placed", "Incomplete", "Gated"
 PASSED = ("Success", "Skip")
-"""What a PreFilter says that does not refuse."""
+"""The codes of PreFilter plugins that do not reject the pod."""
 
 
-def told_of_group(group: PodGroupReport, report: Explanation) -> str:
-    """What its group lacks: it is not complete, or does not fit together; empty where the pod itself decides."""
+def describe_group_failure(group: PodGroupReport, report: Explanation) -> str:
+    """Describe what the pod's group lacks, or return an empty string if the pod itself decides."""
     if group.project:
-        return _told_of_gang(group, report)
+        return _describe_gang_failure(group, report)
     if group.missing and report.verdict == GATED:
-        return _incomplete(group)
+        return _describe_incomplete(group)
     if report.verdict == GATED or group.verdict in (PLACED, INCOMPLETE):
         return ""
-    return _told_of_outcome(group)
+    return _describe_outcome(group)
 
 
-def placed_with_group(report: Explanation) -> str:
-    """Where a pod goes that is placed with others of its group, which is not always where it would go by itself."""
+def describe_group_placement(report: Explanation) -> str:
+    """Describe where the pod goes when it is placed with its group, or return an empty string if it is not."""
     group = report.pod_group
     if group is None or group.project or group.verdict != PLACED:
         return ""
@@ -35,31 +35,32 @@ def placed_with_group(report: Explanation) -> str:
     return f"would be scheduled with its {kind} {group.short_name}{where}: such as on node {placed[report.pod]}"
 
 
-def _told_of_gang(group: PodGroupReport, report: Explanation) -> str:
-    """The headline of a gang of another project."""
+def _describe_gang_failure(group: PodGroupReport, report: Explanation) -> str:
+    """Describe what keeps a gang of another project from being placed, or return an empty string."""
     if group.deadlocked_with and report.verdict not in ("Schedulable", "Error"):
-        return _deadlock(group)
+        return _describe_deadlock(group)
     if group.decided_by:
-        return _decided_by_another(group)
+        return _describe_foreign_decision(group)
     if group.policy != "gang" or report.verdict == GATED:
         return ""
     if group.missing:
-        return _incomplete(group)
-    refused = any(answer.code not in PASSED for answer in report.pre_filter.values())
-    own = group.verdict == PLACED or group.fitting >= group.min_count or refused
-    return "" if own else _told_of_outcome(group)
+        return _describe_incomplete(group)
+    is_rejected = any(answer.code not in PASSED for answer in report.pre_filter.values())
+    pod_decides = group.verdict == PLACED or group.fitting >= group.min_count or is_rejected
+    return "" if pod_decides else _describe_outcome(group)
 
 
-def told_of_gang(group: PodGroupReport) -> str:
-    """What a gang lacks that is bound together; empty where nothing does."""
+def describe_bound_gang_failure(group: PodGroupReport) -> str:
+    """Describe what a gang lacks whose pods are bound together, or return an empty string."""
     if group.problem or group.verdict == PLACED:
         return group.problem
     if group.deadlocked_with:
-        return _deadlock(group)
-    return _incomplete(group) if group.missing else _told_of_outcome(group)
+        return _describe_deadlock(group)
+    return _describe_incomplete(group) if group.missing else _describe_outcome(group)
 
 
-def _decided_by_another(group: PodGroupReport) -> str:
+def _describe_foreign_decision(group: PodGroupReport) -> str:
+    """Describe a gang about which another project decides."""
     by, name = group.decided_by, group.short_name
     if group.missing:
         return f"its gang {name} has {group.pods} of the {counted(group.min_count, 'pod')} that {by} waits for"
@@ -69,62 +70,69 @@ def _decided_by_another(group: PodGroupReport) -> str:
     return f"by kube-scheduler's filters {some} of its gang {name} fit at once; {by} decides"
 
 
-def _told_of_outcome(group: PodGroupReport) -> str:
-    of_tree = _told_of_tree(group, group.tree) if group.tree else ""
-    return of_tree or _told_of_itself(group)
+def _describe_outcome(group: PodGroupReport) -> str:
+    """Describe why the group, or the tree of groups, is not placed."""
+    of_tree = _describe_tree_outcome(group, group.tree) if group.tree else ""
+    return of_tree or _describe_own_outcome(group)
 
 
-def _told_of_itself(group: PodGroupReport) -> str:
+def _describe_own_outcome(group: PodGroupReport) -> str:
+    """Describe why the group itself is not placed."""
     name = group.short_name
     if group.verdict == "WaitsForPreemption":
         return f"its pod group {name} fits once {counted(len(group.victims), 'pod')} made room for it"
     if group.verdict == "Error":
         return f"scheduling its pod group {name} fails with an error: {group.message}"
     if group.deadlocked_with:
-        return _deadlock(group)
+        return _describe_deadlock(group)
     if group.topology and not group.placements:
         return f"its pod group {name} has to be in one {group.topology}, and no node has that label"
     if not group.min_count:  # one that fits is enough
         return f"no pod of its group {name} fits in any {group.topology}" if group.topology else ""
-    return _lack(group)
+    return _describe_lack(group)
 
 
-def _told_of_tree(group: PodGroupReport, tree: GroupTreeReport) -> str:
-    """What the tree of a group lacks; empty where it is the group itself that does not fit."""
+def _describe_tree_outcome(group: PodGroupReport, tree: GroupTreeReport) -> str:
+    """Describe why the tree is not placed, or return an empty string if the group itself does not fit."""
     root = tree.groups[0]
-    own = next(of_tree for of_tree in tree.groups if (of_tree.kind, of_tree.name) == ("PodGroup", group.short_name))
+    own_group = next(
+        of_tree for of_tree in tree.groups if (of_tree.kind, of_tree.name) == ("PodGroup", group.short_name)
+    )
     if tree.verdict == "WaitsForPreemption":
         return f"its CompositePodGroup {root.name} fits once {counted(len(tree.victims), 'pod')} made room for it"
     if tree.verdict == "Error":
         return f"scheduling its CompositePodGroup {root.name} fails with an error: {root.message}"
-    if PLACED in (tree.verdict, own.verdict) or own.message != root.message:
+    if PLACED in (tree.verdict, own_group.verdict) or own_group.message != root.message:
         return ""
     where = f" in one {root.topology}" if root.topology else ""
     return f"its CompositePodGroup {root.name} needs nodes for {counted(root.least, 'group')} at once{where}: fewer fit"
 
 
-def _lack(group: PodGroupReport) -> str:
-    """What a gang lacks that finds too few nodes, or of which too few pods get Permit."""
-    if group.waits_for and _fitting(group) + group.scheduled >= group.min_count:
-        return _waits_for(group)
+def _describe_lack(group: PodGroupReport) -> str:
+    """Describe how many nodes or Permits the gang lacks."""
+    if group.waits_for and _count_fitting(group) + group.scheduled >= group.min_count:
+        return _describe_permit_wait(group)
     where = f" in one {group.topology}" if group.topology else ""
-    fitting = max([placement.pods for placement in group.placements] or [_fitting(group)]) + group.scheduled
+    fitting = max([placement.pods for placement in group.placements] or [_count_fitting(group)]) + group.scheduled
     needed = f"a node for {counted(group.min_count, 'pod')} at once{where}"
     return f"its gang {group.short_name} needs {needed}, and {fitting:,} {agreeing(fitting, 'fits', 'fit')}"
 
 
-def _incomplete(group: PodGroupReport) -> str:
+def _describe_incomplete(group: PodGroupReport) -> str:
+    """Describe how many pods of the gang are missing."""
     needed = counted(group.min_count, "pod")
     return f"its gang {group.short_name} has {group.pods:,} of the {needed} that it needs: none is tried before"
 
 
-def _waits_for(group: PodGroupReport) -> str:
+def _describe_permit_wait(group: PodGroupReport) -> str:
+    """Describe the gangs for which a fitting gang waits at Permit."""
     gangs, apart = (f"gang{'s' * (len(names) > 1)} {' and '.join(names)}" for names in (group.waits_for, group.apart))
     message = f"its gang {group.short_name} fits, but waits at Permit for {gangs}"
     return f"{message}, whose pods wait for {apart}: none is ever bound" if group.apart else message
 
 
-def _deadlock(group: PodGroupReport) -> str:
+def _describe_deadlock(group: PodGroupReport) -> str:
+    """Describe the deadlock with another gang that holds nodes."""
     some = f"{group.scheduled} of the {counted(group.min_count, 'pod')} of its gang {group.short_name}"
     held = "holds a node" if group.scheduled == 1 else "hold nodes"
     return (
@@ -132,13 +140,14 @@ def _deadlock(group: PodGroupReport) -> str:
     )
 
 
-def ends_deadlock(group: PodGroupReport) -> str:
-    """What would free a gang that another one holds up, as was replayed; empty for one that is in no deadlock."""
+def describe_deadlock_end(group: PodGroupReport) -> str:
+    """Describe what would end the deadlock, as was replayed; an empty string if there is none."""
     if not group.deadlocked_with:
         return ""
     other = group.deadlocked_with[0]
     return f"Suspend or delete {other}: replayed, {group.name} fits in its room; or the other way round"
 
 
-def _fitting(group: PodGroupReport) -> int:
+def _count_fitting(group: PodGroupReport) -> int:
+    """Count the members that fit, with or without preemption."""
     return sum(member.verdict in ("Placed", "Preempting") for member in group.members)

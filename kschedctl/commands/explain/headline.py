@@ -1,11 +1,11 @@
-"""The answer about a pod in one line, and the cause by which pods that wait alike are told together."""
+"""The answer about a pod in one line, and the cause by which similar pending pods are grouped."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
 from kschedctl.api.objects import Pod
-from kschedctl.commands.explain.group_headline import placed_with_group, told_of_group
+from kschedctl.commands.explain.group_headline import describe_group_failure, describe_group_placement
 from kschedctl.commands.explain.report import Cause, Explanation, PreemptionReport
 from kschedctl.scheduler.plugins.taint_toleration import UntoleratedTaint
 
@@ -16,29 +16,30 @@ WAIT = "Wait"
 NOT_INITIALIZED = "no node is initialized, the cloud controller manager is not running, or fails"
 
 
-def headline(report: Explanation, pod: Pod, profiles: Collection[str]) -> str:
-    """The answer in one line; of a pod that fits nowhere, what keeps it from the nodes within its reach.
+def build_headline(report: Explanation, pod: Pod, profiles: Collection[str]) -> str:
+    """Build the answer in one line. For a pod that fits nowhere, it says what keeps the pod from the nodes within
+    reach.
 
-    ``profiles``: the names of the schedulers that the configuration is for.
+    `profiles` has the scheduler names that the configuration serves.
     """
-    if report.pod_group and (of_group := told_of_group(report.pod_group, report)):
+    if report.pod_group and (of_group := describe_group_failure(report.pod_group, report)):
         return of_group
     match report.verdict:
         case "Schedulable":
-            return placed_with_group(report) or f"{_destination(report)}{_waiting(report)}"
+            return describe_group_placement(report) or f"{_describe_destination(report)}{_describe_permit_wait(report)}"
         case "Unschedulable":
-            return _unschedulable(report)
+            return _describe_unschedulable(report)
         case "Gated":
             reasons = dict.fromkeys(reason for status in report.queue.values() for reason in status.reasons)
             return f"held back before scheduling: {'; '.join(reasons)}"
         case "Error":
             return f"scheduling fails with an error: {report.message}"
-    return _nothing_to_decide(report, pod, profiles)
+    return _describe_settled(report, pod, profiles)
 
 
-def shared_cause(report: Explanation) -> str:
-    """What other pods may wait for too: the headline without what is of one pod alone."""
-    if report.pod_group and (of_group := told_of_group(report.pod_group, report)):
+def find_shared_cause(report: Explanation) -> str:
+    """Return the cause that other pods may share: the headline without figures of this pod alone."""
+    if report.pod_group and (of_group := describe_group_failure(report.pod_group, report)):
         return of_group
     if report.verdict == "Schedulable":
         return FITS
@@ -52,38 +53,38 @@ def shared_cause(report: Explanation) -> str:
     return cause.reason
 
 
-def in_words(causes: Sequence[Cause], nodes: int) -> str:
-    """All causes in one line, what contradicts itself first."""
-    parts = ((cause.reason, told(cause, nodes)) for cause in causes)
+def describe_causes(causes: Sequence[Cause], nodes: int) -> str:
+    """Describe all causes in one line, conflicting demands of the pod first."""
+    parts = ((cause.reason, describe_cause(cause, nodes)) for cause in causes)
     conflicts = (cause.conflict for cause in causes if cause.conflict)
     return "; ".join([*conflicts, *(f"{reason} ({text})" if text else reason for reason, text in parts)])
 
 
-def told(cause: Cause, nodes: int) -> str:
-    """What of ``nodes`` nodes a cause is about, and the fact behind it.
+def describe_cause(cause: Cause, nodes: int) -> str:
+    """Describe the nodes, of `nodes` in the cluster, to which a cause applies, and the fact behind the cause.
 
-    >>> told(Cause("", "Insufficient cpu", 9, 9, "w4", "cpu: 6 requested, 2 free of 8"), 12)
+    >>> describe_cause(Cause("", "Insufficient cpu", 9, 9, "w4", "cpu: 6 requested, 2 free of 8"), 12)
     'all 9 eligible nodes, closest w4: cpu: 6 requested, 2 free of 8'
     """
-    place, evidence = cause.place(nodes), cause.evidence(nodes)
+    place, evidence = cause.describe_nodes(nodes), cause.describe_closest(nodes)
     if cause.within == cause.nodes == 1 and place:
         return f"{cause.nearest}, {place}: {cause.fact}" if cause.fact else f"{cause.nearest}, {place}"
     return ", ".join(filter(None, (place, evidence)))
 
 
-def _bypasses_scheduler(report: Explanation, pod: Pod) -> str:
+def _describe_bypassed_scheduler(report: Explanation, pod: Pod) -> str:
     """Return the headline of a pod whose spec.nodeName keeps its claims from being bound."""
-    first, *others = report.claims_without_scheduler
-    more = f" and {len(others)} more" if others else ""
-    wait = "wait" if others else "waits"
+    first, *further_claims = report.claims_without_scheduler
+    more = f" and {len(further_claims)} more" if further_claims else ""
+    wait = "wait" if further_claims else "waits"
     claims = f"claim {first.claim} of class {first.storage_class}{more} {wait} for the scheduler to choose a node"
     return f"spec.nodeName {pod.spec.node_name} bypasses the scheduler, but {claims} (WaitForFirstConsumer)"
 
 
-def _nothing_to_decide(report: Explanation, pod: Pod, profiles: Collection[str]) -> str:
-    """Return the headline of a pod that is not, or no longer, the scheduler's business."""
+def _describe_settled(report: Explanation, pod: Pod, profiles: Collection[str]) -> str:
+    """Build the headline of a pod that the scheduler does not handle, or no longer."""
     if report.claims_without_scheduler:
-        return _bypasses_scheduler(report, pod)
+        return _describe_bypassed_scheduler(report, pod)
     if report.verdict == "Finished":
         return f"the pod has ended ({pod.status.phase}), there is nothing left to schedule"
     if report.verdict == "Bound":
@@ -93,19 +94,21 @@ def _nothing_to_decide(report: Explanation, pod: Pod, profiles: Collection[str])
     return "the pod is being deleted"
 
 
-def _unschedulable(report: Explanation) -> str:
+def _describe_unschedulable(report: Explanation) -> str:
+    """Build the headline of an unschedulable pod: preemption under way, its causes, or kube-scheduler's message."""
     if report.preemption and report.preemption.terminating:
-        return _under_way(report.preemption)
-    return in_words(report.causes, len(report.node_order)) or report.message or ""
+        return _describe_preemption_under_way(report.preemption)
+    return describe_causes(report.causes, len(report.node_order)) or report.message or ""
 
 
-def _waiting(report: Explanation) -> str:
-    """What it waits for there before it is bound."""
+def _describe_permit_wait(report: Explanation) -> str:
+    """Return a clause that says what the pod waits for at Permit, or an empty string."""
     reasons = dict.fromkeys(", ".join(status.reasons) for status in report.permit.values() if status.code == WAIT)
     return f", where it waits: {'; '.join(reasons)}" if reasons else ""
 
 
-def _destination(report: Explanation) -> str:
+def _describe_destination(report: Explanation) -> str:
+    """Return where the pod would go: the best node, or the tied ones."""
     among = f", of {len(report.feasible):,} nodes that fit" if len(report.feasible) > 1 else ""
     if len(report.best) == 1:
         return f"on {report.best[0]}{among}"
@@ -113,11 +116,14 @@ def _destination(report: Explanation) -> str:
     return f"on any of {len(report.best):,} tied nodes ({shown}){among}"
 
 
-def _under_way(preemption: PreemptionReport) -> str:
-    going = preemption.terminating
-    pods = f"{len(going)} pod{'s' * (len(going) != 1)}"
-    return f"preemption is under way: it waits for {pods} to terminate on {preemption.nominated} ({_some(going)})"
+def _describe_preemption_under_way(preemption: PreemptionReport) -> str:
+    """Describe the victims that still terminate on the nominated node."""
+    terminating = preemption.terminating
+    pods = f"{len(terminating)} pod{'s' * (len(terminating) != 1)}"
+    where = f"on {preemption.nominated} ({_list_names(terminating)})"
+    return f"preemption is under way: it waits for {pods} to terminate {where}"
 
 
-def _some(names: tuple[str, ...]) -> str:
+def _list_names(names: tuple[str, ...]) -> str:
+    """List the first names, and the number of further ones."""
     return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED:,} more" if len(names) > NAMED else "")

@@ -1,37 +1,241 @@
-"""What a report in the browser has besides its page: a matrix of nodes and plugins for each pod, a map of the nodes."""
+"""The interactive parts of HTML reports: a matrix of nodes and plugins for each pod, and a map of the nodes.
+
+Matrices of several pods are packed: JSON in gzip in base64, which the page's script unpacks when somebody opens a
+matrix. A packed matrix has, for each column, its distinct cells and which of them each row has. Names and zones of
+nodes are stored once for all pods.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import gzip
+import json
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from kschedctl.commands.explain.html_matrix import matrices_section, matrix
-from kschedctl.commands.explain.html_node_map import node_map
+from kschedctl.api.json_values import Json, JsonObject
+from kschedctl.commands.explain.html_node_map import build_node_map
 from kschedctl.commands.explain.pending_report import ExplainedPods, PendingPods
-from kschedctl.commands.explain.report import Explanation
-from kschedctl.commands.explain.reports import Explanations
-from kschedctl.render.html.sections import HtmlSection
+from kschedctl.commands.explain.report import Explanation, Explanations, NodeReport
+from kschedctl.render.html.sections import (
+    ROWS_WITHOUT_SCRIPT,
+    Grid,
+    GridColumn,
+    HtmlSection,
+    Words,
+    build_words,
+    truncate,
+)
+from kschedctl.render.page import count
+from kschedctl.render.sections import mark_verdict
+from kschedctl.text.printable import printable
 
 
-def explanation_widgets(report: Explanation) -> list[HtmlSection]:
-    """The map and the matrix have every node that the scheduler would look at."""
+def build_explanation_widgets(report: Explanation) -> list[HtmlSection]:
+    """Build the node map and the matrix of one explanation."""
     if not any(node.feasible or node.refusals for node in report.nodes):
         return []
     return [
-        HtmlSection("Nodes", [("map", node_map(report))]),
-        HtmlSection("Nodes and plugins", [("matrix", matrix(report).grid())]),
+        HtmlSection("Nodes", [("map", build_node_map(report))]),
+        HtmlSection("Nodes and plugins", [("matrix", build_matrix(report).to_grid())]),
     ]
 
 
-def explanations_widgets(report: Explanations) -> list[HtmlSection]:
-    """A matrix for each pod."""
-    return matrices_section(((explanation.pod,), explanation) for explanation in report.explanations)
+def build_explanations_widgets(report: Explanations) -> list[HtmlSection]:
+    """Build a matrix for each explained pod."""
+    return build_matrices(((explanation.pod,), explanation) for explanation in report.explanations)
 
 
-def pending_widgets(report: PendingPods) -> list[HtmlSection]:
-    """A matrix for pods alike, as far as they were explained in full."""
-    return matrices_of_some(report.explained, sum(len(group.pods) for group in report.groups))
+def build_pending_widgets(report: PendingPods) -> list[HtmlSection]:
+    """Build a matrix for each kind of pending pods that was explained node by node."""
+    return build_matrices_of_some(report.explained, sum(len(group.pods) for group in report.groups))
 
 
-def matrices_of_some(explained: Sequence[ExplainedPods], pods: int, **titles: str) -> list[HtmlSection]:
+def build_matrices_of_some(explained: Sequence[ExplainedPods], pods: int, **titles: str) -> list[HtmlSection]:
+    """Build the matrices of the explained ones among `pods` pods."""
     left_out = pods - sum(len(group.pods) for group in explained)
-    return matrices_section(((group.pods, group.explanation) for group in explained), left_out, **titles)
+    return build_matrices(((group.pods, group.explanation) for group in explained), left_out, **titles)
+
+
+FITS = "fits"
+GROUP, NODE, ZONE, TOTAL = 0, 1, 2, 4
+"""Columns of every matrix; plugins come after these."""
+MAX_PACKED_BYTES = 6_000_000
+"""The maximum size of all packed matrices of a file together."""
+
+Tonal = tuple[str, str]
+"""A text and its tone."""
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A table of nodes and plugins for one pod."""
+
+    columns: tuple[GridColumn, ...]
+    cells: tuple[Sequence[Tonal], ...]
+    """For each column, one cell per node that the scheduler would examine."""
+
+    def to_grid(self) -> Grid:
+        """Convert the matrix to a table that the page shows at once."""
+        made = {cell: _to_words(cell) for column in self.cells for cell in set(column)}
+        rows = tuple(tuple((made[cell],) for cell in row) for row in zip(*self.cells, strict=True))
+        return Grid(self.columns, rows, grouped=GROUP, bars=(TOTAL,))
+
+
+@dataclass(frozen=True)
+class PackedMatrix:
+    """A matrix that the page's script unpacks."""
+
+    pods: str
+    """The pods that share the matrix, in words."""
+    verdict: Words
+    headline: str
+    frame: Grid
+    """The table without rows."""
+    packed: str
+
+
+@dataclass(frozen=True)
+class PackedMatrices:
+    """The packed matrices of several pods."""
+
+    nodes: str
+    """The packed list of [name, zone] of each node."""
+    matrices: tuple[PackedMatrix, ...]
+    note: str = ""
+    """A note about pods without a matrix, or an empty string."""
+
+
+def build_matrix(report: Explanation) -> Matrix:
+    """Build the matrix. A plugin's cell is its share of a feasible node's total, or says that it rejects the node."""
+    nodes = [node for node in report.nodes if node.feasible or node.refusals]
+    refused: dict[str, set[str]] = {}
+    for node in nodes:
+        for refusal in node.refusals:
+            refused.setdefault(refusal.plugin, set()).add(node.name)
+    scorers = {**report.weighted, **report.extender_scores}
+    plugins = tuple(dict.fromkeys(filter(None, (*refused, *scorers))))
+    columns = (
+        ("pool and answer", False, False), ("node", False, True), ("zone", False, True), ("why", False, False),
+        ("total", True, False), *((printable(plugin), True, False) for plugin in plugins),
+    )  # fmt: skip
+    best = set(report.best)
+    cells = (
+        [(f"{node.pool or 'no pool'}: {_find_answer(node)}", "plain") for node in nodes],
+        [(node.name, _find_tone(node)) for node in nodes],
+        [(node.zone, "plain") for node in nodes],
+        [("; ".join(refusal.fact or refusal.reason for refusal in node.refusals), "plain") for node in nodes],
+        [(_format_total(node, node.name in best), _find_tone(node)) for node in nodes],
+        *(_build_plugin_column(nodes, refused.get(plugin, set()), scorers.get(plugin, {})) for plugin in plugins),
+    )
+    return Matrix(columns, cells)
+
+
+def _find_answer(node: NodeReport) -> str:
+    """Return the reported reason against a node, or that it fits."""
+    return node.refusals[0].reason if node.refusals else FITS
+
+
+def _find_tone(node: NodeReport) -> str:
+    """Return the tone of a node's cells."""
+    return "good" if node.feasible else "plain"
+
+
+def _format_total(node: NodeReport, is_best: bool) -> str:
+    """Return the total score of a feasible node, with a star for the best nodes."""
+    return "" if node.total is None else f"{'★ ' if is_best else ''}{node.total:,}"
+
+
+def _build_plugin_column(nodes: Iterable[NodeReport], refused: set[str], scores: dict[str, int]) -> list[Tonal]:
+    """Build the column of one plugin."""
+    names = (node.name for node in nodes)
+    return [
+        ("refuses", "bad") if name in refused else (f"{scores[name]:,}" if name in scores else "", "plain")
+        for name in names
+    ]
+
+
+def build_matrices(
+    explained: Iterable[tuple[Sequence[str], Explanation]],
+    unexplained: int = 0,
+    title: str = "Nodes and plugins, for each pod",
+    elsewhere: str = "kschedctl explain POD -o html has them",
+) -> list[HtmlSection]:
+    """Build the section with the matrices of several pods, equal ones once; empty if no node was examined.
+
+    `explained` has groups of equal pods with their explanation. `unexplained` is the number of further pods, and
+    `elsewhere` says where they are explained.
+    """
+    alike: dict[tuple[str, str], tuple[list[str], Explanation, Grid]] = {}
+    nodes: dict[Tonal, int] = {}
+    size, left_out = 0, unexplained
+    for pods, report in explained:
+        grid = build_matrix(report)
+        if not grid.cells[NODE]:
+            continue
+        packed = _pack(_build_indexed(grid, nodes))
+        key = packed, report.headline
+        if key not in alike and size + len(packed) > MAX_PACKED_BYTES:
+            left_out += len(pods)
+            continue
+        size += 0 if key in alike else len(packed)
+        alike.setdefault(key, ([], report, Grid(grid.columns, ())))[0].extend(pods)
+    if not alike:
+        return []
+    matrices = tuple(
+        _build_packed_matrix(pods, report, frame, packed) for (packed, _), (pods, report, frame) in alike.items()
+    )
+    content = PackedMatrices(_pack([list(node) for node in nodes]), matrices, _describe_left_out(left_out, elsewhere))
+    return [HtmlSection(title, [("matrices", content)])]
+
+
+def _describe_left_out(left_out: int, elsewhere: str) -> str:
+    """Return the note about pods whose matrix is left out."""
+    if not left_out:
+        return ""
+    more = count(left_out, "more pod")
+    return f"Left out to keep this file small: the nodes of {more}. {elsewhere}".rstrip()
+
+
+def _build_packed_matrix(pods: Sequence[str], report: Explanation, frame: Grid, packed: str) -> PackedMatrix:
+    """Build the packed matrix of pods with its heading."""
+    more = f" and {len(pods) - 1:,} more alike" if len(pods) > 1 else ""
+    verdict = build_words(mark_verdict(report.verdict))
+    return PackedMatrix(printable(pods[0]) + more, verdict, truncate(printable(report.headline)), frame, packed)
+
+
+def _build_indexed(grid: Matrix, nodes: dict[Tonal, int]) -> JsonObject:
+    """Build the matrix as the script reads it, and add new nodes to `nodes`, which maps (name, zone) to an index."""
+    places = zip(grid.cells[NODE], grid.cells[ZONE], strict=True)
+    at = [
+        nodes.setdefault((truncate(printable(name)), truncate(printable(zone))), len(nodes))
+        for (name, _), (zone, _) in places
+    ]
+    cells = [_index_cells(column) for i, column in enumerate(grid.cells) if i not in (NODE, ZONE)]
+    return {
+        "columns": grid.columns,
+        "at": at,
+        "cells": cells,
+        "grouped": GROUP,
+        "bars": [TOTAL],
+        "shown": ROWS_WITHOUT_SCRIPT,
+    }
+
+
+def _index_cells(cells: Sequence[Tonal]) -> list[Json]:
+    """Return the distinct cells of a column, and the index of each row's cell."""
+    place: dict[Tonal, int] = {}
+    of = [place.setdefault(cell, len(place)) for cell in cells]
+    return [[_to_words(cell).to_script_data() for cell in place], of]
+
+
+def _pack(data: object) -> str:
+    """Pack data as JSON in gzip in base64."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    return b64encode(gzip.compress(text.encode("utf-8", "replace"), 6, mtime=0)).decode("ascii")
+
+
+def _to_words(cell: Tonal) -> Words:
+    """Convert a cell to words with a tone."""
+    text, tone = cell
+    return Words(truncate(printable(text)), tone if text else "plain")

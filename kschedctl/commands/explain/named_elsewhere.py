@@ -1,4 +1,4 @@
-"""Words that name what waits before kube-scheduler sees a pod of it: ``workload/x``, ``podgroup/x``, ``kafka/x``."""
+"""Answer about objects that wait before kube-scheduler sees a pod of them, such as `workload/x` or `podgroup/x`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner
 from kschedctl.cli.inquiry import Inquiry
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope, Source
-from kschedctl.cli.references import ELSEWHERE_KINDS, Reference, references
-from kschedctl.cli.source import in_context
+from kschedctl.cli.references import HELD_BACK_KINDS, Reference, parse_references
+from kschedctl.cli.source import with_context_namespace
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.workload_pods import find_pods
-from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere, unread_elsewhere
-from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, is_not_checked
+from kschedctl.replay.waiting_elsewhere import find_unread_waiting_kinds, find_waiting_elsewhere
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, has_unchecked
 
 
 def report_named_elsewhere(
@@ -26,9 +26,9 @@ def report_named_elsewhere(
 
     Raises UsageError if a word names what is not there, or if the words name both sorts of objects.
     """
-    home = in_context(scope, source, inquiry.cluster).namespace or DEFAULT_NAMESPACE
+    home = with_context_namespace(scope, source, inquiry.cluster).namespace or DEFAULT_NAMESPACE
     waiting = find_waiting_elsewhere(inquiry.cluster, None, now)
-    targets = [_find_target(inquiry.cluster, each, scope, home, waiting) for each in references(words)]
+    targets = [_find_object(inquiry.cluster, each, scope, home, waiting) for each in parse_references(words)]
     named = [target for target in targets if target is not None]
     if not named:
         return None
@@ -41,8 +41,8 @@ def report_named_elsewhere(
         scope="",
         waiting_elsewhere=entries,
         asked_about=tuple(map(str, named)),
-        unknown=unread_elsewhere(inquiry.cluster) if not entries else (),
-        undecided=is_not_checked(entries),
+        unknown=find_unread_waiting_kinds(inquiry.cluster) if not entries else (),
+        undecided=has_unchecked(entries),
     )
 
 
@@ -60,54 +60,55 @@ def report_new_resources(cluster: Cluster, now: str) -> PendingPods | None:
         scope="",
         waiting_elsewhere=entries,
         asked_about=tuple(entry.resource for entry in entries),
-        undecided=is_not_checked(entries),
+        undecided=has_unchecked(entries),
     )
 
 
-def pods_of_groups(inquiry: Inquiry, words: Sequence[str], scope: Scope, source: Source) -> list[str]:
-    """Return the words with each PodGroup that has pods without a node replaced by these pods."""
-    home = in_context(scope, source, inquiry.cluster).namespace or DEFAULT_NAMESPACE
+def expand_pod_groups(inquiry: Inquiry, words: Sequence[str], scope: Scope, source: Source) -> list[str]:
+    """Return the words, with each PodGroup that has pods without a node replaced by these pods."""
+    home = with_context_namespace(scope, source, inquiry.cluster).namespace or DEFAULT_NAMESPACE
     replaced: list[str] = []
-    for word, reference in zip(words, _references_word_by_word(words), strict=True):
+    for word, reference in zip(words, _parse_words(words), strict=True):
         group = reference is not None and reference.kind == "PodGroup"
-        members = _members(inquiry.cluster, reference, home, scope) if group and reference else []
+        members = _find_members(inquiry.cluster, reference, home, scope) if group and reference else []
         replaced += [pod.key for pod in members] or [word]
     return replaced
 
 
-def _references_word_by_word(words: Sequence[str]) -> list[Reference | None]:
-    """Return what each word names, None for a first word that is the kind of all others."""
-    named = list(references(words))
+def _parse_words(words: Sequence[str]) -> list[Reference | None]:
+    """Return the reference of each word, None for a first word that is the kind of all others."""
+    named = list(parse_references(words))
     return [*[None] * (len(words) - len(named)), *named]
 
 
-def _members(cluster: Cluster, group: Reference, home: str, scope: Scope) -> list[Pod]:
-    """Return the pods of a PodGroup that have no node."""
+def _find_members(cluster: Cluster, group: Reference, home: str, scope: Scope) -> list[Pod]:
+    """Find the pods of a PodGroup that have no node."""
     namespace = group.namespace or scope.namespace or home
     return [
         pod
         for pod in cluster.unbound_pods()
-        if pod.metadata.namespace == namespace and group.name in _groups_of(pod) and not pod.terminated
+        if pod.metadata.namespace == namespace and group.name in _find_group_names(pod) and not pod.terminated
     ]
 
 
-def _groups_of(pod: Pod) -> set[str]:
+def _find_group_names(pod: Pod) -> set[str]:
+    """Return the names of the groups that the pod belongs to."""
     native = pod.spec.scheduling_group
     own = {native.pod_group_name} if native and native.pod_group_name else set()
     return own | {key.name for key in find_gangs(pod)}
 
 
-def _find_target(
-    cluster: Cluster, reference: Reference, scope: Scope, home: str, waiting: Sequence[WaitingElsewhere]
+def _find_object(
+    cluster: Cluster, reference: Reference, scope: Scope, default_namespace: str, waiting: Sequence[WaitingElsewhere]
 ) -> Owner | None:
     """Return the object that waits elsewhere, None for a pod or what makes pods. Raises UsageError."""
     kind, namespace, name = reference
-    namespaces = None if scope.all_namespaces and not namespace else {namespace or scope.namespace or home}
-    if kind not in ELSEWHERE_KINDS:
+    namespaces = None if scope.all_namespaces and not namespace else {namespace or scope.namespace or default_namespace}
+    if kind not in HELD_BACK_KINDS:
         return _find_foreign_job(cluster, reference, namespaces, waiting)
     found = [
         Owner(kind, obj.metadata.namespace, obj.metadata.name)
-        for field in ELSEWHERE_KINDS[kind]
+        for field in HELD_BACK_KINDS[kind]
         for obj in getattr(cluster, field)
         if obj.metadata.name == name and (namespaces is None or obj.metadata.namespace in namespaces)
     ]

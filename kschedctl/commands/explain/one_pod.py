@@ -1,26 +1,32 @@
-"""``explain``: one pod."""
+"""Explain one pod: the library function ``explain`` and, from top to bottom, the steps of an explanation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from kschedctl.api.copying import replace
-from kschedctl.api.json_values import object_at
-from kschedctl.api.validation.manifests import KINDS
+from kschedctl.api.json_values import JsonObject
+from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.attempt import PodReference, as_events, explain_stand_in, explanations, stand_in_of
-from kschedctl.commands.explain.pending_pods import UNSCHEDULABLE
-from kschedctl.commands.explain.report import Explanation
-from kschedctl.commands.explain.reports import Explanations
-from kschedctl.commands.explain.retries import with_audited_retries
+from kschedctl.commands.explain.cycle_report import drop_unwritten_message, explain_pod
+from kschedctl.commands.explain.report import FINE, UNSCHEDULABLE, Explanation, Explanations
+from kschedctl.errors import UsageError
 from kschedctl.fixes.new_node import autoscaler_fixes, new_node
 from kschedctl.replay.controllers.target_pod import TargetPod, with_other_priority
-from kschedctl.replay.denials import refuse
+from kschedctl.replay.unknown import (
+    merge_unknown_kinds,
+)
 from kschedctl.reports.new_node import NewNode
+from kschedctl.reports.not_created import NOT_CREATED, OnceCreated
 from kschedctl.reports.remedy import Remedy, complete_first
+from kschedctl.reports.unknown import UnknownKind
+from kschedctl.reports.waiting_elsewhere import has_unadmitted
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.cluster import moment_of
+
+PodReference = str | JsonObject | Pod
+"""A pod of the cluster (``namespace/name``), or the manifest of a pod or workload that is not in it yet."""
 
 
 def explain(
@@ -34,19 +40,26 @@ def explain(
     now: str = "",
     as_written: bool = False,
 ) -> Explanation:
-    """Why is this pod Pending? One scheduling cycle of kube-scheduler for it, as ``kschedctl explain`` tells it.
+    """Explain why a pod is Pending, by replaying one scheduling cycle of kube-scheduler for it.
 
-    ``message`` of a pod that a gate holds back is what kube-scheduler would write once it is released; with
-    ``as_written``, as the command has it, what it writes, and that is nothing.
+    Arguments:
+        cluster: the cluster.
+        pod: `namespace/name` of a pod in the cluster, or a manifest (dict) that is not in it yet. Of a workload's
+            manifest one pod is explained.
+        remedies: also search for the smallest changes that would let the pod schedule. This takes longer; the command
+            does it by default.
+        as_if_priority: replay the pod with this priority.
+        as_if_priority_class: replay the pod with this PriorityClass.
+        call_extender: calls the configuration's extenders, as `call_extender(extender, verb, payload) -> (HTTP status,
+            body)`: the extender is that of the configuration; payload and body are decoded JSON of
+            k8s.io/kube-scheduler/extender/v1, and the body is None unless the status is 200. Without it, the answer
+            lists what extenders might change.
+        now: an RFC 3339 time for autoscalers. The default is the time when the cluster was read.
+        as_written: leave out the `message` of a gated pod. Kube-scheduler writes no event for such a pod; otherwise
+            `message` is what it would write once the gates are removed. The command sets it.
 
-    ``pod``: ``namespace/name`` of one in the cluster, or a manifest (dict) that is not in it yet, of a workload one
-    pod. With ``remedies`` the best of the smallest changes that would let it schedule are searched, which takes longer;
-    the command does. With ``as_if_priority`` or ``as_if_priority_class`` it is replayed with another priority. The
-    configuration's extenders are asked by ``call_extender(extender, verb, payload) -> (HTTP status, body)``: the
-    extender as in the configuration, and decoded JSON of k8s.io/kube-scheduler/extender/v1; the body is None unless the
-    status is 200. Without it the answer says what they might change. ``now``: an RFC 3339 time for autoscalers; when
-    the cluster was read. Raises UsageError when there is no such pod or class, InputError for a manifest that cannot be
-    read or that the API server refuses, ConfigurationError.
+    Raises UsageError if there is no such pod or PriorityClass, InputError for a manifest that cannot be read or that
+    the API server denies, and ConfigurationError for an invalid scheduler configuration.
 
     >>> import kschedctl
     >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "2", "pods": "9"}}}
@@ -57,55 +70,131 @@ def explain(
     >>> report.verdict, report.eliminations[0].reason
     ('Unschedulable', 'Insufficient cpu')
     """
-    asked = asked_pod(cluster, pod, call_extender)
-    asked = asked._replace(pod=with_other_priority(asked, as_if_priority, as_if_priority_class))
-    report = _explained_at(now or moment_of(cluster), asked, remedies)
-    return as_events(report) if as_written else report
-
-
-def _explained_at(now: str, asked: TargetPod, remedies: bool) -> Explanation:
-    return explained(
-        asked,
-        lambda asked: new_node(asked, now),
-        lambda asked, told: autoscaler_fixes(asked, told, now),
+    target = find_target(cluster, pod, call_extender)
+    target = target._replace(pod=with_other_priority(target, as_if_priority, as_if_priority_class))
+    now = now or moment_of(cluster)
+    report = explain_with_fixes(
+        target,
+        lambda target: new_node(target, now),
+        lambda target, launched_node: autoscaler_fixes(target, launched_node, now),
         remedies=remedies,
         now=now,
     )
+    return drop_unwritten_message(report) if as_written else report
 
 
-def asked_pod(cluster: Cluster, pod: PodReference, call_extender: CallExtender | None = None) -> TargetPod:
-    """The pod that is meant. Raises what ``explain`` raises."""
-    if isinstance(pod, Mapping) and pod.get("kind") in KINDS and not object_at(pod, "metadata").get("uid"):
-        refuse(pod, cluster, admission=False)
-    return stand_in_of(Scheduler(cluster, call_extender), pod)
-
-
-def explained(
-    asked: TargetPod,
-    launched: Callable[[TargetPod], NewNode | None],
-    fixed: Callable[[TargetPod, NewNode], tuple[Remedy, ...]],
+def explain_with_fixes(
+    target: TargetPod,
+    find_new_node: Callable[[TargetPod], NewNode | None],
+    find_autoscaler_fixes: Callable[[TargetPod, NewNode], tuple[Remedy, ...]],
     *,
     remedies: bool,
     now: str = "",
 ) -> Explanation:
-    """Return the whole explanation at the RFC 3339 time ``now``.
+    """Explain the target, and add what happens next at the RFC 3339 time `now`: retries, a new node, and fixes.
 
-    ``launched`` tells if an autoscaler launches a node for a pod that gets none, and ``fixed`` what lets it do so.
+    `find_new_node` returns whether an autoscaler launches a node for the pod, and `find_autoscaler_fixes` what would
+    let it do so. Fixes are searched only with `remedies`.
     """
-    report = with_audited_retries(explain_stand_in(asked), asked.scheduler, now)
+    report = explain_target(target)
+
+    if report.verdict == "Schedulable":
+        from kschedctl.commands.explain.waiting import correct_retry_advice  # noqa: PLC0415 - only for pods that fit
+
+        report = correct_retry_advice(report, target.scheduler, now)
     if report.verdict == UNSCHEDULABLE:
-        report = replace(report, new_node=launched(asked))
+        report = replace(report, new_node=find_new_node(target))
     if not remedies:
         return report
-    from kschedctl.commands.explain.fixes import with_remedies  # noqa: PLC0415 - a summary needs none
+
+    from kschedctl.commands.explain.fixes import add_fixes  # noqa: PLC0415 - a summary needs none
     from kschedctl.fixes.ranking import with_autoscaler_fixes  # noqa: PLC0415 - a summary needs none
 
-    report = with_remedies(report, asked)
-    more = fixed(asked, report.new_node) if report.new_node else ()
-    return replace(report, remedies=complete_first(with_autoscaler_fixes(report.remedies, more))) if more else report
+    report = add_fixes(report, target)
+    fixes = find_autoscaler_fixes(target, report.new_node) if report.new_node else ()
+    if not fixes:
+        return report
+    return replace(report, remedies=complete_first(with_autoscaler_fixes(report.remedies, fixes)))
 
 
-def explained_together(reports: Sequence[Explanation]) -> Explanation | Explanations:
-    """One explanation, or several as one document, with the messages that kube-scheduler writes."""
-    written = [as_events(report) for report in reports]
-    return written[0] if len(written) == 1 else explanations(written)
+def explain_target(target: TargetPod) -> Explanation:
+    """Explain a pod, or the pod that stands for a workload, and why its workload may not create it."""
+    scheduler, pod = target.scheduler, target.pod
+    if target.is_known:
+        report = explain_pod(scheduler, pod)
+    else:
+        report = Explanation(pod.key, NOT_CREATED, headline="", kube_version=scheduler.cluster.kube_version)
+    report = replace(report, stands_for=target.note, fewer_pods=target.fewer_reasons)
+
+    # A pod that is not in the cluster has to be created first
+    doubtful_kinds: tuple[UnknownKind, ...] = ()
+    if target.workload is not None or scheduler.cluster.pod(pod.metadata.namespace, pod.metadata.name) is None:
+        from kschedctl.commands.explain.new_pods import find_creation_doubts  # noqa: PLC0415 - needless if it exists
+
+        creation = find_creation_doubts(target, scheduler.cluster, fits=report.verdict in FINE)
+        doubtful_kinds = creation.unknown
+        report = replace(report, not_replayed=(*report.not_replayed, *creation.not_replayed))
+    report = replace(
+        report,
+        unknown=merge_unknown_kinds((report.unknown, target.unread, doubtful_kinds)),
+        undecided=report.undecided or bool(doubtful_kinds),
+    )
+
+    # Its workload could not create some pods
+    if target.not_created is not None:
+        from kschedctl.commands.explain.new_pods import add_creation_failures  # noqa: PLC0415 - needless for most pods
+
+        report = add_creation_failures(report, target.not_created)
+
+    # Its workload has no pods until a queue admits it
+    report = replace(report, waiting_elsewhere=target.waiting_elsewhere)
+    if has_unadmitted(target.waiting_elsewhere) and report.verdict in FINE:
+        first = target.waiting_elsewhere[0]
+        report = replace(
+            report,
+            verdict=NOT_CREATED,
+            headline=f"{first.resource} {first.headline}",
+            once_created=OnceCreated(report.verdict, report.headline) if report.headline else None,
+            undecided=False,
+        )
+    return report
+
+
+def find_target(cluster: Cluster, pod: PodReference, call_extender: CallExtender | None = None) -> TargetPod:
+    """Find the pod to explain, or create it if it is a manifest. Raises UsageError and InputError like `explain`."""
+    scheduler = Scheduler(cluster, call_extender)
+    if isinstance(pod, str):
+        return TargetPod(scheduler, find_pod(scheduler, pod))
+    from kschedctl.commands.explain.new_pods import create_target, validate_new  # noqa: PLC0415 - only for manifests
+
+    validate_new(pod, cluster)
+    return create_target(scheduler, pod)
+
+
+def find_pod(scheduler: Scheduler, pod: PodReference) -> Pod:
+    """Return the pod as the API server holds it, or would hold it once created.
+
+    Raises UsageError if the cluster has no pod of that name, and InputError if the API server denies the manifest.
+    """
+    if not isinstance(pod, str):
+        from kschedctl.commands.explain.new_pods import admit_manifest  # noqa: PLC0415 - needless for pods that exist
+
+        return admit_manifest(scheduler, pod)
+    namespace, _, name = pod.rpartition("/")
+    stored = scheduler.cluster.pod(namespace, name)
+    if stored is None:
+        raise UsageError(f'pod "{pod}" not found', hint="" if namespace else "name it as namespace/name")
+    return scheduler.view.stored(stored)
+
+
+def combine_explanations(reports: Sequence[Explanation]) -> Explanations:
+    """Combine explanations of several pods into one document."""
+    certain = any(report.verdict not in FINE and not report.undecided for report in reports)
+    return Explanations(
+        tuple(reports),
+        not_replayed=tuple(dict.fromkeys(text for report in reports for text in report.not_replayed)),
+        ignored=tuple(dict.fromkeys(text for report in reports for text in report.ignored)),
+        extended=tuple(dict.fromkeys(text for report in reports for text in report.extended)),
+        unknown=merge_unknown_kinds(report.unknown for report in reports),
+        undecided=any(report.undecided for report in reports) and not certain,
+    )

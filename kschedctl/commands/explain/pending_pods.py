@@ -1,26 +1,28 @@
-"""``pending``: all pods that wait for a node."""
+"""Explain all pending pods, grouped by cause, with the workloads whose pods could not be created."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from kschedctl.api.ages import format_age
 from kschedctl.api.copying import replace
+from kschedctl.api.objects import Pod
+from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.pending_groups import pending_pods
-from kschedctl.commands.explain.pending_report import PendingPods
-from kschedctl.commands.explain.report import FINE
+from kschedctl.commands.explain.headline import find_shared_cause
+from kschedctl.commands.explain.pending_report import ExplainedPods, PendingGroup, PendingPod, PendingPods
+from kschedctl.commands.explain.report import FINE, UNSCHEDULABLE, Explanation
 from kschedctl.replay.controllers.creation_failures import CreationFailures, find_unread_kinds
 from kschedctl.replay.controllers.workload_pods import describe_scope, find_pending_pods
-from kschedctl.replay.unknown import merge_unknown_kinds
-from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere, unread_elsewhere
-from kschedctl.reports.growth import NodeGrowth
-from kschedctl.reports.unknown import undecided
-from kschedctl.reports.waiting_elsewhere import is_not_admitted, is_not_checked
+from kschedctl.replay.unknown import VERDICT, merge_unknown_kinds
+from kschedctl.replay.waiting_elsewhere import find_unread_waiting_kinds, find_waiting_elsewhere
+from kschedctl.reports.new_node import NodeGrowth
+from kschedctl.reports.not_created import NotCreated
+from kschedctl.reports.unknown import UnknownKind, is_undecided
+from kschedctl.reports.waiting_elsewhere import has_unadmitted, has_unchecked
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.cluster import moment_of
-
-UNSCHEDULABLE = "Unschedulable"
 
 
 def pending(
@@ -33,7 +35,8 @@ def pending(
     now: str = "",
     growth: bool = True,
 ) -> PendingPods:
-    """All pods that wait for a node, grouped by cause, and the workloads that lack pods nobody could create.
+    """Report all pods that wait for a node, grouped by cause, and the workloads that lack pods which could not be
+    created.
 
     Of one ``namespace``, or of all; ``selector``: of these labels alone, as ``app=web``. ``in_full``: of how many kinds
     of pods each node is told. ``now``: the RFC 3339 time at which ages are taken; when the cluster was read.
@@ -46,50 +49,178 @@ def pending(
     """
     scheduler = Scheduler(cluster, call_extender)
     now = now or moment_of(cluster)
-    report = pending_in(scheduler, namespace or None, selector, now, in_full)
-    return report if namespace or selector or not growth else with_growth(report, lambda: _growth(cluster, now))
+    report = report_pending(scheduler, namespace or None, selector, now, in_full)
+    return report if namespace or selector or not growth else add_growth(report, lambda: _find_growth(cluster, now))
 
 
-def _growth(cluster: Cluster, now: str) -> NodeGrowth | None:
+def _find_growth(cluster: Cluster, now: str) -> NodeGrowth | None:
+    """Return the nodes that an autoscaler would add for the pending pods, or None if no autoscaler is known."""
     from kschedctl.fixes.new_node import node_growth  # noqa: PLC0415 - only where pods wait for a node
 
     return node_growth(cluster, now)
 
 
-def with_growth(report: PendingPods, growth: Callable[[], NodeGrowth | None]) -> PendingPods:
-    """The report with the nodes that come for its pods, if any of them waits for one."""
+def add_growth(report: PendingPods, find_growth: Callable[[], NodeGrowth | None]) -> PendingPods:
+    """Add the nodes that an autoscaler would add, if any pod is unschedulable."""
     waits = any(group.verdict == UNSCHEDULABLE for group in report.groups)
-    return replace(report, growth=growth()) if waits else report
+    return replace(report, growth=find_growth()) if waits else report
 
 
-def pending_in(
+def report_pending(
     scheduler: Scheduler, namespace: str | None, selector: str | None, now: str, in_full: int = 0
 ) -> PendingPods:
-    """Pending pods of a scheduler that is there; ``namespace``: None for all."""
+    """Report the pending pods of a namespace, or of all namespaces if it is None."""
     cluster = scheduler.cluster
     pods = find_pending_pods(cluster, namespace, selector)
-    lacking = (
-        () if selector else CreationFailures(cluster, now).report_current(namespace)
-    )  # pods that are not have no labels
-    report = pending_pods(scheduler, pods, describe_scope(namespace, selector), now, in_full, not_created=lacking)
-    if not selector:  # what has no pods has no labels of pods
-        report = with_waiting_elsewhere(report, cluster, namespace, now)
+    # What has no pods has no labels of pods, so a selector leaves it out
+    not_created = () if selector else CreationFailures(cluster, now).report_current(namespace)
+    report = group_pending_pods(
+        scheduler, pods, describe_scope(namespace, selector), now, in_full, not_created=not_created
+    )
+    if not selector:
+        report = add_waiting_elsewhere(report, cluster, namespace, now)
     report = replace(
         report, unknown=merge_unknown_kinds((report.unknown, () if selector else find_unread_kinds(cluster)))
     )
     return replace(report, elsewhere=0 if pods else len(find_pending_pods(cluster, None)))
 
 
-def with_waiting_elsewhere(report: PendingPods, cluster: Cluster, namespace: str | None, now: str) -> PendingPods:
-    """Return the report with what waits before kube-scheduler sees a pod of it, which decides the verdict, too."""
-    elsewhere = find_waiting_elsewhere(cluster, namespace, now)
-    unread_queues = unread_elsewhere(cluster)
+def add_waiting_elsewhere(report: PendingPods, cluster: Cluster, namespace: str | None, now: str) -> PendingPods:
+    """Add the objects that wait before kube-scheduler sees a pod of them. They count for the verdict, too."""
+    waiting_objects = find_waiting_elsewhere(cluster, namespace, now)
+    unread_queues = find_unread_waiting_kinds(cluster)
     pending = any(group.verdict not in FINE for group in report.groups) and not report.undecided
-    certain = pending or bool(report.not_created) or is_not_admitted(elsewhere)
-    doubtful = report.undecided or is_not_checked(elsewhere) or undecided(unread_queues)
+    certain = pending or bool(report.not_created) or has_unadmitted(waiting_objects)
+    doubtful = report.undecided or has_unchecked(waiting_objects) or is_undecided(unread_queues)
     return replace(
         report,
-        waiting_elsewhere=elsewhere,
+        waiting_elsewhere=waiting_objects,
         unknown=merge_unknown_kinds((report.unknown, unread_queues)),
         undecided=doubtful and not certain,
     )
+
+
+def group_pending_pods(
+    scheduler: Scheduler,
+    pods: Iterable[Pod],
+    scope: str,
+    now: str = "",
+    in_full: int = 0,
+    *,
+    not_created: Sequence[NotCreated] = (),
+) -> PendingPods:
+    """Group pods by their shared cause, unschedulable ones first.
+
+    `now` is the RFC 3339 time at which ages are computed; without it there are none. Up to `in_full` kinds of pods are
+    explained node by node, which takes most of the time.
+    """
+    pods = list(pods)
+    explanations = explain_all(scheduler, pods, in_full)
+    not_replayed = dict.fromkeys(what for report in explanations.values() for what in report.not_replayed)
+    faults = dict.fromkeys(
+        f"{report.pod}: {what}" for report in explanations.values() for what in report.upstream_faults
+    )
+    nothing = _find_unread_pods(scheduler)
+    unknown = merge_unknown_kinds((*(report.unknown for report in explanations.values()), nothing))
+    doubtful = bool(nothing) or any(report.undecided for report in explanations.values())
+    certain = any(report.verdict not in FINE and not report.undecided for report in explanations.values())
+    return PendingPods(
+        scope=scope,
+        groups=_group_by_cause(pods, explanations, now),
+        not_created=tuple(not_created),
+        not_replayed=tuple(not_replayed),
+        ignored=tuple(dict.fromkeys(what for report in explanations.values() for what in report.ignored)),
+        extended=tuple(dict.fromkeys(what for report in explanations.values() for what in report.extended)),
+        upstream_faults=tuple(faults),
+        unknown=unknown,
+        undecided=doubtful and not (certain or not_created),
+        explained=_group_by_explanation(explanations)[:in_full],
+    )
+
+
+def explain_some_in_full(scheduler: Scheduler, keys: Iterable[str], kinds: int) -> tuple[ExplainedPods, ...]:
+    """Explain pods (`namespace/name`) node by node, up to `kinds` kinds of them."""
+    if not kinds:
+        return ()
+    named = (key.partition("/") for key in keys)
+    pods = (pod for namespace, _, name in named if (pod := scheduler.cluster.pod(namespace, name)))
+    return _group_by_explanation(explain_all(scheduler, pods, kinds))[:kinds]
+
+
+def _find_unread_pods(scheduler: Scheduler) -> tuple[UnknownKind, ...]:
+    """Return what the answer that no other pod is pending depends on: that all pods were read."""
+    gap = scheduler.cluster.gap("Pod")
+    return (UnknownKind("Pod", gap.why, VERDICT),) if gap else ()
+
+
+def _group_by_explanation(explanations: Mapping[str, Explanation]) -> tuple[ExplainedPods, ...]:
+    """Group the pods that share an explanation, in the order of the explanations."""
+    alike: dict[int, list[str]] = {}
+    for key, report in explanations.items():
+        alike.setdefault(id(report), []).append(key)
+    return tuple(ExplainedPods(tuple(keys), explanations[keys[0]]) for keys in alike.values())
+
+
+def explain_all(scheduler: Scheduler, pods: Iterable[Pod], in_full: int = 0) -> dict[str, Explanation]:
+    """Explain pods by `namespace/name`. Pods that are equal to the scheduler, such as a Deployment's, share one
+    explanation.
+
+    The first ``in_full`` of them have single nodes.
+    """
+    pods = list(pods)
+    if not pods:
+        return {}
+    from kschedctl.commands.explain.cycle_report import drop_unwritten_message, explain_pod  # noqa: PLC0415 - only where pods are pending
+
+    columns = scheduler.view.pods
+    extenders_called = scheduler.call_extender is not None and bool(scheduler.extenders)
+    shared: dict[tuple[int, str, str], Explanation] = {}
+    explanations = {}
+    for pod in pods:
+        own = pod.key if extenders_called else ""  # to extenders no two pods are alike
+        alike = (int(columns.info[columns.index[pod.key]]), pod.status.nominated_node_name, own)
+        if alike not in shared:
+            report = explain_pod(scheduler, scheduler.view.stored(pod), nodes=len(shared) < in_full)
+            shared[alike] = drop_unwritten_message(report)
+        explanations[pod.key] = shared[alike]
+    return explanations
+
+
+def _group_by_cause(pods: Iterable[Pod], explanations: Mapping[str, Explanation], now: str) -> tuple[PendingGroup, ...]:
+    """Group pods by verdict and shared cause, unschedulable ones first, then by size."""
+    by_cause: dict[object, list[Pod]] = {}
+    for pod in pods:
+        by_cause.setdefault((explanations[pod.key].verdict, find_shared_cause(explanations[pod.key])), []).append(pod)
+    groups = [
+        _build_group(sorted(pods_of_cause, key=_creation_sort_key), explanations, now)
+        for pods_of_cause in by_cause.values()
+    ]
+    return tuple(sorted(groups, key=lambda group: (group.verdict in FINE, -len(group.pods))))
+
+
+def _build_group(pods: list[Pod], explanations: Mapping[str, Explanation], now: str) -> PendingGroup:
+    """Build the group for pods with the same cause."""
+    reports = [explanations[pod.key] for pod in pods]
+    messages = {report.message for report in reports}
+    members = tuple(_report_pod(pod, explanations[pod.key], now) for pod in pods)
+    return PendingGroup(
+        verdict=reports[0].verdict,
+        cause=find_shared_cause(reports[0]),
+        message=messages.pop() if len(messages) == 1 else None,
+        pods=tuple(pod.key for pod in pods),
+        age=members[0].age,
+        workloads=tuple(dict.fromkeys(member.workload for member in members)),
+        members=members,
+    )
+
+
+def _creation_sort_key(pod: Pod) -> tuple[bool, str]:
+    """Return a sort key by age, oldest first, pods of unknown age last."""
+    created = pod.metadata.creation_timestamp or ""
+    return not created, created
+
+
+def _report_pod(pod: Pod, report: Explanation, now: str) -> PendingPod:
+    """Report one pod of a group."""
+    created = pod.metadata.creation_timestamp or ""
+    return PendingPod(pod.key, str(find_owner(pod)), report.headline, report.message, created, format_age(created, now))

@@ -7,104 +7,116 @@ from msgspec.structs import replace
 from kschedctl.commands.explain.report import FINE, Explanation
 from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
-from kschedctl.reports.gate_problem import GateProblem, with_pod_count
-from kschedctl.reports.growth import NodeGrowth
+from kschedctl.reports.new_node import NodeGrowth
 from kschedctl.reports.not_created import NOT_CREATED, NotCreated
-from kschedctl.reports.summary import Report, ShortPods, Summary
-from kschedctl.reports.unknown import UnknownKind, doubt
-from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, count_by_state, not_admitted
+from kschedctl.reports.report import GateProblem, Report, with_pod_count
+from kschedctl.reports.summary import ShortPods, Summary
+from kschedctl.reports.unknown import UnknownKind, describe_doubt
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, count_by_state, find_unadmitted
 from kschedctl.text.counts import counted
 
 
 class PendingPod(Document, frozen=True):
-    """One of them: ``headline`` is the answer for it in a line, ``message`` kube-scheduler's own words.
-
-    ``age``: since it was ``created``, as kubectl tells it, empty where that is not known.
-    """
+    """A pod of a group of pending pods."""
 
     pod: str
     workload: str
     headline: str
+    """The answer for the pod in one line."""
     message: str | None = None
+    """kube-scheduler's message."""
     created: str = ""
+    """The creation time."""
     age: str = ""
+    """The age as kubectl prints it, or an empty string if it is not known."""
 
 
 class PendingGroup(Document, frozen=True):
-    """Pods with the same dominant ``cause``, the oldest first; numbers differ between them, and are told for each.
-
-    ``message``: kube-scheduler's own where all have the same; ``age`` is that of the oldest; ``workloads``: those that
-    the pods belong to.
-    """
+    """Pending pods with the same cause."""
 
     verdict: str
     cause: str
+    """The cause without figures, which differ between the pods."""
     message: str | None
+    """kube-scheduler's message if it is the same for all pods."""
     pods: tuple[str, ...]
+    """The pods, oldest first."""
     age: str = ""
+    """The age of the oldest pod."""
     workloads: tuple[str, ...] = ()
+    """The workloads that own the pods."""
     members: tuple[PendingPod, ...] = ()
+    """The pods with their own headlines."""
 
     @property
     def shortened(self) -> ShortPods:
+        """Return the group as it appears in a summary."""
         workload = self.workloads[0] if self.workloads else ""
         return ShortPods(len(self.pods), self.pods[0], workload, f"{self.verdict}: {self.cause}")
 
 
 class ExplainedPods(Document, frozen=True):
-    """Pods alike in all that scheduling reads, and what is said of the first of them, single nodes included."""
+    """Pods that are equal to the scheduler, and the explanation of the first of them, node by node."""
 
     pods: tuple[str, ...]
     explanation: Explanation
 
 
 class PendingPods(Report, frozen=True):
-    """The groups, those that do not schedule first. ``scope``: where was looked; ``elsewhere``: how many are
-    pending outside of it, where none is in it. ``not_created``: the workloads that lack pods which could not be.
-
-    ``waiting_elsewhere``: what waits before kube-scheduler sees a pod of it; ``asked_about``: the objects that were
-    named, where only what waits elsewhere was asked about.
-    ``not_replayed`` names what could change an answer but was left out, ``upstream_faults`` kube-scheduler's own faults
-    that decide one. ``explained``: some in full, where that was asked for. ``growth``: the nodes that an autoscaler
-    makes for all of them, where one is known.
-    """
+    """All pending pods of a scope by cause, unschedulable ones first."""
 
     scope: str
+    """The namespace and labels that were searched, in words."""
     groups: tuple[PendingGroup, ...] = ()
     not_created: tuple[NotCreated, ...] = ()
+    """The workloads that lack pods which could not be created."""
     elsewhere: int = 0
+    """The number of pods that are pending outside the scope, if none is pending inside."""
     not_replayed: tuple[str, ...] = ()
+    """What could change an answer and is not replayed."""
     ignored: tuple[str, ...] = ()
+    """Input that the replayed version drops, ignores or rejects."""
     extended: tuple[str, ...] = ()
+    """What extenders got to know."""
     upstream_faults: tuple[str, ...] = ()
+    """Bugs of kube-scheduler that decide an answer."""
     unknown: tuple[UnknownKind, ...] = ()
+    """The kinds of objects that an answer depends on and that were not read."""
     undecided: bool = False
+    """Whether what was not read could change the verdict."""
     explained: tuple[ExplainedPods, ...] = ()
+    """Some pods node by node, on request."""
     growth: NodeGrowth | None = None
+    """The nodes that an autoscaler would add for all pods, if one is known."""
     waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
+    """The objects that wait before kube-scheduler sees a pod of them."""
     asked_about: tuple[str, ...] = ()
+    """The objects that the question named, if all of them wait elsewhere."""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "PendingPods"
 
     def first_line(self) -> tuple[str, ...]:
-        """How many there are, and of how many causes; then how many objects wait elsewhere."""
+        """Return the number of pods and causes, and of objects that wait elsewhere."""
         pods = sum(len(group.pods) for group in self.groups)
         waiting = count_by_state(self.waiting_elsewhere)
         if self.asked_about:
             if not waiting:
-                return (", ".join(self.asked_about), f"waits for nothing that its status tells{doubt(self.unknown)}")
+                return (
+                    ", ".join(self.asked_about),
+                    f"waits for nothing that its status tells{describe_doubt(self.unknown)}",
+                )
             first, *more = self.waiting_elsewhere
             return (first.resource, first.headline) if not more else (f"{waiting}:", first.resource)
         if not pods and waiting:
-            return (f"{waiting}:", f"no pod is pending {self.scope}{doubt(self.unknown)}")
+            return (f"{waiting}:", f"no pod is pending {self.scope}{describe_doubt(self.unknown)}")
         if not pods:
-            return ("Nothing is pending", self.scope + doubt(self.unknown))
+            return ("Nothing is pending", self.scope + describe_doubt(self.unknown))
         causes = counted(len(self.groups), "cause")
         besides = f"; {waiting}" if waiting else ""
-        return (f"{counted(pods, 'pod')} pending {self.scope}, {causes}{besides}{doubt(self.unknown)}",)
+        return (f"{counted(pods, 'pod')} pending {self.scope}, {causes}{besides}{describe_doubt(self.unknown)}",)
 
     def summarized(self, summary: Summary) -> Summary:
-        """With the pods that could not be created, then the causes."""
+        """Add the pods that could not be created, the causes, and what waits elsewhere."""
         figures = {"pending": sum(len(group.pods) for group in self.groups), "causes": len(self.groups)}
         if self.waiting_elsewhere:
             figures["waitingElsewhere"] = len(self.waiting_elsewhere)
@@ -135,5 +147,5 @@ class PendingPods(Report, frozen=True):
             for group in self.groups
             if group.verdict not in FINE
         ]
-        elsewhere = (entry.gate_problem for entry in not_admitted(self.waiting_elsewhere))
+        elsewhere = (entry.gate_problem for entry in find_unadmitted(self.waiting_elsewhere))
         return [*(workload.gate_problem for workload in self.not_created), *waiting, *elsewhere]

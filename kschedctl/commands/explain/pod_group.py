@@ -1,31 +1,49 @@
-"""A pod's group: who is there, who is missing, and what placing its pods together comes to."""
+"""Report a pod's group of Kubernetes: which pods exist, which are missing, and what placing them together comes to."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from itertools import islice
 from typing import NamedTuple, TypedDict
 
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import NO_ROW, Position
 from kschedctl.api.objects import Pod, PodGroup
-from kschedctl.commands.explain.pod_group_report import MemberReport, PlacementReport, PodGroupReport
+from kschedctl.cluster import Gap
+from kschedctl.commands.explain.pod_group_report import (
+    GroupOfTree,
+    GroupTreeReport,
+    MemberReport,
+    PlacementReport,
+    PodGroupReport,
+)
 from kschedctl.commands.explain.report import Explanation
-from kschedctl.scheduler.engine.pod_groups.crossing import crossing
+from kschedctl.scheduler.engine.pod_groups.crossing import find_crossing
 from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult, PodGroupCycle
-from kschedctl.scheduler.engine.pod_groups.deadlock import deadlocked_with
-from kschedctl.scheduler.engine.pod_groups.preemption import preempt_for_group
-from kschedctl.scheduler.engine.pod_groups.since_1_37 import CONDITION, refused_before
+from kschedctl.scheduler.engine.pod_groups.deadlock import find_deadlocked_gangs
+from kschedctl.scheduler.engine.pod_groups.hierarchy import (
+    EntityKey,
+    GroupTree,
+    find_composite_tree,
+    find_parent_key,
+    iter_orders,
+)
+from kschedctl.scheduler.engine.pod_groups.hierarchy_cycle import GroupResults, HierarchyCycle
+from kschedctl.scheduler.engine.pod_groups.preemption import preempt_for_group, run_tree
+from kschedctl.scheduler.engine.pod_groups.since_1_37 import CONDITION, find_validation_error
 from kschedctl.scheduler.engine.pod_groups.state import (
     NO_MEMBERS,
     PodGroupState,
-    completing,
+    find_completing_pod,
     find_pod_group,
-    placed_in_groups,
-    state_of,
+    find_state,
+    schedules_groups_together,
 )
-from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure, failed_members
+from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure, find_failed_members
 from kschedctl.scheduler.framework import Code, PreEnqueuePlugin, Status, offers
+from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unknown
 from kschedctl.scheduler.plugins.gang_scheduling.plugin import GangScheduling
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork
@@ -37,130 +55,151 @@ ERROR, NOT_TRIED, WAITS, INCOMPLETE = "Error", "NotTried", "WaitsForPreemption",
 
 
 class GroupMembers(NamedTuple):
-    """The pods of the group that wait for a node, in the order in which they are tried, and why others are not."""
+    """The unscheduled pods of a group."""
 
     tried: list[Position]
+    """The pods that are tried, in order."""
     gated: dict[Position, Status]
+    """The pods that a PreEnqueue plugin keeps from being tried, with its answer."""
 
 
-def pod_group_report(scheduler: Scheduler, framework: Framework, pod: Pod) -> PodGroupReport | None:
-    """The group of a pod, as the API server holds it; None for one that is scheduled by itself."""
-    key = group_key(pod) if placed_in_groups(scheduler.gates) else None
+def report_pod_group(scheduler: Scheduler, framework: Framework, pod: Pod) -> PodGroupReport | None:
+    """Report the PodGroup of a pod that is in no tree of groups, or return None for a pod without a group."""
+    key = group_key(pod) if schedules_groups_together(scheduler.gates) else None
     if key is None:
         return None
-    scheduler = with_pod(scheduler, pod)
+    scheduler = add_pod_to_cluster(scheduler, pod)
     view = scheduler.view
-    infos = {position: info_of(view, position, pod) for position in state_of(view, key).unscheduled.tolist()}
-    members = members_of(framework, view, infos, _last_to_come(scheduler, key))
+    infos = {position: build_pod_info(view, position, pod) for position in find_state(view, key).unscheduled.tolist()}
+    members = order_members(framework, view, infos, _find_completing_pod(scheduler, key))
     topology_aware = scheduler.gates.enabled("TopologyAwareWorkloadScheduling")
 
     def report(result: GroupResult | None) -> PodGroupReport:
         return replace(
-            report_of(view, key, members, result, topology_aware=topology_aware),
+            build_group_report(view, key, members, result, topology_aware=topology_aware),
             condition=CONDITION.at(scheduler.gates.release),
         )
 
     if not members.tried:
         return report(None)
     tried = {position: infos[position] for position in members.tried}
-    if refused := refused_before(find_pod_group(view, key), tried, view, scheduler.gates.release):
+    if refused := find_validation_error(find_pod_group(view, key), tried, view, scheduler.gates.release):
         return report(GroupResult(Status(Code.ERROR, (refused,))))
     cycle = PodGroupCycle(framework, view, key, members.tried, infos, topology_aware)
     result = cycle.run()
     if scheduler.gates.enabled("WorkloadAwarePreemption") and result.status.code is Code.UNSCHEDULABLE:
         result = preempt_for_group(cycle, result)
-    others = () if result.placed else deadlocked_with(cycle)
-    return replace(report(result), deadlocked_with=in_words(others), **crossed(cycle, result, own_groups=True))
+    deadlocked = () if result.placed else find_deadlocked_gangs(cycle)
+    return replace(
+        report(result),
+        deadlocked_with=format_group_keys(deadlocked),
+        **find_crossed_groups(cycle, result, own_groups=True),
+    )
 
 
-def with_pod(scheduler: Scheduler, pod: Pod) -> Scheduler:
-    """It with the pod in its cluster, where that is a manifest that is asked about."""
-    if scheduler.view.pods.position(pod.key) is not None:
+def add_pod_to_cluster(scheduler: Scheduler, pod: Pod) -> Scheduler:
+    """Return a scheduler whose cluster contains the pod, which may be a manifest."""
+    if scheduler.view.pods.find_position(pod.key) is not None:
         return scheduler
     return Scheduler(scheduler.cluster.with_objects({"Pod": [pod]}), scheduler.call_extender)
 
 
-class OtherGroups(TypedDict, total=False):
-    """The fields of a report that tell of other groups of the pods."""
+class CrossedGroupFields(TypedDict, total=False):
+    """The fields of a report about other groups that share pods or nodes with the group."""
 
     waits_for: tuple[str, ...]
     apart: tuple[str, ...]
 
 
-def crossed(cycle: PodGroupCycle, result: GroupResult, *, own_groups: bool) -> OtherGroups:
-    crossed = crossing(cycle, result, own_groups=own_groups)
-    return {"waits_for": in_words(crossed.awaited), "apart": in_words(crossed.apart)}
+def find_crossed_groups(cycle: PodGroupCycle, result: GroupResult, *, own_groups: bool) -> CrossedGroupFields:
+    """Find the groups for which the pods would wait at Permit, and the groups that these wait for in turn."""
+    crossed = find_crossing(cycle, result, own_groups=own_groups)
+    return {"waits_for": format_group_keys(crossed.awaited), "apart": format_group_keys(crossed.apart)}
 
 
-def in_words(gangs: Iterable[AnyGroupKey]) -> tuple[str, ...]:
-    """``namespace/name`` of each."""
+def format_group_keys(gangs: Iterable[AnyGroupKey]) -> tuple[str, ...]:
+    """Return `namespace/name` of each group."""
     return tuple("/".join(key[-2:]) for key in gangs)
 
 
-def info_of(view: Fork, position: Position, asked: Pod) -> PodInfo:
-    """What is scheduled: of the pod that is asked about as it was asked."""
+def build_pod_info(view: Fork, position: Position, target_pod: Pod) -> PodInfo:
+    """Build the pod info of a group member. The pod of the question is taken as asked, not as stored."""
     pod = view.stored(view.pods.objects[position])
-    return PodInfo(asked if pod.key == asked.key else pod, view.settings.requests)
+    return PodInfo(target_pod if pod.key == target_pod.key else pod, view.settings.requests)
 
 
-def members_of(
+def order_members(
     framework: Framework, view: Fork, infos: Mapping[Position, PodInfo], last: Position | None
 ) -> GroupMembers:
-    """By priority, then by age, but first the one that came ``last`` to make a gang; pods that leave are not tried."""
-    gated = {position: status for position, info in infos.items() if (status := gate_of(framework, info, view))}
-    tried = by_age(infos, (info for info in infos if info not in gated and not infos[info].terminating))
+    """Order the members by priority and age, and find those that are gated. Pods that are being deleted are left out.
+
+    The pod `last`, whose creation completed the gang, comes first among pods of its priority.
+    """
+    gated = {
+        position: status for position, info in infos.items() if (status := find_rejecting_gate(framework, info, view))
+    }
+    tried = sort_by_priority_and_age(
+        infos, (info for info in infos if info not in gated and not infos[info].terminating)
+    )
     return GroupMembers(tried if last is None else sorted(tried, key=lambda p: (-infos[p].priority, p != last)), gated)
 
 
-def _last_to_come(scheduler: Scheduler, key: GroupKey) -> Position | None:
-    """The pod that completed a gang: those before it were kept out of the queue."""
+def _find_completing_pod(scheduler: Scheduler, key: GroupKey) -> Position | None:
+    """Find the pod whose creation completed the gang. The pods before it were kept out of the queue."""
     if not scheduler.gates.enabled(GangScheduling.gate):
         return None
     pods = scheduler.view.pods
-    came = pods.by_group.get(key, NO_MEMBERS).tolist()
-    came.sort(key=lambda position: pods.objects[position].metadata.creation_timestamp or "")
-    return completing(scheduler.view, key, came)
+    by_creation = pods.by_group.get(key, NO_MEMBERS).tolist()
+    by_creation.sort(key=lambda position: pods.objects[position].metadata.creation_timestamp or "")
+    return find_completing_pod(scheduler.view, key, by_creation)
 
 
-def by_age(infos: Mapping[Position, PodInfo], positions: Iterable[Position]) -> list[Position]:
-    """The highest priority first, of equals the oldest."""
+def sort_by_priority_and_age(infos: Mapping[Position, PodInfo], positions: Iterable[Position]) -> list[Position]:
+    """Sort pods by priority, highest first, then by age, oldest first."""
     order = list(positions)
     created = {position: infos[position].pod.metadata.creation_timestamp or "" for position in order}
     order.sort(key=lambda position: (-infos[position].priority, created[position], position))
     return order
 
 
-def gate_of(framework: Framework, info: PodInfo, view: Fork) -> Status | None:
-    plugins = (plugin for plugin in framework.at("preEnqueue") if offers(plugin, PreEnqueuePlugin))
-    said = (plugin.pre_enqueue(info, view) for plugin in plugins)
-    return next((status for status in said if status.rejected), None)
+def find_rejecting_gate(framework: Framework, info: PodInfo, view: Fork) -> Status | None:
+    """Return the first rejection of a PreEnqueue plugin, or None if none rejects the pod."""
+    plugins = (plugin for plugin in framework.plugins_at("preEnqueue") if offers(plugin, PreEnqueuePlugin))
+    statuses = (plugin.pre_enqueue(info, view) for plugin in plugins)
+    return next((status for status in statuses if status.rejected), None)
 
 
-def report_of(
+def build_group_report(
     view: Fork, key: GroupKey, members: GroupMembers, result: GroupResult | None, *, topology_aware: bool
 ) -> PodGroupReport:
-    group, state = find_pod_group(view, key), state_of(view, key)
+    """Build the report from the group's object, its members and the result of trying them. `result` is None if none
+    was tried.
+    """
+    group, state = find_pod_group(view, key), find_state(view, key)
     return PodGroupReport(
         name="/".join(key),
-        verdict=verdict_of(result),
-        **_policy_of(group, state, topology_aware),
+        verdict=find_group_verdict(result),
+        **_read_policy(group, state, topology_aware),
         pods=state.size,
         scheduled=len(state.scheduled),
         message=result.message if result else "",
-        members=tuple(_member_reports(view, members, result)),
-        placements=tuple(_placement_reports(view, result)) if result else (),
-        victims=tuple(keys(view, victims_of(result))) if result else (),
+        members=tuple(_report_members(view, members, result)),
+        placements=tuple(_report_placements(view, result)) if result else (),
+        victims=tuple(iter_pod_keys(view, iter_victims(result))) if result else (),
     )
 
 
-class _Policy(TypedDict, total=False):
+class _PolicyFields(TypedDict, total=False):
+    """The fields of a report that come from the group's scheduling policy."""
+
     policy: str
     min_count: int
     missing: int
     topology: str
 
 
-def _policy_of(group: PodGroup | None, state: PodGroupState, topology_aware: bool) -> _Policy:
+def _read_policy(group: PodGroup | None, state: PodGroupState, topology_aware: bool) -> _PolicyFields:
+    """Read the group's policy and topology constraint; empty if the group does not exist."""
     if group is None:
         return {}
     policy, constraints = group.spec.scheduling_policy, group.spec.scheduling_constraints
@@ -172,36 +211,40 @@ def _policy_of(group: PodGroup | None, state: PodGroupState, topology_aware: boo
     return {"policy": "gang", "min_count": policy.gang.min_count, "missing": missing, "topology": topology}
 
 
-def verdict_of(result: GroupResult | None) -> str:
+def find_group_verdict(result: GroupResult | None) -> str:
+    """Return the verdict on a group; Incomplete if it was not tried."""
     if result is None:
         return INCOMPLETE
     if result.waiting_on_preemption:
         return WAITS
-    return PLACED if result.placed else ERROR if result.status.code is Code.ERROR else UNSCHEDULABLE
+    if result.placed:
+        return PLACED
+    return ERROR if result.status.code is Code.ERROR else UNSCHEDULABLE
 
 
-def _member_reports(view: Fork, members: GroupMembers, result: GroupResult | None) -> Iterator[MemberReport]:
+def _report_members(view: Fork, members: GroupMembers, result: GroupResult | None) -> Iterator[MemberReport]:
+    """Yield a report for each tried and each gated pod."""
     pods = view.pods.objects
     if result:
-        yield from tried_members(view, members.tried, result, failed_members(result, members.tried, view))
+        yield from report_tried_members(view, members.tried, result, find_failed_members(result, members.tried, view))
     for position, status in members.gated.items():
         yield MemberReport(pods[position].key, GATED, message=", ".join(status.reasons))
 
 
-def tried_members(
+def report_tried_members(
     view: Fork, tried: Iterable[Position], result: GroupResult, failed: Mapping[Position, MemberFailure]
 ) -> Iterator[MemberReport]:
-    """What became of each; of those that failed, why."""
+    """Yield the outcome of each tried pod, with its node or the reason why it failed."""
     member_results = {member_result.position: member_result for member_result in result.members}
     for position in tried:
         member = member_results.get(position)
         node = view.nodes.names[member.row] if member and member.row != NO_ROW else ""
         message = failed[position].message if position in failed else ""
-        yield MemberReport(view.pods.objects[position].key, _member_verdict(result, position), node, message)
+        yield MemberReport(view.pods.objects[position].key, _find_member_verdict(result, position), node, message)
 
 
-def _member_verdict(result: GroupResult, position: Position) -> str:
-    """What the pod by itself came to, after those before it."""
+def _find_member_verdict(result: GroupResult, position: Position) -> str:
+    """Return what the pod itself came to, after the pods before it."""
     member = next((member_result for member_result in result.members if member_result.position == position), None)
     if member is None:
         return NOT_TRIED
@@ -212,8 +255,8 @@ def _member_verdict(result: GroupResult, position: Position) -> str:
     return ERROR if member.status.code is Code.ERROR else UNSCHEDULABLE
 
 
-def _placement_reports(view: Fork, result: GroupResult) -> Iterator[PlacementReport]:
-    """One for each domain; none for a group that may be anywhere."""
+def _report_placements(view: Fork, result: GroupResult) -> Iterator[PlacementReport]:
+    """Yield a report for each topology domain in which the group was tried."""
     fitting = [
         group_result for group_result in result.tried if group_result.placed or group_result.waiting_on_preemption
     ]
@@ -236,27 +279,140 @@ def _placement_reports(view: Fork, result: GroupResult) -> Iterator[PlacementRep
         )
 
 
-def victims_of(result: GroupResult) -> Iterator[Position]:
-    """Whom the members and the group would evict, each once."""
+def iter_victims(result: GroupResult) -> Iterator[Position]:
+    """Return the pods that the members and the group would preempt, each once."""
     of_members = (victim for member in result.members for victim in member.victims)
     return iter(dict.fromkeys((*of_members, *result.victims)))
 
 
-def keys(view: Fork, positions: Iterable[Position]) -> Iterator[str]:
+def iter_pod_keys(view: Fork, positions: Iterable[Position]) -> Iterator[str]:
+    """Return the keys of pods, given their positions."""
     return (view.pods.objects[position].key for position in positions)
 
 
-def _decides(group: PodGroupReport) -> bool:
-    """Whether kube-scheduler binds the pods of the group together."""
+def _binds_together(group: PodGroupReport) -> bool:
+    """Return whether kube-scheduler binds the pods of the group together."""
     return not group.project or (group.policy == "gang" and not group.decided_by)
 
 
-def in_group(report: Explanation, group: PodGroupReport | None) -> Explanation:
-    """The explanation of a member: it is bound only with its group, whatever nodes it fits by itself."""
-    mine = next((member for member in group.members if member.pod == report.pod), None) if group else None
-    if group is None or mine is None or report.verdict in (GATED, ERROR) or not _decides(group):
+def add_group(report: Explanation, group: PodGroupReport | None) -> Explanation:
+    """Add the group to the explanation of its member, which is bound only if the group is placed."""
+    own_member = next((member for member in group.members if member.pod == report.pod), None) if group else None
+    if group is None or own_member is None or report.verdict in (GATED, ERROR) or not _binds_together(group):
         return replace(report, pod_group=group)
-    if group.verdict == PLACED and mine.verdict == PLACED:
+    if group.verdict == PLACED and own_member.verdict == PLACED:
         return replace(report, verdict="Schedulable", message=None, pod_group=group)
     verdict = ERROR if group.verdict == ERROR else UNSCHEDULABLE
-    return replace(report, verdict=verdict, message=mine.message or group.message, pod_group=group)
+    return replace(report, verdict=verdict, message=own_member.message or group.message, pod_group=group)
+
+
+MOST_ORDERS = 24
+"""The number of orders in which the groups of a tree are tried."""
+ORDER_MATTERS = "try their groups in an order that is up to chance: in another one this pod fares otherwise"
+ORDER_MAY_MATTER = "try their groups in an order that is up to chance: not all of them were tried here"
+
+
+def _report_tree(
+    scheduler: Scheduler, framework: Framework, tree: GroupTree, key: GroupKey, pod: Pod
+) -> PodGroupReport | None:
+    """Report the PodGroup of a pod and the tree of groups that it belongs to."""
+    tried = _TriedTree(scheduler, framework, tree, pod)
+    own = next(leaf for leaf in tree.leaves if leaf.pod_group == key)
+    result = tried.results.get(own.key)
+    report = build_group_report(scheduler.view, key, tried.members[own.key], result, topology_aware=True)
+    return replace(report, tree=tried.report, condition=CONDITION.at(scheduler.gates.release))
+
+
+def iter_order_doubts(group: PodGroupReport | None) -> Iterator[Unknown]:
+    """Yield a doubt if the order in which kube-scheduler tries the groups of the tree is random and may matter."""
+    tree = group.tree if group else None
+    if tree is not None and (tree.by_chance or not tree.all_orders):
+        why = ORDER_MATTERS if tree.by_chance else ORDER_MAY_MATTER
+        yield Unknown(Dependency("CompositePodGroup", Effect.EITHER), Gap(why))
+
+
+class _TriedTree:
+    """A tree of groups whose waiting pods are tried together."""
+
+    def __init__(self, scheduler: Scheduler, framework: Framework, tree: GroupTree, pod: Pod) -> None:
+        self.scheduler, self.framework, self.tree, self.pod = scheduler, framework, tree, pod
+        self.infos: dict[Position, PodInfo] = {}
+        self.members: dict[EntityKey, GroupMembers] = {}
+        for leaf in tree.leaves:
+            waiting = [
+                Position(position) for position in find_state(scheduler.view, leaf.pod_group).unscheduled.tolist()
+            ]
+            infos = {position: build_pod_info(scheduler.view, position, pod) for position in waiting}
+            self.members[leaf.key] = order_members(framework, scheduler.view, infos, None)
+            self.infos |= infos
+
+    @cached_property
+    def results(self) -> GroupResults:
+        """The result of each group; empty if no pod is tried."""
+        tried = {position: self.infos[position] for members in self.members.values() for position in members.tried}
+        if not tried:
+            return {}
+        if said := find_validation_error(self.tree.group, tried, self.scheduler.view, self.scheduler.gates.release):
+            status = Status(Code.ERROR, (said,))
+            return {node.key: GroupResult(status, promised={}) for node in self.tree.nodes}
+        workload_aware = self.scheduler.gates.enabled("WorkloadAwarePreemption")
+        return run_tree(self._build_cycle(self.tree), workload_aware=workload_aware)
+
+    @cached_property
+    def report(self) -> GroupTreeReport:
+        """The report on the whole tree."""
+        root = self.results.get(self.tree.key)
+        several = (
+            list(islice(iter_orders(self.tree), MOST_ORDERS + 1)) if root and root.status.code is not Code.ERROR else []
+        )
+        return GroupTreeReport(
+            name=f"{self.tree.key.namespace}/{self.tree.key.name}",
+            verdict=find_group_verdict(root),
+            groups=tuple(_report_tree_group(node, self.results.get(node.key)) for node in self.tree.nodes),
+            victims=tuple(iter_pod_keys(self.scheduler.view, root.victims)) if root else (),
+            by_chance=len({self._is_placed_in_order(order) for order in several[:MOST_ORDERS]}) > 1,
+            all_orders=len(several) <= MOST_ORDERS,
+        )
+
+    def _build_cycle(self, order: GroupTree) -> HierarchyCycle:
+        """Build the cycle that tries the groups in the order of the tree."""
+        tried = {key: members.tried for key, members in self.members.items()}
+        return HierarchyCycle(self.framework, self.scheduler.view, order, tried, self.infos)
+
+    def _is_placed_in_order(self, order: GroupTree) -> bool:
+        """Return whether the pod gets a node if the groups are tried in this order."""
+        position = self.scheduler.view.pods.find_position(self.pod.key)
+        results = run_tree(self._build_cycle(order), workload_aware=False).values()
+        return any(
+            member.placed and member.position == position
+            for result in results
+            if result.placed
+            for member in result.members
+        )
+
+
+def _report_tree_group(node: GroupTree, result: GroupResult | None) -> GroupOfTree:
+    """Report one group of the tree."""
+    constraints, parent = node.group.spec.scheduling_constraints, find_parent_key(node.group)
+    return GroupOfTree(
+        kind="CompositePodGroup" if node.key.composite else "PodGroup",
+        name=node.key.name,
+        policy="basic" if node.group.spec.scheduling_policy.gang is None else "gang",
+        least=node.min_count,
+        verdict=find_group_verdict(result),
+        message=result.message if result else "",
+        parent=parent.name if parent else "",
+        topology=constraints.topology[0].key if constraints and constraints.topology else "",
+    )
+
+
+def report_own_group(scheduler: Scheduler, framework: Framework, pod: Pod) -> PodGroupReport | None:
+    """Report the group of a pod, with its tree if it is in one. Return None for a pod that is scheduled by itself."""
+    key = group_key(pod) if schedules_groups_together(scheduler.gates) else None
+    if key is None:
+        return None
+    scheduler = add_pod_to_cluster(scheduler, pod)
+    tree = find_composite_tree(scheduler.view, key)
+    if tree is None:
+        return report_pod_group(scheduler, framework, pod)
+    return _report_tree(scheduler, framework, tree, key, pod)

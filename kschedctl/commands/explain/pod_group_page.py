@@ -1,4 +1,4 @@
-"""The section about a pod's group: quorum, who is missing or blocks, and where it was tried."""
+"""The section about a pod's group: quorum, which pods are missing or do not fit, and where the group was tried."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
-from kschedctl.render.tables import Row, numbers, table_of
+from kschedctl.render.tables import Row, build_table, number_columns
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.text.counts import agreeing
 
@@ -30,37 +30,38 @@ SHOWN = 10
 TONES = {"Placed": Tone.GOOD, "Preempting": Tone.WARNING, "Gated": Tone.WARNING, "Terminating": Tone.WARNING}
 
 
-def pod_group_section(group: PodGroupReport | None, style: Style) -> Page:
-    """Nothing for a pod that is scheduled by itself."""
+def build_pod_group(group: PodGroupReport | None, style: Style) -> Page:
+    """Build the section about the pod's group, or nothing for a pod without one."""
     if group is None:
         return ()
     return section(
         "Pod group",
-        paragraph(Marked(group.name, Tone.STRONG), ": ".join((_policy(group), _outcome(group)))),
-        *_of_other_project(group),
+        paragraph(Marked(group.name, Tone.STRONG), ": ".join((_describe_policy(group), _describe_pods(group)))),
+        *_build_project_details(group),
         *([paragraph(Marked(f"condition {group.condition}:", Tone.FAINT), group.message)] if group.message else ()),
-        *_placements(group, style),
-        *_members(group, style),
-        *(_tree(group.tree, style) if group.tree else ()),
+        *_build_placements(group, style),
+        *_build_members(group, style),
+        *(_build_tree(group.tree, style) if group.tree else ()),
         *([paragraph("deadlocked with:", names(group.deadlocked_with, SHOWN))] if group.deadlocked_with else ()),
         *([paragraph("to go:", names(group.victims, SHOWN))] if group.victims else ()),
     )
 
 
-def _tree(tree: GroupTreeReport, style: Style) -> Page:
-    """The groups with which it is placed, from the root down."""
+def _build_tree(tree: GroupTreeReport, style: Style) -> Page:
+    """Build the table of the groups with which the group is placed, from the root down."""
     columns = (Column("group", verbatim=True), Column("of"), Column("needs"), Column("tried"), Column("why"))
     made_room = tree.victims and [paragraph("to go:", names(tree.victims, SHOWN))]
     chance = tree.by_chance and [paragraph("in which order the groups are tried is up to chance, and decides here")]
     return (
         paragraph("placed with the groups of CompositePodGroup", Marked(tree.name, Tone.STRONG)),
-        *table_of(tree.groups, columns, _group, style, limit=SHOWN, full=False, each_node=True),
+        *build_table(tree.groups, columns, _build_group_row, style, limit=SHOWN, full=False, each_node=True),
         *(made_room or ()),
         *(chance or ()),
     )
 
 
-def _group(group: GroupOfTree) -> Row:
+def _build_group_row(group: GroupOfTree) -> Row:
+    """Build the row of one group of the tree."""
     what = "pod" if group.kind == "PodGroup" else "group"
     needs = f"{count(group.least, what)}{f' in one {group.topology}' if group.topology else ''}"
     tone = (
@@ -69,7 +70,8 @@ def _group(group: GroupOfTree) -> Row:
     return (group.name, group.parent, needs, Marked(group.verdict, tone), Marked(group.message, Tone.FAINT))
 
 
-def _policy(group: PodGroupReport) -> str:
+def _describe_policy(group: PodGroupReport) -> str:
+    """Describe how many pods have to be placed at once."""
     by = f" of {group.project}" if group.project else ""
     if group.policy == "gang":
         return f"gang{by} of {count(group.min_count, 'pod')} at once"
@@ -80,13 +82,14 @@ def _policy(group: PodGroupReport) -> str:
     return "its pods are placed one by one" if group.policy else "there is no such PodGroup, or it was not read"
 
 
-def _outcome(group: PodGroupReport) -> str:
+def _describe_pods(group: PodGroupReport) -> str:
+    """Describe how many pods exist, have a node, and are missing."""
     there = f"{group.pods} {agreeing(group.pods, 'exists', 'exist')}, {group.scheduled} of them with a node"
     return f"{there}, {group.missing} {agreeing(group.missing, 'is', 'are')} missing" if group.missing else there
 
 
-def _of_other_project(group: PodGroupReport) -> Iterator[Block]:
-    """Whether all fit at once by kube-scheduler's filters, and what else its object says."""
+def _build_project_details(group: PodGroupReport) -> Iterator[Block]:
+    """Yield whether all pods of another project's gang fit at once, and what its object says."""
     if not group.project:
         return
     sentences = [f"{group.fitting} of its pods fit at once by kube-scheduler's filters"]
@@ -98,12 +101,18 @@ def _of_other_project(group: PodGroupReport) -> Iterator[Block]:
     yield paragraph("; ".join(sentences))
 
 
-def _placements(group: PodGroupReport, style: Style) -> Page:
-    columns = [Column(group.topology, verbatim=True), *numbers("nodes", "fit", "score"), Column("first that does not")]
-    return table_of(group.placements, columns, _placement, style, limit=SHOWN, full=False, each_node=True)
+def _build_placements(group: PodGroupReport, style: Style) -> Page:
+    """Build the table of topology domains in which the group was tried."""
+    columns = [
+        Column(group.topology, verbatim=True),
+        *number_columns("nodes", "fit", "score"),
+        Column("first that does not"),
+    ]
+    return build_table(group.placements, columns, _build_placement_row, style, limit=SHOWN, full=False, each_node=True)
 
 
-def _placement(placement: PlacementReport) -> Row:
+def _build_placement_row(placement: PlacementReport) -> Row:
+    """Build the row of one topology domain."""
     fits = Marked(f"{placement.pods:,}", Tone.GOOD if placement.fits else Tone.BAD)
     score = "" if placement.score is None else f"{placement.score}"
     return (
@@ -115,14 +124,15 @@ def _placement(placement: PlacementReport) -> Row:
     )
 
 
-def _members(group: PodGroupReport, style: Style) -> Page:
-    """The pods of the group, those first that are not placed."""
+def _build_members(group: PodGroupReport, style: Style) -> Page:
+    """Build the table of the group's pods, those first that are not placed."""
     ordered = sorted(group.members, key=lambda member: member.verdict in ("Placed", "Preempting"))
     columns = (Column("pod", keep=True), Column("tried"), Column("why"))
-    return table_of(ordered, columns, _member, style, limit=SHOWN, full=False, each_node=True)
+    return build_table(ordered, columns, _build_member_row, style, limit=SHOWN, full=False, each_node=True)
 
 
-def _member(member: MemberReport) -> Row:
+def _build_member_row(member: MemberReport) -> Row:
+    """Build the row of one pod."""
     fits = f"on {member.node}" if member.node else member.verdict
     why = "" if member.node else member.message
     return (member.pod, Marked(fits, TONES.get(member.verdict, Tone.BAD)), Marked(why, Tone.FAINT))

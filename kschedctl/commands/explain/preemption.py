@@ -1,4 +1,4 @@
-"""What preemption could do for a pod, as users see it."""
+"""Report what preemption could do for a pod."""
 
 from __future__ import annotations
 
@@ -11,48 +11,48 @@ from kschedctl.api.ownership import find_controller
 from kschedctl.commands.explain.report import CandidateReport, NoLowerPriority, PreemptionReport, VictimReport
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.post_filter import PostFilterOutcome
-from kschedctl.scheduler.engine.preemption.budgets import budgets
+from kschedctl.scheduler.engine.preemption.budgets import find_budgets
 from kschedctl.scheduler.engine.preemption.candidates import Candidate
 from kschedctl.scheduler.engine.preemption.evaluator import (
     Preemption,
     PreemptionPlugin,
-    potential_nodes,
-    preemption_plugins,
+    find_potential_nodes,
+    find_preemption_plugins,
 )
 from kschedctl.scheduler.framework import Code, PluginError, PostFilterResult, Status
 from kschedctl.scheduler.plugins.default_preemption import DefaultPreemption, DefaultPreemptionArgs
 from kschedctl.snapshot.fork import Fork
 
 
-def preemption_report(outcome: PostFilterOutcome, cycle: Cycle) -> PreemptionReport | None:
-    """What preemption found; None when it could not be tried.
+def report_preemption(outcome: PostFilterOutcome, cycle: Cycle) -> PreemptionReport | None:
+    """Report what preemption found, or return None if it could not run.
 
-    Where the profile preempts by no plugin, or the framework stopped before it, this is what it would have found, by
-    DefaultPreemption if it says nothing else. Of several that were asked the last counts: it settled the matter.
+    If the profile has no preemption plugin, or the framework stopped before PostFilter, the report says what
+    DefaultPreemption would have found. If several plugins ran, the last one counts, because it settled the matter.
     """
     view = cycle.view
-    asked = [plugin for plugin in preemption_plugins(cycle.framework) if plugin.name in outcome.results]
-    plugin = asked[-1] if asked else _would_be_asked(cycle)
-    result = outcome.results[plugin.name] if asked else _ask(plugin, cycle)
+    asked = [plugin for plugin in find_preemption_plugins(cycle.framework) if plugin.name in outcome.results]
+    plugin = asked[-1] if asked else _choose_plugin(cycle)
+    result = outcome.results[plugin.name] if asked else _dry_run(plugin, cycle)
     if not isinstance(result.report, Preemption):
         return None
     preemption = result.report
     names = view.nodes.names
-    going = tuple(view.pods.objects[position].key for position in preemption.leaving)
+    terminating = tuple(view.pods.objects[position].key for position in preemption.leaving)
     choice = preemption.choice
     return PreemptionReport(
         asked=bool(asked),
         plugin=plugin.name,
         eligible=preemption.eligible,
         why=preemption.why,
-        candidates={names[candidate.row]: _candidate(candidate, view) for candidate in preemption.candidates},
+        candidates={names[candidate.row]: _report_candidate(candidate, view) for candidate in preemption.candidates},
         tied=tuple(names[row] for row in choice.tied.row.tolist()) if choice else (),
         chosen=min(names[row] for row in choice.tied.row.tolist()) if choice and preemption.wanted else None,
         decided_by=choice.decided_by if choice else "",
         unhelpful=dict(preemption.unhelpful),
         limit=preemption.wanted,
-        nominated=cycle.info.pod.status.nominated_node_name if going else "",
-        terminating=going,
+        nominated=cycle.info.pod.status.nominated_node_name if terminating else "",
+        terminating=terminating,
         no_lower_priority=_compare_priorities(plugin, preemption, cycle),
     )
 
@@ -65,7 +65,7 @@ def _compare_priorities(plugin: PreemptionPlugin, preemption: Preemption, cycle:
     if not preemption.eligible or len(preemption.candidates) or not plugin.by_priority:
         return None
     view, priority = cycle.view, cycle.info.priority
-    potential = potential_nodes(cycle)
+    potential = find_potential_nodes(cycle)
     placed = np.flatnonzero(view.node >= 0)
     there = placed[potential[view.node[placed]]]
     if not len(there):
@@ -78,42 +78,48 @@ def _compare_priorities(plugin: PreemptionPlugin, preemption: Preemption, cycle:
     return NoLowerPriority(priority, lowest, highest, len(rows), view.nodes.names[int(rows[0])])
 
 
-def _would_be_asked(cycle: Cycle) -> PreemptionPlugin:
-    plugins = preemption_plugins(cycle.framework)
+def _choose_plugin(cycle: Cycle) -> PreemptionPlugin:
+    """Return the profile's first preemption plugin, or DefaultPreemption if it has none."""
+    plugins = find_preemption_plugins(cycle.framework)
     args = cycle.framework.profile.args.get(DefaultPreemption.name, DefaultPreemptionArgs())
     return plugins[0] if plugins else DefaultPreemption(args)
 
 
-def _ask(plugin: PreemptionPlugin, cycle: Cycle) -> PostFilterResult:
+def _dry_run(plugin: PreemptionPlugin, cycle: Cycle) -> PostFilterResult:
+    """Dry-run preemption with a plugin that was not called in the cycle."""
     try:
-        return plugin.before_extenders(cycle)
+        return plugin.dry_run_without_extenders(cycle)
     except PluginError as failure:
         return PostFilterResult(Status(Code.ERROR, (str(failure),)))
 
 
-def _candidate(candidate: Candidate, view: Fork) -> CandidateReport:
+def _report_candidate(candidate: Candidate, view: Fork) -> CandidateReport:
+    """Report a candidate node with its victims."""
     return CandidateReport(
         victims=tuple(view.pods.objects[position].key for position in candidate.victims),
         pdb_violations=candidate.pdb_violations,
-        details=tuple(_victim(position, position in candidate.violating, view) for position in candidate.victims),
-        ties=tuple(_ties(candidate, view)),
+        details=tuple(
+            _report_victim(position, position in candidate.violating, view) for position in candidate.victims
+        ),
+        ties=tuple(_find_ties(candidate, view)),
     )
 
 
-def _ties(candidate: Candidate, view: Fork) -> Iterator[tuple[str, ...]]:
-    """The pods of its node that no rule puts before a victim or behind it, with the victims first."""
+def _find_ties(candidate: Candidate, view: Fork) -> Iterator[tuple[str, ...]]:
+    """Yield the groups of pods on the node with equal priority and start time that contain a victim, victims first."""
     pods, here = view.pods, np.array(view.pods_on(candidate.row), np.int64)
-    alike: dict[tuple[int, int], list[int]] = {}
+    by_rank: dict[tuple[int, int], list[int]] = {}
     ranks = zip(pods.priority[pods.info[here]].tolist(), pods.start[here].tolist(), strict=True)
     for position, rank in zip(here.tolist(), ranks, strict=True):
-        alike.setdefault(rank, []).append(position)
+        by_rank.setdefault(rank, []).append(position)
     victims = frozenset(candidate.victims)
-    for same in alike.values():
-        if len(same) > 1 and not victims.isdisjoint(same):
-            yield tuple(pods.objects[p].key for p in sorted(same, key=lambda p: (p not in victims, p)))
+    for equals in by_rank.values():
+        if len(equals) > 1 and not victims.isdisjoint(equals):
+            yield tuple(pods.objects[p].key for p in sorted(equals, key=lambda p: (p not in victims, p)))
 
 
-def _victim(position: Position, violating: bool, view: Fork) -> VictimReport:
+def _report_victim(position: Position, violating: bool, view: Fork) -> VictimReport:
+    """Report a victim, with the budgets that its eviction would violate."""
     pod = view.pods.objects[position]
     owner = find_controller(pod.metadata)
     return VictimReport(
@@ -121,5 +127,5 @@ def _victim(position: Position, violating: bool, view: Fork) -> VictimReport:
         priority=view.pods.infos[view.pods.info[position]].priority,
         owner=f"{owner.kind}/{owner.name}" if owner else "",
         start_time=pod.status.start_time,
-        budgets=budgets(view).of(position) if violating else (),
+        budgets=find_budgets(view).protecting(position) if violating else (),
     )

@@ -1,4 +1,4 @@
-"""The preemption section of a page: may the pod evict others, where, whom, and which node would be chosen."""
+"""The section about preemption: where it would make room, and for whom pods would be evicted."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from kschedctl.render.page import (
     Stack,
     Style,
     count,
-    marked,
+    limit_rows,
     names,
     paragraph,
     section,
-    shown_first,
+    with_tone,
 )
-from kschedctl.render.tables import as_is, table_of
+from kschedctl.render.tables import build_table, return_row
 from kschedctl.reports.columns import Column, Tone
 
 DEFAULT = "DefaultPreemption"
@@ -34,8 +34,8 @@ COLUMNS = (
 NARROW_COLUMNS = (Column("node", keep=True), Column("priority", right=True), Column("victim"))
 
 
-def preemption_section(report: PreemptionReport | None, style: Style) -> Page:
-    """Nothing when preemption did not come up."""
+def build_preemption(report: PreemptionReport | None, style: Style) -> Page:
+    """Build the section about preemption, or nothing if preemption did not come up."""
     if report is None or (report.eligible and not report.candidates and not report.why):
         return ()  # kube-scheduler's message tells why it does not help
     if report.terminating:
@@ -45,10 +45,17 @@ def preemption_section(report: PreemptionReport | None, style: Style) -> Page:
     title = f"Preemption{by}" if report.asked else f"Preemption{by}, for which the scheduler does not ask here"
     if not report.eligible:
         return section(title, paragraph(Marked(report.why or "not eligible", Tone.WARNING)))
-    return section(title, *_outcome(report), *_candidates(report, style), *_ties(report, style), *_unhelpful(report))
+    return section(
+        title,
+        *_describe_outcome(report),
+        *_build_candidates(report, style),
+        *_build_ties(report, style),
+        *_build_unhelpful(report),
+    )
 
 
-def _outcome(report: PreemptionReport) -> list[Block]:
+def _describe_outcome(report: PreemptionReport) -> list[Block]:
+    """Describe where the scheduler would make room, or why preemption does not help."""
     if not report.candidates or report.why:
         return [paragraph(Marked("does not help", Tone.WARNING), report.why)] if report.why else []
     if report.chosen is None or report.chosen not in report.candidates:
@@ -63,54 +70,60 @@ def _outcome(report: PreemptionReport) -> list[Block]:
     return [paragraph(would, "on", Marked(report.chosen, Tone.GOOD), decided)]
 
 
-def _candidates(report: PreemptionReport, style: Style) -> Page:
-    """One row a victim; the chosen node first, then those tied with it."""
+def _build_candidates(report: PreemptionReport, style: Style) -> Page:
+    """Build the table of victims, one row each: first those on the chosen node, then those on tied nodes."""
     names = sorted(report.candidates, key=lambda node: (node != report.chosen, node not in report.tied))
-    rows = [row for node in names for row in _victims(node, report.candidates[node], node == report.chosen)]
+    rows = [row for node in names for row in _build_victim_rows(node, report.candidates[node], node == report.chosen)]
     if style.narrow:
-        return table_of(rows, NARROW_COLUMNS, _narrow, style, limit=VICTIMS_SHOWN, each_node=True)
-    return table_of(rows, COLUMNS, as_is, style, limit=VICTIMS_SHOWN, full=False, each_node=True)
+        return build_table(rows, NARROW_COLUMNS, _build_narrow_row, style, limit=VICTIMS_SHOWN, each_node=True)
+    return build_table(rows, COLUMNS, return_row, style, limit=VICTIMS_SHOWN, full=False, each_node=True)
 
 
-def _ties(report: PreemptionReport, style: Style) -> list[Block]:
-    """Victims for which others may stand, on the chosen node and those tied with it; on all when all are wanted."""
+def _build_ties(report: PreemptionReport, style: Style) -> list[Block]:
+    """Build the list of victims that other pods might replace, on the chosen and the tied nodes."""
     nodes = sorted(report.candidates, key=lambda node: (node != report.chosen, node not in report.tied))
-    nodes = [node for node in nodes if style.unlimited or node == report.chosen or node in report.tied]
-    ties = [_tie(node, same, report.candidates[node]) for node in nodes for same in report.candidates[node].ties]
-    shown, note = shown_first(ties, None if style.unlimited else TIES_SHOWN)
+    nodes = [node for node in nodes if style.lists_all_nodes or node == report.chosen or node in report.tied]
+    ties = [
+        _describe_tie(node, same, report.candidates[node]) for node in nodes for same in report.candidates[node].ties
+    ]
+    shown, note = limit_rows(ties, None if style.lists_all_nodes else TIES_SHOWN)
     return [Bullets((*shown, note) if note else tuple(shown))] if shown else []
 
 
-def _tie(node: str, same: tuple[str, ...], candidate: CandidateReport) -> str:
-    victims = [pod for pod in same if pod in candidate.victims]
-    others = "" if len(victims) == len(same) else f", so others may go than {names(victims, TIED_SHOWN)}"
-    equal = f"{names(same, TIED_SHOWN)} are equal in priority and start"
-    return f"{node}: {equal}; kube-scheduler takes them in the order of its memory{others}"
+def _describe_tie(node: str, equals: tuple[str, ...], candidate: CandidateReport) -> str:
+    """Describe pods of a node with equal priority and start time."""
+    victims = [pod for pod in equals if pod in candidate.victims]
+    alternatives = "" if len(victims) == len(equals) else f", so others may go than {names(victims, TIED_SHOWN)}"
+    equal = f"{names(equals, TIED_SHOWN)} are equal in priority and start"
+    return f"{node}: {equal}; kube-scheduler takes them in the order of its memory{alternatives}"
 
 
-def _narrow(row: tuple[Cell, ...]) -> tuple[Cell | Stack, ...]:
-    """The row with all that is known of the victim beneath its name."""
-    node, pod, priority, owner, started, budgets = map(marked, row)
-    known = {"of": owner.text, "started": started.text, "breaks PDB": budgets.text}
-    facts = (Marked(f"{what} {value}" if value else "", Tone.FAINT) for what, value in known.items())
+def _build_narrow_row(row: tuple[Cell, ...]) -> tuple[Cell | Stack, ...]:
+    """Build the row of a narrow table, with the facts about the victim below its name."""
+    node, pod, priority, owner, started, budgets = map(with_tone, row)
+    facts_by_label = {"of": owner.text, "started": started.text, "breaks PDB": budgets.text}
+    facts = (Marked(f"{what} {value}" if value else "", Tone.FAINT) for what, value in facts_by_label.items())
     return (node, priority, Stack((pod, *facts)))
 
 
-def _victims(node: str, candidate: CandidateReport, chosen: bool) -> list[tuple[Cell, ...]]:
+def _build_victim_rows(node: str, candidate: CandidateReport, chosen: bool) -> list[tuple[Cell, ...]]:
+    """Build the rows of the victims on one node."""
     details = {victim.pod: victim for victim in candidate.details}
     name = Marked(node, Tone.GOOD) if chosen else node
-    rows = [_victim(pod, details.get(pod)) for pod in candidate.victims] or [("nobody", "", "", "", "")]
+    rows = [_build_victim_cells(pod, details.get(pod)) for pod in candidate.victims] or [("nobody", "", "", "", "")]
     return [(name if not position else "", *row) for position, row in enumerate(rows)]
 
 
-def _victim(pod: str, victim: VictimReport | None) -> tuple[Cell, ...]:
+def _build_victim_cells(pod: str, victim: VictimReport | None) -> tuple[Cell, ...]:
+    """Build the cells about one victim."""
     if victim is None:
         return (pod, "", "", "", "")
     budgets = Marked(", ".join(victim.budgets), Tone.BAD)
     return (pod, f"{victim.priority:,}", victim.owner, victim.start_time or "", budgets)
 
 
-def _unhelpful(report: PreemptionReport) -> list[Block]:
+def _build_unhelpful(report: PreemptionReport) -> list[Block]:
+    """Build the list of reasons why preemption does not help on other nodes."""
     if not report.unhelpful:
         return []
     return [Bullets(tuple(f"{count(nodes, 'node')}: {reason}" for reason, nodes in report.unhelpful.items()))]

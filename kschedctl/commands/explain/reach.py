@@ -1,4 +1,4 @@
-"""What stands against each node, and which nodes are within a pod's reach: the nearest are looked for there."""
+"""Find what stands against each node, and which nodes are within the pod's reach."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
 from kschedctl.scheduler.plugins.node_unschedulable import Cordoned
 from kschedctl.scheduler.plugins.taint_toleration import UntoleratedTaint
 from kschedctl.scheduler.plugins.volume_binding.facts import NotEnoughStorage
-from kschedctl.scheduler.registry.facts import AnyFact, as_fact
+from kschedctl.scheduler.registry.facts import AnyFact, to_fact
 
 NEAR, KEPT_AWAY, OUT_OF_REACH = 0, 1, 2
 """A node that would do if there were room; one that a taint or a cordon keeps the pod from; one that the pod's own
@@ -32,36 +32,39 @@ NO_REASON, LEFT_OUT = "no reason given", "left out by an extender without a reas
 
 Levels = npt.NDArray[np.int8]
 Distances = npt.NDArray[np.float64]
-FactOf = Callable[[int], AnyFact | None]
-"""Row -> what stands behind an obstacle there."""
+FindFact = Callable[[int], AnyFact | None]
+"""Finds the fact behind an obstacle, given the row of the node."""
 
 
 class Obstacle(NamedTuple):
-    """One reason of one plugin against the nodes of ``mask`` (N,), each at a level (N,): NEAR, KEPT_AWAY, OUT_OF_REACH.
-
-    ``looked_at``: the framework looked at these nodes. ``reported`` (N,): the nodes for which it reports this reason.
-    """
+    """One reason of one plugin against some of the nodes."""
 
     plugin: str
     reason: str
     mask: Bools
+    """The nodes that the reason is against (N,)."""
     level: Levels
+    """How hard the reason is on each node (N,): NEAR, KEPT_AWAY or OUT_OF_REACH."""
     reported: Bools
-    fact: FactOf | None = None
+    """The nodes (N,) for which kube-scheduler reports this reason."""
+    fact: FindFact | None = None
     distance: Distances | None = None
+    """How far each node (N,) is from passing, in a unit of the plugin's own."""
     looked_at: bool = True
+    """Whether kube-scheduler looked at these nodes."""
 
 
-FOUND_BEFORE = "enough nodes that fit were found before"
-"""Why the search for nodes did not come to one; kube-scheduler says nothing of it."""
+ENOUGH_FOUND = "enough nodes that fit were found before"
+"""Why the search did not reach a node. kube-scheduler does not report such nodes."""
 
 
-def obstacles(cycle: Cycle) -> list[Obstacle]:
-    """All that stands against nodes: what keeps them from being looked at, the plugins in order, and the extenders."""
-    return [*_not_looked_at(cycle), *_filtered(cycle), *_extended(cycle)]
+def find_obstacles(cycle: Cycle) -> list[Obstacle]:
+    """Find everything that stands against nodes: nodes left out before Filter, Filter plugins, and extenders."""
+    return [*_find_unexamined(cycle), *_find_filtered(cycle), *_find_rejected_by_extenders(cycle)]
 
 
-def _not_looked_at(cycle: Cycle) -> Iterator[Obstacle]:
+def _find_unexamined(cycle: Cycle) -> Iterator[Obstacle]:
+    """Yield the reasons why nodes were not examined: a PreFilter plugin, or enough feasible nodes before them."""
     absent = ~cycle.considered
     if not absent.any():
         return
@@ -72,37 +75,40 @@ def _not_looked_at(cycle: Cycle) -> Iterator[Obstacle]:
 
     def fact(row: int) -> AnyFact | None:
         if result is not None:
-            return as_fact(result.fact)
-        facts = (_fact_of(cycle, plugin, row) for plugin in outcome.narrowed_by)
+            return to_fact(result.fact)
+        facts = (_find_fact(cycle, plugin, row) for plugin in outcome.narrowed_by)
         return next((fact for fact in facts if fact), None)
 
     enough = cycle.search is not None and not outcome.narrowed_by
-    for reason in (FOUND_BEFORE,) if enough else cycle.absent_status().reasons:
+    for reason in (ENOUGH_FOUND,) if enough else cycle.absent_status().reasons:
         yield Obstacle(outcome.plugin, reason, absent, level, absent, fact, looked_at=False)
 
 
-def _fact_of(cycle: Cycle, plugin: str, row: int) -> AnyFact | None:
+def _find_fact(cycle: Cycle, plugin: str, row: int) -> AnyFact | None:
+    """Find the fact of a Filter plugin about the node in the row."""
     verdict = cycle.filter.verdicts.get(plugin)
     rejections = verdict.rejections if verdict else ()
-    return next((as_fact(r.fact(row)) for r in rejections if r.mask[row] and r.fact), None)
+    return next((to_fact(r.fact(row)) for r in rejections if r.mask[row] and r.fact), None)
 
 
-def _filtered(cycle: Cycle) -> Iterator[Obstacle]:
-    """Each plugin's refusals; of the plugin that is reported because of nominated pods those with them there."""
+def _find_filtered(cycle: Cycle) -> Iterator[Obstacle]:
+    """Yield each Filter plugin's rejections. Where nominated pods decide, those with the nominated pods on the node."""
     outcome = cycle.filter
     for position, (plugin, verdict) in enumerate(outcome.verdicts.items()):
-        mine = cycle.considered & (outcome.first == position)
-        crowded = mine & outcome.by_nominated
-        told_before = ~cycle.considered if plugin in cycle.pre_filter.narrowed_by else np.zeros_like(mine)
+        first_rejected = cycle.considered & (outcome.first == position)
+        crowded = first_rejected & outcome.by_nominated
+        reported_before = ~cycle.considered if plugin in cycle.pre_filter.narrowed_by else np.zeros_like(first_rejected)
         for rejection in verdict.rejections:
-            yield _obstacle(cycle, plugin, rejection, rejection.mask & ~crowded & ~told_before, mine)
+            yield _build_obstacle(
+                cycle, plugin, rejection, rejection.mask & ~crowded & ~reported_before, first_rejected
+            )
         for rejection in outcome.with_nominated[plugin].rejections if crowded.any() else ():
-            obstacle = _obstacle(cycle, plugin, rejection, rejection.mask & crowded, mine)
-            yield obstacle._replace(fact=_with_nominated(obstacle.fact))
+            obstacle = _build_obstacle(cycle, plugin, rejection, rejection.mask & crowded, first_rejected)
+            yield obstacle._replace(fact=_mark_nominated(obstacle.fact))
 
 
-def _extended(cycle: Cycle) -> Iterator[Obstacle]:
-    """What extenders refuse, each by its messages, and what they leave out without one, which nobody reports."""
+def _find_rejected_by_extenders(cycle: Cycle) -> Iterator[Obstacle]:
+    """Yield what extenders reject, by message, and the nodes that they leave out without a message."""
     consultation, index = cycle.consultation, cycle.view.nodes.index
     by_message: dict[tuple[str, str], list[int]] = {}
     for url, refusals in consultation.refusals.items():
@@ -112,59 +118,66 @@ def _extended(cycle: Cycle) -> Iterator[Obstacle]:
     for (url, message), rows in by_message.items():
         refused = np.zeros(len(cycle.considered), np.bool_)
         refused[rows] = True
-        never = [row for row in rows if cycle.told[Row(row)].code is Code.UNRESOLVABLE]
+        unresolvable = [row for row in rows if cycle.extender_statuses[Row(row)].code is Code.UNRESOLVABLE]
         level = np.full(len(refused), NEAR, np.int8)
-        level[never] = OUT_OF_REACH
-        yield Obstacle(EXTENDERS, message or NO_REASON, refused, level, refused, _said(f"refused by {url}"))
-    dropped = cycle.dropped if consultation.narrowed and cycle.error is None else np.zeros(0, np.bool_)
+        level[unresolvable] = OUT_OF_REACH
+        yield Obstacle(EXTENDERS, message or NO_REASON, refused, level, refused, _state_text(f"refused by {url}"))
+    dropped = cycle.silently_dropped if consultation.narrowed and cycle.error is None else np.zeros(0, np.bool_)
     if dropped.any():
-        silent = np.zeros_like(dropped)
-        yield Obstacle(EXTENDERS, LEFT_OUT, dropped, np.full(len(dropped), NEAR, np.int8), silent)
+        unreported = np.zeros_like(dropped)
+        yield Obstacle(EXTENDERS, LEFT_OUT, dropped, np.full(len(dropped), NEAR, np.int8), unreported)
 
 
-def _said(text: str) -> FactOf:
+def _state_text(text: str) -> FindFact:
+    """Return a function that gives the same text as the fact on every node."""
     return lambda row: Said(text)
 
 
-def _with_nominated(fact: FactOf | None) -> FactOf:
+def _mark_nominated(fact: FindFact | None) -> FindFact:
+    """Return a function that marks the fact as one that nominated pods bring about."""
     return lambda row: replace((fact(row) if fact else None) or Said(""), nominated=True)
 
 
-def _obstacle(cycle: Cycle, plugin: str, rejection: Rejection, mask: Bools, mine: Bools) -> Obstacle:
-    level = _level(cycle, plugin, rejection)
-    return Obstacle(plugin, rejection.reason, mask, level, mask & mine, _as_facts(rejection.fact), rejection.distance)
+def _build_obstacle(cycle: Cycle, plugin: str, rejection: Rejection, mask: Bools, first_rejected: Bools) -> Obstacle:
+    """Build the obstacle for a rejection on the nodes of the mask (N,)."""
+    level = _find_levels(cycle, plugin, rejection)
+    return Obstacle(
+        plugin, rejection.reason, mask, level, mask & first_rejected, _convert_facts(rejection.fact), rejection.distance
+    )
 
 
-def _as_facts(fact: Callable[[int], Fact | str | None] | None) -> FactOf | None:
-    return None if fact is None else lambda row: as_fact(fact(row))
+def _convert_facts(fact: Callable[[int], Fact | str | None] | None) -> FindFact | None:
+    """Convert a plugin's function for facts into one that returns facts of known types."""
+    return None if fact is None else lambda row: to_fact(fact(row))
 
 
-def _level(cycle: Cycle, plugin: str, rejection: Rejection) -> Levels:
+def _find_levels(cycle: Cycle, plugin: str, rejection: Rejection) -> Levels:
+    """Return how hard a rejection is on each node (N,)."""
     nodes = len(rejection.mask)
     if plugin == DynamicResources.name and rejection.reason == CANNOT_ALLOCATE:
-        return np.where(_without_devices(cycle, rejection.mask), OUT_OF_REACH, NEAR).astype(np.int8)
+        return np.where(_find_deviceless(cycle, rejection.mask), OUT_OF_REACH, NEAR).astype(np.int8)
     match rejection.fact(int(rejection.mask.argmax())) if rejection.fact else None:
         case Cordoned() | UntoleratedTaint():
             return np.full(nodes, KEPT_AWAY, np.int8)
         case Insufficient(resource=name):
-            return np.where(_offers_none(cycle, name, rejection.mask), OUT_OF_REACH, NEAR).astype(np.int8)
+            return np.where(_find_without_resource(cycle, name, rejection.mask), OUT_OF_REACH, NEAR).astype(np.int8)
         case NotEnoughStorage(storage_class=name):
-            return np.where(_has_storage_pools(cycle, name), NEAR, OUT_OF_REACH).astype(np.int8)
+            return np.where(_find_served_nodes(cycle, name), NEAR, OUT_OF_REACH).astype(np.int8)
     return np.full(nodes, OUT_OF_REACH if rejection.code is Code.UNRESOLVABLE else NEAR, np.int8)
 
 
-def _offers_none(cycle: Cycle, resource: str, mask: Bools) -> Bools:
-    """(N,): those of the nodes without any of the resource, where only some nodes have it, as they have GPUs."""
+def _find_without_resource(cycle: Cycle, resource: str, mask: Bools) -> Bools:
+    """Return the mask (N,) of nodes that do not offer the resource at all."""
     if not is_scalar(resource):
         return np.zeros(len(mask), np.bool_)
     column = cycle.view.resources.get(resource)
     return mask.copy() if column is None else mask & (cycle.view.allocatable[:, column] == 0)
 
 
-def _has_storage_pools(cycle: Cycle, storage_class: str) -> Bools:
-    """Return (N,) which nodes some CSIStorageCapacity of the class is for; all nodes if there is none for any node.
+def _find_served_nodes(cycle: Cycle, storage_class: str) -> Bools:
+    """Return the mask (N,) of nodes that a CSIStorageCapacity of the class serves; all nodes if none serves any.
 
-    A driver that publishes no capacity at all does not tell by that which nodes its volumes can be used on.
+    A driver that publishes no capacity does not say where its volumes can be used.
     """
     served = np.zeros(len(cycle.view.nodes), np.bool_)
     for pool in listers(cycle.view).pools_of_class.get(storage_class, ()):
@@ -173,40 +186,43 @@ def _has_storage_pools(cycle: Cycle, storage_class: str) -> Bools:
     return served if served.any() else ~served
 
 
-def _without_devices(cycle: Cycle, mask: Bools) -> Bools:
-    """(N,): those of the nodes that no device is for."""
+def _find_deviceless(cycle: Cycle, mask: Bools) -> Bools:
+    """Return the mask (N,) of nodes without any device that the pod could use."""
     bare = np.zeros(len(mask), np.bool_)
-    evaluation = cycle.pre_filter.state_of(DynamicResources)
+    evaluation = cycle.pre_filter.find_state(DynamicResources)
     for row in np.flatnonzero(mask).tolist():
         bare[row] = not (evaluation and any(pool.devices for pool in evaluation.inventory.pools(row)))
     return bare
 
 
-def but_for_room(cycle: Cycle) -> Bools:
-    """(N,): the nodes that would take the pod if they had room: nothing but the resources that are left refuses it."""
+def find_nodes_lacking_room(cycle: Cycle) -> Bools:
+    """Return the mask (N,) of nodes that would take the pod if enough of their resources were free."""
     free = cycle.considered.copy()
     for plugin, verdict in cycle.filter.verdicts.items():
         if plugin != NodeResourcesFit.name:
-            free &= ~verdict.refused
+            free &= ~verdict.rejected
     return free
 
 
 class Standing(NamedTuple):
-    """(N,) each: how far a node is out of reach, how many things stand against it, and how far it is from passing."""
+    """How the nodes stand with the pod, as arrays of shape (N,)."""
 
     level: Levels
+    """How far the node is out of reach: NEAR, KEPT_AWAY or OUT_OF_REACH."""
     against: npt.NDArray[np.int64]
+    """The number of obstacles."""
     distance: Distances
+    """How far the node is from passing the reported reason."""
 
-    def nearest(self, mask: Bools, distance: Distances | None = None) -> npt.NDArray[np.int64]:
-        """The rows of the mask, the nearest first."""
+    def sort_by_closeness(self, mask: Bools, distance: Distances | None = None) -> npt.NDArray[np.int64]:
+        """Return the rows of the mask, closest to fitting first. `distance` replaces the standing's own."""
         rows = np.flatnonzero(mask)
         far = self.distance if distance is None else distance
         return rows[np.lexsort((far[rows], self.against[rows], self.level[rows]))]
 
 
-def standing(obstacles: Iterable[Obstacle], nodes: int) -> Standing:
-    """What all obstacles together make of the nodes."""
+def combine_obstacles(obstacles: Iterable[Obstacle], nodes: int) -> Standing:
+    """Combine all obstacles into the standing of each node."""
     level, count = np.zeros(nodes, np.int8), np.zeros(nodes, np.int64)
     distance = np.zeros(nodes, np.float64)
     for obstacle in obstacles:

@@ -1,6 +1,7 @@
-"""The answer to "why is this pod Pending?" as a document: apiVersion kschedctl.dev/v1, kind Explanation.
+"""The answer to "why is this pod Pending?" as a document: apiVersion kschedctl.dev/v1, kinds Explanation and
+Explanations.
 
-``kschedctl schema explanation`` prints the JSON Schema.
+`kschedctl schema explanation` prints the JSON Schema.
 """
 
 from __future__ import annotations
@@ -13,125 +14,154 @@ from msgspec.structs import replace
 from kschedctl.commands.explain.pod_group_report import PodGroupReport
 from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
-from kschedctl.reports.gate_problem import GateProblem
 from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.not_created import NOT_CREATED, NotCreated, OnceCreated
-from kschedctl.reports.plugin_answers import ExtenderCallReport, ExtenderErrorReport, FirstFailReport, StatusReport
+from kschedctl.reports.plugin_answers import (
+    ExtenderCallReport,
+    ExtenderErrorReport,
+    FirstFailReport,
+    SearchedNodes,
+    StatusReport,
+)
 from kschedctl.reports.remedy import Remedy
-from kschedctl.reports.searches import SearchedNodes
-from kschedctl.reports.summary import Report, ShortCause, ShortNodes, Summary, standing_against
-from kschedctl.reports.unknown import UnknownKind, reasons, undecided, unless
-from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, is_not_admitted
+from kschedctl.reports.report import GateProblem, Report
+from kschedctl.reports.summary import ShortCause, ShortNodes, ShortPods, Summary, describe_node_share
+from kschedctl.reports.unknown import (
+    UnknownKind,
+    describe_doubt,
+    describe_unread,
+    describe_verdict_doubts,
+    is_undecided,
+)
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, count_by_state, has_unadmitted
 from kschedctl.scheduler.registry.facts import AnyFact
 from kschedctl.text.counts import counted
 
 
 class PreFilterReport(Document, frozen=True):
+    """A PreFilter plugin's answer."""
+
     code: str
     reasons: tuple[str, ...] = ()
     node_names: tuple[str, ...] | None = None
+    """The nodes that the plugin leaves; None if it leaves all."""
 
 
 class PostFilterReport(Document, frozen=True):
-    """What the PostFilter plugins answer together, in the name of one of them, and the node that they nominate."""
+    """The answer of the PostFilter plugins together, under the name of one of them."""
 
     status: FirstFailReport
     nominated: str = ""
+    """The node that they nominate."""
 
 
 class NearestMiss(Document, frozen=True):
-    """The node that lacks least of what a reason is about; ``fact`` puts the ``fact_data`` into words."""
+    """The node that is closest to satisfying a reason."""
 
     node: str
     fact: str
+    """The figures on that node, in words."""
     fact_data: AnyFact | None = None
+    """The figures as data."""
 
 
 class Elimination(Document, frozen=True):
-    """All nodes that the scheduler reports for one reason. ``only`` counts those that nothing else refuses.
-
-    ``plugin`` is empty for nodes that it did not look at.
-    """
+    """All nodes that the scheduler rejects for one reason."""
 
     plugin: str
+    """The plugin that rejects them; empty for nodes that the scheduler did not look at."""
     reason: str
     nodes: int
+    """The number of nodes."""
     only: int
+    """The number of nodes that nothing else rejects."""
     nearest: NearestMiss | None = None
 
     @property
     def shortened(self) -> ShortCause:
+        """The elimination as it appears in a summary."""
         closest = self.nearest or NearestMiss("", "")
         return ShortCause(self.reason, self.nodes, self.plugin, closest=closest.node, fact=closest.fact)
 
 
 class Refusal(Document, frozen=True):
-    """One plugin's reason against one node, and the fact behind it, in words and as data."""
+    """One plugin's reason against one node."""
 
     plugin: str
     reason: str
     fact: str = ""
+    """The figures behind the reason, in words."""
     fact_data: AnyFact | None = None
+    """The figures as data."""
 
 
 class NodeReport(Document, frozen=True):
-    """One node: feasible, or refused; the first of the ``refusals`` is what the scheduler reports."""
+    """One node, feasible or rejected."""
 
     name: str
     zone: str
     pool: str
     feasible: bool
     refusals: tuple[Refusal, ...] = ()
+    """Everything that rejects the node; the scheduler reports the first."""
     total: int | None = None
+    """The total score of a feasible node."""
 
 
 class NodeGroup(Document, frozen=True):
-    """Nodes that are refused for the same reasons, and the node ``pools`` that they are of.
-
-    ``such_as``: two of them, closest to fitting first; the ``refusals`` are those of that one.
-    """
+    """Nodes that are rejected for the same reasons."""
 
     nodes: int
+    """The number of nodes."""
     pools: tuple[str, ...]
+    """The node pools that contain them."""
     such_as: tuple[str, ...]
+    """Two of the nodes, closest to fitting first."""
     refusals: tuple[Refusal, ...]
+    """What rejects the first of these."""
 
     @property
     def shortened(self) -> ShortNodes:
+        """The group as it appears in a summary."""
         facts = (f"{refusal.plugin}: {refusal.fact or refusal.reason}" for refusal in self.refusals[:4])
         return ShortNodes(self.nodes, self.pools[:3], self.such_as[0], tuple(facts))
 
 
 class Cause(Document, frozen=True):
-    """What keeps the pod from the nodes within its reach: those that its own constraints, its volumes and its devices
-    leave, and of these those that no taint or cordon keeps it from, where there are such.
+    """A reason that keeps the pod from the nodes within its reach.
 
-    ``nodes``: how many of the ``within`` eligible nodes it stands against; where none is, ``within`` is 0 and all
-    nodes count. ``nearest``: the one of them that lacks least, and the ``fact`` there, in words and as data. ``plugin``
-    and ``reason`` are kube-scheduler's. ``conflict``: what the pod demands that excludes another of its demands.
+    Within reach are the nodes that the pod's own constraints, its volumes and its devices leave. Of these, only the
+    nodes that no taint or cordon excludes count, if there are such.
     """
 
     plugin: str
     reason: str
     nodes: int
+    """The number of eligible nodes to which the reason applies."""
     within: int
+    """The number of eligible nodes; 0 if none is eligible, so that all nodes count."""
     nearest: str = ""
+    """The closest of these nodes."""
     fact: str = ""
+    """The figures on the closest node, in words."""
     fact_data: AnyFact | None = None
+    """The figures as data."""
     conflict: str = ""
+    """The demand of the pod that excludes another of its demands."""
 
     @property
     def shortened(self) -> ShortCause:
+        """The cause as it appears in a summary."""
         return ShortCause(self.reason, self.nodes, self.plugin, self.within, self.nearest, self.fact, self.conflict)
 
-    def place(self, nodes: int) -> str:
-        """Which of ``nodes`` nodes it stands against; nothing where that is no matter of nodes."""
-        return standing_against(self.nodes, self.within, nodes) if self.nearest else ""
+    def describe_nodes(self, nodes: int) -> str:
+        """Describe to which of `nodes` nodes the reason applies, or return an empty string if it is not about nodes."""
+        return describe_node_share(self.nodes, self.within, nodes) if self.nearest else ""
 
-    def evidence(self, nodes: int) -> str:
-        """The node that lacks least of it, with the figures there.
+    def describe_closest(self, nodes: int) -> str:
+        """Describe the closest node, with the figures there.
 
-        >>> Cause("", "Insufficient cpu", 9, 9, "w4", "cpu: 6 requested, 2 free of 8").evidence(12)
+        >>> Cause("", "Insufficient cpu", 9, 9, "w4", "cpu: 6 requested, 2 free of 8").describe_closest(12)
         'closest w4: cpu: 6 requested, 2 free of 8'
         """
         if not self.nearest:
@@ -142,51 +172,52 @@ class Cause(Document, frozen=True):
 
 
 class Advice(Document, frozen=True):
-    """What to look at next, in a sentence. ``kind``: what it is about, in a word; ``node``: the one that it names."""
+    """What to look at next."""
 
     kind: str
+    """The subject in one word."""
     text: str
+    """The advice in a sentence."""
     node: str = ""
+    """The node that the advice names."""
     claim: str = ""
     """The name of the PersistentVolumeClaim to look at, in the pod's namespace; empty if it is about no claim."""
 
 
 class VictimReport(Document, frozen=True):
-    """A pod that would have to go; ``budgets`` are the PodDisruptionBudgets that its eviction would break."""
+    """A pod that preemption would evict."""
 
     pod: str
     priority: int
     owner: str
     start_time: str | None
     budgets: tuple[str, ...] = ()
+    """The PodDisruptionBudgets that its eviction would violate."""
 
 
 class CandidateReport(Document, frozen=True):
-    """A node on which evicting the victims would make room.
-
-    ``ties``: pods of the node that are equal in priority and start, one of them a victim at least. kube-scheduler takes
-    such pods in the order of its memory, so that others of them may go.
-    """
+    """A node on which preempting the victims would make room."""
 
     victims: tuple[str, ...]
     pdb_violations: int
     details: tuple[VictimReport, ...] = ()
     ties: tuple[tuple[str, ...], ...] = ()
+    """Groups of pods with equal priority and start time, each with a victim. kube-scheduler takes such pods in the
+    order of its memory, so others of them may go.
+    """
 
 
 class VolumesReport(Document, frozen=True):
-    """What would be done for the pod's unbound volumes on a node.
-
-    ``bindings``: claim -> the PersistentVolume that it would be bound to; ``provisions``: the claims for which a volume
-    would be made.
-    """
+    """What would be done for the pod's unbound volumes on a node."""
 
     bindings: dict[str, str] = {}
+    """Claim -> the PersistentVolume that would be bound to it."""
     provisions: tuple[str, ...] = ()
+    """The claims for which a volume would be provisioned."""
 
 
 class DeviceReport(Document, frozen=True):
-    """A device that a claim would get, for one of its requests; ``consumed_capacity`` of a device that is shared."""
+    """A device that would be allocated for a request of a claim."""
 
     request: str
     driver: str
@@ -194,20 +225,22 @@ class DeviceReport(Document, frozen=True):
     device: str
     admin_access: bool = False
     consumed_capacity: dict[str, str] = {}
+    """The capacity that would be used of a shared device."""
 
 
 class NoLowerPriority(Document, frozen=True):
-    """Why no pod can be evicted: none on the nodes where evictions could make room has a lower priority.
-
-    ``priority`` is the incoming pod's, ``lowest`` and ``highest`` are those of the pods on these nodes, of which
-    ``such_as`` is the first.
-    """
+    """Why no pod can be preempted: no pod on the nodes where it could help has a lower priority."""
 
     priority: int
+    """The priority of the pending pod."""
     lowest: int
+    """The lowest priority of a pod on these nodes."""
     highest: int
+    """The highest priority of a pod on these nodes."""
     nodes: int
+    """The number of nodes where preemption could help."""
     such_as: str
+    """The first of these nodes."""
 
     @property
     def words(self) -> str:
@@ -230,33 +263,40 @@ class NoLowerPriority(Document, frozen=True):
 
 
 class PreemptionReport(Document, frozen=True):
-    """What preemption could do, by the ``plugin`` that decides whom to evict.
-
-    ``asked``: the scheduler does ask for preemption here; if not, this is what it would find.
-    ``tied`` are the nodes that all of the scheduler's criteria leave equal, ``chosen`` the first of them by name;
-    ``unhelpful``: reason -> nodes where evicting pods does not help. ``limit``: the scheduler itself stops looking
-    after so many candidates, from a random node on; here every node is tried. While preemption is under way, the pod is
-    ``nominated`` for a node on which the ``terminating`` pods make room for it.
-    """
+    """What preemption could do."""
 
     asked: bool
+    """Whether the scheduler runs preemption here. If not, this is what it would find."""
     eligible: bool
+    """Whether the pod may preempt others."""
     why: str = ""
+    """Why the pod may not preempt others, or why preemption does not help."""
     candidates: dict[str, CandidateReport] = {}
+    """Node -> the victims there."""
     tied: tuple[str, ...] = ()
+    """The nodes that all of the scheduler's criteria leave equal."""
     chosen: str | None = None
+    """The first of the tied nodes by name."""
     decided_by: str = ""
+    """The criterion that decides."""
     unhelpful: dict[str, int] = {}
+    """Reason -> the number of nodes where preemption does not help."""
     limit: int = 0
+    """The number of candidates after which the scheduler stops searching, from a random node on. Here every node is
+    tried.
+    """
     nominated: str = ""
+    """The node for which the pod is nominated while preemption is under way."""
     terminating: tuple[str, ...] = ()
+    """The pods that terminate to make room there."""
     plugin: str = "DefaultPreemption"
+    """The plugin that decides whom to preempt."""
     no_lower_priority: NoLowerPriority | None = None
     """Set if there is no candidate because of the priorities alone."""
 
     @property
     def preempting(self) -> str:
-        """``, would preempt 1 pod on n1``: that the pod will not stay without a node."""
+        """Return a clause such as ``, would preempt 1 pod on n1``, or an empty string if nothing is preempted."""
         if not self.asked or not self.chosen:
             return ""
         where = self.chosen if len(self.tied) < 2 else f"one of {len(self.tied):,} nodes"
@@ -264,8 +304,9 @@ class PreemptionReport(Document, frozen=True):
         return f", would preempt {counted(victims, 'pod')} on {where}" if victims else ""
 
 
+UNSCHEDULABLE = "Unschedulable"
 FINE = ("Schedulable", "Bound", "Finished")
-"""Verdicts on a pod that has a node or gets one."""
+"""The verdicts on pods that have a node or would get one."""
 NODE_HEADER = ("pod", "verdict", "node", "zone", "pool", "score", "plugin", "reason", "fact")
 
 
@@ -276,110 +317,177 @@ class ClaimWithoutScheduler(Document, frozen=True):
     storage_class: str
 
 
-class Explanation(Report, frozen=True):
-    """Every field that the conformance contract names has the contract's form; the others are for people.
-
-    ``verdict`` is Schedulable, Unschedulable, Gated, NotResponsible (another scheduler's, or leaving), Bound, Finished
-    (it has ended), Error, or NotCreated: it would be scheduled (``once_created`` says where), but its workload cannot
-    create it. ``not_created``: pods that the workload which was asked about could not create.
-    ``stands_for``: the workload that was asked about, of which this is a pod; ``fewer_pods``: why it has no more;
-    ``waiting_elsewhere``: what it waits for before any of its pods is created.
-    ``message`` is the text of the event that kube-scheduler writes; of a pod that it holds back what that would be once
-    the pod is released (the command leaves it out there, as there is no event). ``headline`` is the one-line answer;
-    ``advice`` says what to look at next; ``not_replayed`` names what could change the answer but was left out,
-    ``upstream_faults`` kube-scheduler's own faults that decide it, and what would come out without them, ``ignored``
-    what of the input the replayed version's API server drops from new objects and its scheduler ignores or refuses.
-    ``unknown``: the kinds that it leans on and that were not read; ``undecided``: they could change the verdict.
-    ``causes``: what an unschedulable pod lacks on the nodes within its reach. ``nodes``: the feasible ones by score,
-    then those within reach that lack least; ``groups``: the refused ones by what refuses them.
-    ``remedies``: the best changes that let an unschedulable pod schedule, each replayed; ``impossible``: why some kinds
-    of them cannot exist; both only where they were asked for.
-    ``pod_group``: of a pod that is placed with others, what placing them together comes to; what is said of nodes is
-    about the pod by itself.
-    ``new_node``: of an unschedulable pod, whether the cluster's autoscaler would launch a node for it.
-    ``volumes`` and ``allocations`` (by claim) say what would be bound on the feasible nodes, where there is something.
-    ``permit``: why the pod is not bound on a best node, or has to wait there (without a plugin).
-    ``unschedulable_plugins``: what refused nodes in the search, extenders together as ``Extender``. ``extender_order``:
-    the URLs of the configuration's extenders as they are called; ``binder``: that of the one which would bind the pod
-    in the scheduler's stead, and is never asked to; ``calls``: what they were asked. Then ``diagnosis`` has of nodes
-    what kube-scheduler's diagnosis says, also in their words (without a plugin); by URL ``extender_refusals`` has what
-    each says of nodes, ``extender_scores`` what it adds to the total. ``preemption`` is before they have their say,
-    ``post_filter`` after it.
-    ``searched``: how nodes were searched, where a part of them was; what fits is then among those.
-    """
+class _VerdictPart(Report, frozen=True):
+    """The part of an explanation that gives the answer about the pod."""
 
     pod: str
     verdict: str
+    """Schedulable, Unschedulable, Gated, NotResponsible, Bound, Finished, Error, or NotCreated.
+
+    NotResponsible: the pod belongs to another scheduler, or is being deleted. Finished: it has ended. NotCreated: it
+    would be scheduled (see `once_created`), but its workload cannot create it.
+    """
     headline: str
+    """The answer in one line."""
     stands_for: str = ""
+    """The workload that the question is about, if the pod only stands for it; empty otherwise."""
     not_created: NotCreated | None = None
+    """The pods that the workload could not create."""
     once_created: OnceCreated | None = None
+    """The answer of scheduling if the pod were created; set with the verdict NotCreated."""
     fewer_pods: tuple[str, ...] = ()
+    """Why the workload has no more pods."""
     message: str | None = None
+    """The message of kube-scheduler's event. For a gated pod, the message once the gates are removed."""
     advice: tuple[Advice, ...] = ()
+    """What to look at next."""
+
+
+class _DoubtsPart(_VerdictPart, frozen=True):
+    """The part of an explanation about what the answer leaves out or could not take into account."""
+
     not_replayed: tuple[str, ...] = ()
+    """What could change the answer and is not replayed."""
     upstream_faults: tuple[str, ...] = ()
+    """Bugs of kube-scheduler that decide the answer, and the answer without them."""
     ignored: tuple[str, ...] = ()
+    """Input that the replayed version drops from new objects, ignores or rejects."""
     extended: tuple[str, ...] = ()
+    """What extenders got to know."""
     unknown: tuple[UnknownKind, ...] = ()
+    """The kinds of objects that the answer depends on and that were not read."""
     undecided: bool = False
+    """Whether what was not read could change the verdict."""
     scheduler_name: str = ""
     kube_version: str = ""
+
+
+class _FilterPart(_DoubtsPart, frozen=True):
+    """The part of an explanation with the answers of the plugins up to Filter, as in the conformance contract."""
+
     node_order: tuple[str, ...] = ()
+    """All nodes, in the order in which kube-scheduler searches them."""
     queue: dict[str, StatusReport] = {}
+    """PreEnqueue plugin -> its answer."""
     pre_filter: dict[str, PreFilterReport] = {}
+    """PreFilter plugin -> its answer."""
     filter: dict[str, dict[str, StatusReport]] = {}
+    """Node -> Filter plugin that rejects it -> the plugin's answer."""
     first_fail: dict[str, FirstFailReport] = {}
+    """Node -> the first Filter plugin that rejects it, whose reasons kube-scheduler reports."""
     feasible: tuple[str, ...] = ()
+    """The nodes that pass all filters."""
+
+
+class _ScorePart(_FilterPart, frozen=True):
+    """The part of an explanation with the scores of the feasible nodes."""
+
     score: dict[str, dict[str, int]] = {}
+    """Plugin -> node -> the score before normalization."""
     normalized: dict[str, dict[str, int]] = {}
+    """Plugin -> node -> the score after normalization, 0 to 100."""
     weighted: dict[str, dict[str, int]] = {}
+    """Plugin -> node -> the normalized score times the plugin's weight."""
     weights: dict[str, int] = {}
+    """Plugin -> its weight in the profile."""
     total: dict[str, int] = {}
+    """Node -> the sum of its weighted scores, with those of extenders."""
     best: tuple[str, ...] = ()
+    """The nodes with the highest total."""
+
+
+class _RejectionPart(_ScorePart, frozen=True):
+    """The part of an explanation about the nodes that are rejected, by reason and by node."""
+
     causes: tuple[Cause, ...] = ()
+    """What keeps an unschedulable pod from the nodes within its reach."""
     eliminations: tuple[Elimination, ...] = ()
+    """The rejected nodes by the reason that kube-scheduler reports."""
     nodes: tuple[NodeReport, ...] = ()
+    """All nodes: the feasible ones by score, then the others, closest to fitting first."""
     groups: tuple[NodeGroup, ...] = ()
+    """The rejected nodes by all their reasons."""
+
+
+class _PlacementPart(_RejectionPart, frozen=True):
+    """The part of an explanation with the steps after Score: Reserve, PostFilter and Permit."""
+
     volumes: dict[str, VolumesReport] = {}
+    """Feasible node -> the volumes that would be bound or provisioned there."""
     allocations: dict[str, dict[str, tuple[DeviceReport, ...]]] = {}
+    """Feasible node -> ResourceClaim -> the devices that would be allocated there."""
     preemption: PreemptionReport | None = None
+    """What preemption could do, before extenders have their say."""
     post_filter: PostFilterReport | None = None
+    """The answer of the PostFilter plugins, after extenders had their say."""
     permit: dict[str, FirstFailReport] = {}
+    """Best node -> why the pod is not bound there at once. The plugin is empty if the pod only has to wait."""
     unschedulable_plugins: tuple[str, ...] = ()
+    """The plugins that rejected nodes in the search; extenders count as one plugin, `Extender`."""
+
+
+class _ExtenderPart(_PlacementPart, frozen=True):
+    """The part of an explanation about the configuration's extenders, by their URLs."""
+
     extender_order: tuple[str, ...] = ()
+    """The extenders, in the order in which they are called."""
     calls: tuple[ExtenderCallReport, ...] = ()
+    """The calls that were made."""
     diagnosis: dict[str, FirstFailReport] = {}
+    """Node -> its status in kube-scheduler's diagnosis. The plugin is empty for the words of an extender."""
     binder: str = ""
+    """The extender that would bind the pod instead of the scheduler. It is never called to do so."""
     extender_errors: tuple[ExtenderErrorReport, ...] = ()
+    """The calls without a usable answer."""
     extender_refusals: dict[str, dict[str, str]] = {}
+    """Extender -> node that it rejects -> its message."""
     extender_scores: dict[str, dict[str, int]] = {}
+    """Extender -> node -> the points that it adds to the node's total."""
+
+
+class Explanation(_ExtenderPart, frozen=True):
+    """Why a pod is Pending: the whole answer.
+
+    The fields are inherited from the parts above, each of which has one subject; in JSON all stand side by side. A
+    field that the conformance contract names has the contract's form, the others are for people.
+    """
+
     pod_group: PodGroupReport | None = None
+    """The group of a pod that is placed with others. Answers about nodes are about the pod by itself."""
     new_node: NewNode | None = None
+    """Whether the cluster's autoscaler would launch a node for the unschedulable pod."""
     searched: SearchedNodes | None = None
+    """How nodes were searched, if only a part of them was; `feasible` lists nodes of that part."""
     remedies: tuple[Remedy, ...] = ()
+    """The best changes that let an unschedulable pod schedule, each verified by replay. Only on request."""
     impossible: tuple[str, ...] = ()
+    """Why some kinds of changes cannot help. Only on request."""
     claims_without_scheduler: tuple[ClaimWithoutScheduler, ...] = ()
-    """Set if the pod's spec.nodeName bypasses the scheduler, which these claims wait for."""
+    """The claims that wait for the scheduler, which the pod's spec.nodeName bypasses."""
     waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
+    """What the workload waits for before any of its pods is created."""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Explanation"
 
     def first_line(self) -> tuple[str, ...]:
-        """The pod, its verdict with what that leans on, and why."""
+        """Return the pod, its verdict with what it depends on, and why."""
         lacking = self.not_created
         if lacking is not None and not lacking.past:
             return (lacking.workload, "Not created:", lacking.headline)
-        if is_not_admitted(self.waiting_elsewhere):
+        if has_unadmitted(self.waiting_elsewhere):
             first = self.waiting_elsewhere[0]
             return (first.resource, first.headline)
         preempting = self.preemption.preempting if self.preemption is not None else ""
-        doubts = f", {unless(self.unknown)} ({reasons(self.unknown)})" if undecided(self.unknown) else ""
+        doubts = (
+            f", {describe_verdict_doubts(self.unknown)} ({describe_unread(self.unknown)})"
+            if is_undecided(self.unknown)
+            else ""
+        )
         verdict = f"{self.verdict}{preempting}{doubts}"
         return (self.pod, f"{verdict}:", self.headline) if self.headline else (self.pod, verdict)
 
     def summarized(self, summary: Summary) -> Summary:
-        """With its causes, the nodes closest to fitting, whom preemption would evict, and fixes."""
+        """Add the causes, the closest nodes, the victims of preemption, and fixes."""
         preemption = self.preemption
         chosen = preemption.chosen if preemption is not None and preemption.asked else None
         by_score = sorted(self.total, key=lambda node: (node not in self.best, -self.total[node], node))
@@ -432,3 +540,48 @@ class Explanation(Report, frozen=True):
         workload = re.search(r"\b([A-Z]\w+) ([a-z0-9.-]+/[a-z0-9.-]+)", self.stands_for)
         fix = self.remedies[0].summary if self.remedies else ""
         return [GateProblem("not-scheduled", workload[0] if workload else f"Pod {self.pod}", self.headline, fix)]
+
+
+class Explanations(Report, frozen=True):
+    """The explanations of several pods, each by itself, in the order of the question."""
+
+    explanations: tuple[Explanation, ...]
+    not_replayed: tuple[str, ...] = ()
+    """What could change an answer and is not replayed."""
+    ignored: tuple[str, ...] = ()
+    extended: tuple[str, ...] = ()
+    unknown: tuple[UnknownKind, ...] = ()
+    """The kinds of objects that an answer depends on and that were not read."""
+    undecided: bool = False
+    """Whether the answer that all pods are fine depends on what was not read."""
+    waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
+    """The objects of the files whose pods kube-scheduler does not see yet, such as custom resources."""
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "Explanations"
+
+    def first_line(self) -> tuple[str, ...]:
+        """Return the number of pods that have a node or would get one."""
+        fine = sum(explanation.verdict in FINE for explanation in self.explanations)
+        number = len(self.explanations)
+        sentence = "has a node or would get one" if number == 1 else "have a node or would get one, each by itself"
+        besides = f"; {count_by_state(self.waiting_elsewhere)}" if self.waiting_elsewhere else ""
+        return (f"{fine:,} of {counted(number, 'pod')}", sentence + besides + describe_doubt(self.unknown))
+
+    def summarized(self, summary: Summary) -> Summary:
+        """Add the answer for each pod."""
+        pods = tuple(
+            ShortPods(1, explained.pod, explained.stands_for, explained.headline) for explained in self.explanations
+        )
+        return replace(summary, subject=counted(len(pods), "pod"), pods=pods, figures={"pods": len(pods)})
+
+    def csv_table(self) -> CsvTable:
+        """Return the rows of all explanations."""
+        return CsvTable(NODE_HEADER, (row for explanation in self.explanations for row in explanation.csv_rows()))
+
+    def pod_names(self) -> tuple[str, ...]:
+        """Return the explained pods."""
+        return tuple(explanation.pod for explanation in self.explanations)
+
+    def gate_problems(self) -> list[GateProblem]:
+        """Return the problems of all explained pods."""
+        return [problem for explanation in self.explanations for problem in explanation.gate_problems()]

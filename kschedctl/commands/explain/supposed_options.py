@@ -1,4 +1,4 @@
-"""The options of explain that suppose a pod to be otherwise."""
+"""The options of `explain` that suppose that the pod is different."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kschedctl.replay.controllers.target_pod import TargetPod, with_other_priori
 
 @dataclass(frozen=True)
 class Supposed:
-    """What is supposed of the pod that is asked about."""
+    """What the question supposes of the pod."""
 
     priority: Annotated[
         int | None, typer.Option("--as-if-priority", metavar="NUMBER", help="Replay it with this priority.")
@@ -28,8 +28,8 @@ class Supposed:
     def __bool__(self) -> bool:
         return bool(self.priority is not None or self.priority_class or self.words)
 
-    def of(self, asked: TargetPod) -> TargetPod:
-        """The pod, and the cluster around it, as is supposed. Raises UsageError, InputError."""
+    def apply_to(self, target: TargetPod) -> TargetPod:
+        """Return the target with the supposed changes. Raises UsageError and InputError."""
         return supposed(
-            asked._replace(pod=with_other_priority(asked, self.priority, self.priority_class)), " ".join(self.words)
+            target._replace(pod=with_other_priority(target, self.priority, self.priority_class)), " ".join(self.words)
         )

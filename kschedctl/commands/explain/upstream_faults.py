@@ -1,4 +1,4 @@
-"""Where one of kube-scheduler's own faults decides an answer: what it is, and what would come out without it."""
+"""Find bugs of kube-scheduler that decide an answer, and the answer without them."""
 
 from __future__ import annotations
 
@@ -12,42 +12,46 @@ from kschedctl.scheduler.scheduler import Framework
 from kschedctl.text.counts import counted
 
 
-def upstream_faults(cycle: Cycle, framework: Framework) -> tuple[str, ...]:
-    """A line for each fault of the profile's plugins that makes a difference to this pod."""
-    return tuple(_faults(cycle, framework))
+def find_upstream_faults(cycle: Cycle, framework: Framework) -> tuple[str, ...]:
+    """Return one line for each bug of the profile's plugins that makes a difference to this pod."""
+    return tuple(_iter_faults(cycle, framework))
 
 
-def _faults(cycle: Cycle, framework: Framework) -> Iterator[str]:
+def _iter_faults(cycle: Cycle, framework: Framework) -> Iterator[str]:
+    """Yield the bugs in words, with the difference that each makes."""
     for plugin in framework.plugins.values():
         fault = plugin.upstream_fault(cycle) if has_upstream_fault(plugin) else None
         if fault is None:
             continue
         if fault.without is None:
             yield fault.text
-        elif difference := _difference(cycle, _without(fault, cycle, framework)):
+        elif difference := _describe_difference(cycle, _run_without_fault(fault, cycle, framework)):
             yield f"{fault.text}; {difference}"
 
 
-def _without(fault: UpstreamFault, cycle: Cycle, framework: Framework) -> Cycle:
-    """The cycle as it is with the plugin as it should be."""
+def _run_without_fault(fault: UpstreamFault, cycle: Cycle, framework: Framework) -> Cycle:
+    """Run the cycle with the plugin as it should be."""
     assert fault.without is not None
-    return run_cycle(framework.unasked().with_plugin(fault.without), cycle.info, cycle.view)
+    return run_cycle(framework.without_extenders().with_plugin(fault.without), cycle.info, cycle.view)
 
 
-def _difference(cycle: Cycle, other: Cycle) -> str:
-    """What would come out otherwise, empty when all would be the same."""
-    if cycle.error != other.error:
-        return f"otherwise the answer would be: {other.error or 'no error'}"
-    if not np.array_equal(cycle.feasible, other.feasible):
+def _describe_difference(cycle: Cycle, corrected: Cycle) -> str:
+    """Describe how the outcome without the bug differs, or return an empty string if it is the same."""
+    if cycle.error != corrected.error:
+        return f"otherwise the answer would be: {corrected.error or 'no error'}"
+    if not np.array_equal(cycle.feasible, corrected.feasible):
         nodes = len(cycle.view.nodes)
-        return f"otherwise {len(other.feasible)} of {counted(nodes, 'node')} would fit, not {len(cycle.feasible)}"
-    if not np.array_equal(cycle.filter.passing, other.filter.passing) or _refusals(cycle) != _refusals(other):
+        return f"otherwise {len(corrected.feasible)} of {counted(nodes, 'node')} would fit, not {len(cycle.feasible)}"
+    if not np.array_equal(cycle.filter.passing, corrected.filter.passing) or _count_reasons(cycle) != _count_reasons(
+        corrected
+    ):
         return "otherwise other reasons would stand against the nodes"
-    if not np.array_equal(cycle.scores.best, other.scores.best):
-        names = [cycle.view.nodes.names[row] for row in other.scores.best.tolist()]
+    if not np.array_equal(cycle.scores.best, corrected.scores.best):
+        names = [cycle.view.nodes.names[row] for row in corrected.scores.best.tolist()]
         return f"otherwise the best would be {', '.join(names[:3])}" + (", …" if len(names) > 3 else "")
-    return "" if np.array_equal(cycle.scores.total, other.scores.total) else "otherwise the scores would be others"
+    return "" if np.array_equal(cycle.scores.total, corrected.scores.total) else "otherwise the scores would be others"
 
 
-def _refusals(cycle: Cycle) -> dict[str, int]:
+def _count_reasons(cycle: Cycle) -> dict[str, int]:
+    """Count the nodes by the reasons that are reported for them."""
     return dict(cycle.filter.reason_counts(cycle.considered))

@@ -1,41 +1,134 @@
-"""Why each pending pod waits, in a word: what its replay says, and those that fit tried once more, one after the other.
+"""Find out why each pending pod waits, by replaying it and by trying the fitting pods one after another.
 
-A pod that fits by itself may find no room once the pods before it had their turn: only what still fits then is stuck.
+A pod that fits by itself may find no room once the pods before it had their turn. Only a pod that still fits then is
+stuck.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple, TypeVar, cast
+
+from msgspec.structs import replace
 
 from kschedctl.api.ages import format_age
 from kschedctl.api.gangs import GangProject, find_gangs
 from kschedctl.api.objects import Condition, Event, Pod
-from kschedctl.api.observed.events import (
-    FAILED_SCHEDULING,
-    SCHEDULED,
-    count_occurrences,
-    get_reporter,
-    last_seen,
-)
-from kschedctl.api.times import subtract_seconds
+from kschedctl.api.observed.events import FAILED_SCHEDULING, SCHEDULED, count_occurrences, get_reporter, last_seen
+from kschedctl.api.times import parse_nanoseconds, subtract_seconds
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.group_headline import told_of_group
-from kschedctl.commands.explain.headline import WAIT, shared_cause
+from kschedctl.commands.explain.cycle_report import drop_unwritten_message, explain_pod
+from kschedctl.commands.explain.group_headline import describe_group_failure
+from kschedctl.commands.explain.headline import WAIT, find_shared_cause
 from kschedctl.commands.explain.pod_group_report import PodGroupReport
-from kschedctl.commands.explain.replayed_cluster import ReplayedCluster
-from kschedctl.commands.explain.report import Explanation
+from kschedctl.commands.explain.report import Advice, Explanation
 from kschedctl.commands.explain.waiting_report import LastWords, TerminatingVictim
+from kschedctl.errors import InputError
+from kschedctl.replay.controllers.workload_pods import is_pending
+from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.reports.unknown import VERDICT, UnknownKind
+from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
+
+
+class ReplayedPods(NamedTuple):
+    """Pods that are equal to the scheduler, and the explanation that they share."""
+
+    pods: tuple[Pod, ...]
+    explanation: Explanation
+
+
+def replay_pods(scheduler: Scheduler, pods: Sequence[Pod], progress: Progress) -> tuple[ReplayedPods, ...]:
+    """Explain the pods, each kind of equal pods once, in the order of the first pod of each kind."""
+    columns = scheduler.view.pods
+    equal_pods: dict[tuple[int, str], list[Pod]] = {}
+    for pod in pods:
+        key = int(columns.info[columns.index[pod.key]]), pod.status.nominated_node_name
+        equal_pods.setdefault(key, []).append(pod)
+    done, replays = progress.begin("Replaying pending pods", len(pods)), []
+    for members in equal_pods.values():
+        explanation = drop_unwritten_message(explain_pod(scheduler, scheduler.view.stored(members[0]), nodes=False))
+        replays.append(ReplayedPods(tuple(members), explanation))
+        done(len(members))
+    return tuple(replays)
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class WaitingThresholds:
+    """How long pods may wait, or terminate, before something is wrong."""
+
+    stuck_seconds: int = 60
+    """A pod that fits is tried after a back-off of at most ten seconds and the cycles before its own."""
+    flushed_seconds: int = 340
+    """By then every rejected pod was tried again. The flush takes pods that were unschedulable for five minutes,
+    runs twice a minute, and is followed by a back-off of at most ten seconds.
+    """
+    overdue_seconds: int = 60
+    """A pod is gone soon after its grace period, unless its kubelet does not answer or a finalizer holds it."""
+
+
+@dataclass(frozen=True, eq=False)
+class ReplayedCluster:
+    """A cluster at one moment, with all pending pods replayed."""
+
+    scheduler: Scheduler
+    now: str = ""
+    """The RFC 3339 time of the cluster, empty if unknown. Without it nothing is said about ages."""
+    thresholds: WaitingThresholds = field(default_factory=WaitingThresholds)
+    progress: Progress = NO_PROGRESS
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.scheduler.cluster
+
+    @cached_property
+    def pending(self) -> tuple[Pod, ...]:
+        """The pods that wait for a node, ordered by namespace and name."""
+        return tuple(pod for pod in self.cluster.unbound_pods() if is_pending(pod))
+
+    @cached_property
+    def replay(self) -> tuple[ReplayedPods, ...]:
+        """The explanations of all pending pods."""
+        return replay_pods(self.scheduler, self.pending, self.progress)
+
+    def compute_once(self, compute: Callable[[Any], T]) -> T:
+        """Return what a function computes from this cluster, computed once for all sections:
+        ``audited.compute_once(find_waiting_pods)``.
+        """
+        if compute not in self._computed:
+            self._computed[compute] = compute(self)
+        return cast(T, self._computed[compute])
+
+    @cached_property
+    def _computed(self) -> dict[Callable[[Any], object], object]:
+        """The results of `compute_once` by function."""
+        return {}
+
+    def seconds_since(self, time: str | None) -> float | None:
+        """Return how long ago a time was, or None if the time or the current time is not known."""
+        if not time or not self.now:
+            return None
+        try:
+            return (parse_nanoseconds(self.now) - parse_nanoseconds(time)) / 10**9
+        except InputError:
+            return None
+
+
+# -- what the scheduler said, and what pods wait for ------------------------------------------------------------------
+
 
 CONDITION, EVENT = "PodScheduled", "FailedScheduling"
 SERIES_LAG_SECONDS = 1800
-"""How seldom a series of events that are alike is written: staging/src/k8s.io/client-go/tools/events (v1.36)."""
+"""How seldom a series of equal events is written: staging/src/k8s.io/client-go/tools/events (v1.36)."""
 
 
-def refusals(audited: ReplayedCluster) -> Mapping[tuple[str, str], Sequence[Event]]:
-    """Namespace and name of a pod -> the events of its refusals, the newest last."""
+def group_failure_events(audited: ReplayedCluster) -> Mapping[tuple[str, str], Sequence[Event]]:
+    """Group the FailedScheduling events by namespace and name of the pod, the newest last."""
     by_pod: dict[tuple[str, str], list[Event]] = {}
     for event in audited.cluster.events:
         if event.reason == FAILED_SCHEDULING:
@@ -45,31 +138,33 @@ def refusals(audited: ReplayedCluster) -> Mapping[tuple[str, str], Sequence[Even
     return by_pod
 
 
-def other_schedulers(audited: ReplayedCluster) -> frozenset[str]:
-    """The names under which schedulers are at work that are no profiles of this one: they write events, lead, or have
-    PodGroups of their own."""
+def find_other_schedulers(audited: ReplayedCluster) -> frozenset[str]:
+    """Find the names of running schedulers that are no profiles of this one.
+
+    Such schedulers write events, hold leases, or have PodGroups of their own.
+    """
     writers = {
         get_reporter(event) for event in audited.cluster.events if event.reason in (SCHEDULED, FAILED_SCHEDULING)
     }
     leaders = {lease.metadata.name for lease in audited.cluster.leases if lease.spec.holder_identity}
-    names = writers | leaders | schedulers_of_gangs(audited.cluster)
+    names = writers | leaders | find_gang_schedulers(audited.cluster)
     return frozenset(names - audited.scheduler.configuration.profiles.keys())
 
 
-def was_refused(pod: Pod) -> bool:
-    """Whether the scheduler tried it, in vain."""
-    return _condition(pod) is not None
+def was_tried(pod: Pod) -> bool:
+    """Return whether the scheduler tried the pod in vain, by the pod's condition."""
+    return _find_condition(pod) is not None
 
 
-def last_words(pod: Pod, audited: ReplayedCluster) -> LastWords | None:
-    """None where nothing is known to have been said."""
-    if events := _events(pod, audited):
+def find_last_message(pod: Pod, audited: ReplayedCluster) -> LastWords | None:
+    """Find the scheduler's last message about the pod, in events or in the pod's condition; None if there is none."""
+    if events := _find_events(pod, audited):
         at, attempts = last_seen(events[-1]), sum(map(count_occurrences, events))
         message = events[-1].message
         return LastWords(
             message=message, at=at, age=format_age(at, audited.now), source=f"event {EVENT}", attempts=attempts
         )
-    condition = _condition(pod)
+    condition = _find_condition(pod)
     if condition is None or not condition.message:
         return None
     at = condition.last_transition_time or ""
@@ -78,21 +173,24 @@ def last_words(pod: Pod, audited: ReplayedCluster) -> LastWords | None:
     )
 
 
-def untried_seconds(pod: Pod, audited: ReplayedCluster) -> float | None:
-    """For how long nobody tried it, for certain: since its last refusal, or since it was made; None: not known."""
-    if events := _events(pod, audited):
+def measure_untried_seconds(pod: Pod, audited: ReplayedCluster) -> float | None:
+    """Return for how long the pod was certainly not tried, since its last rejection or its creation; None if
+    unknown.
+    """
+    if events := _find_events(pod, audited):
         seconds = audited.seconds_since(last_seen(events[-1]))
         return seconds - SERIES_LAG_SECONDS if seconds is not None and events[-1].series else seconds
-    return None if was_refused(pod) else audited.seconds_since(pod.metadata.creation_timestamp)
+    return None if was_tried(pod) else audited.seconds_since(pod.metadata.creation_timestamp)
 
 
-def _events(pod: Pod, audited: ReplayedCluster) -> Sequence[Event]:
-    """The events about a pod, without those of an earlier pod of its name."""
-    events = audited.once(refusals).get((pod.metadata.namespace, pod.metadata.name), ())
+def _find_events(pod: Pod, audited: ReplayedCluster) -> Sequence[Event]:
+    """Find the failure events about the pod, without those about an earlier pod of the same name."""
+    events = audited.compute_once(group_failure_events).get((pod.metadata.namespace, pod.metadata.name), ())
     return [event for event in events if not pod.metadata.uid or event.involved_object.uid in ("", pod.metadata.uid)]
 
 
-def _condition(pod: Pod) -> Condition | None:
+def _find_condition(pod: Pod) -> Condition | None:
+    """Find the condition that says that the pod is not scheduled."""
     return next(
         (
             condition
@@ -112,25 +210,30 @@ FITS, CROWDED = "a node fits now", "fits by itself, but not beside the pods that
 
 
 class WaitingPod(NamedTuple):
-    """A pod that waits: ``cause`` in a word (WaitingPods has them), the ``reason`` that others may share, and what its
-    replay says. ``node``: where it would go now; ``said``: what the scheduler last told of it."""
+    """A pending pod, and why it waits."""
 
     pod: Pod
     cause: str
+    """The cause in one word, as listed in WaitingPods."""
     reason: str
+    """The reason in words, which other pods may share."""
     explanation: Explanation
     node: str = ""
-    said: LastWords | None = None
+    """The node to which the pod would go now."""
+    last_message: LastWords | None = None
+    """The scheduler's last message about the pod."""
 
 
-def waiting_pods(audited: ReplayedCluster) -> tuple[WaitingPod, ...]:
-    """All that wait, those alike one after the other."""
-    nodes = _in_turn(audited)
-    return tuple(_waiting(pod, alike.explanation, audited, nodes) for alike in audited.replay for pod in alike.pods)
+def find_waiting_pods(audited: ReplayedCluster) -> tuple[WaitingPod, ...]:
+    """Return all pending pods with the reason why they wait, equal pods one after another."""
+    nodes = _place_fitting_pods(audited)
+    return tuple(_find_reason(pod, alike.explanation, audited, nodes) for alike in audited.replay for pod in alike.pods)
 
 
-def _in_turn(audited: ReplayedCluster) -> Mapping[str, str]:
-    """The pods that fit, tried in the order of the queue without preemption: pod -> node, for those that get one."""
+def _place_fitting_pods(audited: ReplayedCluster) -> Mapping[str, str]:
+    """Place the fitting pods in the order of the queue, without preemption, and return the nodes of those that get
+    one.
+    """
     fitting = [
         pod.key for replayed in audited.replay if replayed.explanation.verdict == "Schedulable" for pod in replayed.pods
     ]
@@ -142,27 +245,32 @@ def _in_turn(audited: ReplayedCluster) -> Mapping[str, str]:
     return {pods.objects[outcome.position].key: names[outcome.row] for outcome in outcomes if outcome.row >= 0}
 
 
-def _waiting(pod: Pod, report: Explanation, audited: ReplayedCluster, nodes: Mapping[str, str]) -> WaitingPod:
-    said = last_words(pod, audited)
+def _find_reason(pod: Pod, report: Explanation, audited: ReplayedCluster, nodes: Mapping[str, str]) -> WaitingPod:
+    """Find out why a pod waits."""
+    last_message = find_last_message(pod, audited)
     if permits := [", ".join(answer.reasons) for answer in report.permit.values() if answer.code == WAIT]:
-        return WaitingPod(pod, "permit", "; ".join(dict.fromkeys(permits)), report, "", said)
-    if report.verdict == "Schedulable" and not (report.pod_group and told_of_group(report.pod_group, report)):
-        return WaitingPod(pod, *_fitting(pod, said, audited, nodes), report, nodes.get(pod.key, ""), said)
-    return WaitingPod(pod, *_refused(pod, report, audited), report, "", said)
+        return WaitingPod(pod, "permit", "; ".join(dict.fromkeys(permits)), report, "", last_message)
+    if report.verdict == "Schedulable" and not (report.pod_group and describe_group_failure(report.pod_group, report)):
+        return WaitingPod(
+            pod, *_find_fitting_cause(pod, last_message, audited, nodes), report, nodes.get(pod.key, ""), last_message
+        )
+    return WaitingPod(pod, *_find_rejection_cause(pod, report, audited), report, "", last_message)
 
 
-def _not_ours(name: str, report: Explanation, audited: ReplayedCluster) -> tuple[str, str]:
-    if name not in audited.once(other_schedulers):
+def _find_other_scheduler_cause(name: str, report: Explanation, audited: ReplayedCluster) -> tuple[str, str]:
+    """Return the cause and the reason for a pod of another scheduler."""
+    if name not in audited.compute_once(find_other_schedulers):
         return "unserved", f'no profile serves scheduler name "{name}"'
     if report.pod_group and report.pod_group.decided_by:
         return ("gang" if _is_stuck(report.pod_group) else "elsewhere"), report.headline
     return "elsewhere", f"scheduler {name} has it, which is not this one"
 
 
-def _refused(pod: Pod, report: Explanation, audited: ReplayedCluster) -> tuple[str, str]:
+def _find_rejection_cause(pod: Pod, report: Explanation, audited: ReplayedCluster) -> tuple[str, str]:
+    """Return the cause and the reason for a pod that does not fit."""
     if report.verdict == "NotResponsible":
-        return _not_ours(pod.spec.scheduler_name, report, audited)
-    if report.pod_group and (of_group := told_of_group(report.pod_group, report)):
+        return _find_other_scheduler_cause(pod.spec.scheduler_name, report, audited)
+    if report.pod_group and (of_group := describe_group_failure(report.pod_group, report)):
         return ("gang" if _is_stuck(report.pod_group) or not report.pod_group.decided_by else "gated"), of_group
     if report.verdict == "Gated":
         gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
@@ -170,18 +278,21 @@ def _refused(pod: Pod, report: Explanation, audited: ReplayedCluster) -> tuple[s
     if report.verdict == "Error":
         return "error", report.message or report.headline
     under_way = report.preemption is not None and report.preemption.terminating
-    return ("preemption" if under_way else "unschedulable"), shared_cause(report)
+    return ("preemption" if under_way else "unschedulable"), find_shared_cause(report)
 
 
 def _is_stuck(group: PodGroupReport) -> bool:
-    """Whether it waits for more than its turn, whoever decides about it."""
+    """Return whether the group waits for more than its turn."""
     return bool(group.missing or group.deadlocked_with)
 
 
-def _fitting(pod: Pod, said: LastWords | None, audited: ReplayedCluster, nodes: Mapping[str, str]) -> tuple[str, str]:
+def _find_fitting_cause(
+    pod: Pod, last_message: LastWords | None, audited: ReplayedCluster, nodes: Mapping[str, str]
+) -> tuple[str, str]:
+    """Return the cause and the reason for a pod that fits by itself."""
     if pod.key not in nodes:
         return "crowded", CROWDED
-    tried = audited.seconds_since(said.at) if said else None
+    tried = audited.seconds_since(last_message.at) if last_message else None
     if tried is not None and tried < audited.scheduler.configuration.pod_max_backoff_seconds:
         return "backoff", FITS
     waits = audited.seconds_since(pod.metadata.creation_timestamp)
@@ -189,28 +300,28 @@ def _fitting(pod: Pod, said: LastWords | None, audited: ReplayedCluster, nodes: 
     return ("turn" if just_came else "stuck"), FITS
 
 
-def unread_pods(audited: ReplayedCluster) -> tuple[UnknownKind, ...]:
-    """What the answer that no other pods wait leans on: having read all pods."""
+def find_unread_pods(audited: ReplayedCluster) -> tuple[UnknownKind, ...]:
+    """Return what the answer that no other pods wait depends on: that all pods were read."""
     gap = audited.cluster.gap("Pod")
     return (UnknownKind("Pod", gap.why, VERDICT),) if gap else ()
 
 
 def is_left_alone(waiting: WaitingPod, audited: ReplayedCluster) -> bool:
-    """Whether for certain nobody tried it for longer than any refused pod is left alone."""
-    seconds = untried_seconds(waiting.pod, audited)
+    """Return whether nobody tried the pod for longer than any rejected pod is left alone."""
+    seconds = measure_untried_seconds(waiting.pod, audited)
     return seconds is not None and seconds > audited.thresholds.flushed_seconds
 
 
-def victims_of(report: Explanation, audited: ReplayedCluster) -> tuple[TerminatingVictim, ...]:
-    """The pods that leave so that this one may come."""
+def find_terminating_victims(report: Explanation, audited: ReplayedCluster) -> tuple[TerminatingVictim, ...]:
+    """Find the pods that terminate to make room for the explained pod."""
     if report.preemption is None:
         return ()
     pods = (audited.cluster.pod(*key.split("/", 1)) for key in report.preemption.terminating)
-    return tuple(_victim(pod, audited) for pod in pods if pod is not None)
+    return tuple(_report_victim(pod, audited) for pod in pods if pod is not None)
 
 
-def _victim(pod: Pod, audited: ReplayedCluster) -> TerminatingVictim:
-    """Whoever is asked to go has its grace period from then on: metadata.deletionTimestamp is the end of it."""
+def _report_victim(pod: Pod, audited: ReplayedCluster) -> TerminatingVictim:
+    """Report a terminating victim. metadata.deletionTimestamp is the end of its grace period."""
     due = pod.metadata.deletion_timestamp or ""
     seconds = audited.seconds_since(due)
     late = seconds is not None and seconds > audited.thresholds.overdue_seconds
@@ -224,12 +335,49 @@ def _victim(pod: Pod, audited: ReplayedCluster) -> TerminatingVictim:
     )
 
 
-def schedulers_of_gangs(cluster: Cluster) -> frozenset[str]:
-    """The names that pods of Volcano's PodGroups give: whoever made these runs a scheduler for them."""
+def find_gang_schedulers(cluster: Cluster) -> frozenset[str]:
+    """Find the scheduler names in the pods of Volcano's PodGroups, whose creators run a scheduler for them."""
     groups = {(group.metadata.namespace, group.metadata.name) for group in cluster.volcano_pod_groups}
     templates = cluster.pods.drop_terminated().templates if groups else ()
-    return frozenset(pod.spec.scheduler_name for pod in templates if groups & set(_named(pod)))
+    return frozenset(pod.spec.scheduler_name for pod in templates if groups & set(_iter_volcano_groups(pod)))
 
 
-def _named(pod: Pod) -> Iterator[tuple[str, str]]:
+def _iter_volcano_groups(pod: Pod) -> Iterator[tuple[str, str]]:
+    """Yield the namespace and name of each Volcano PodGroup that the pod names."""
     return ((key.namespace, key.name) for key in find_gangs(pod) if key.project is GangProject.VOLCANO)
+
+
+# -- advice on retries ------------------------------------------------------------------------------------------------
+
+
+ABOUT_RETRIES = frozenset({"AwaitRetry", "CheckScheduler"})
+"""The kinds of advice that say when a pod that fits is tried again, without looking at the other pods or the time."""
+
+
+def correct_retry_advice(report: Explanation, scheduler: Scheduler, now: str) -> Explanation:
+    """Replace the advice on a pod that fits by what the audit finds at the time ``now`` (RFC 3339, empty if unknown).
+
+    The report stays as it is if the audit does not contradict it.
+    """
+    if scheduler.call_extender is not None:  # which the replay of all pending pods would call once more
+        return report
+    if report.verdict != "Schedulable" or not any(advice.kind in ABOUT_RETRIES for advice in report.advice):
+        return report
+    audited = ReplayedCluster(scheduler, now)
+    waiting = next((pod for pod in audited.compute_once(find_waiting_pods) if pod.pod.key == report.pod), None)
+    correction = waiting and _find_retry_advice(waiting, audited)
+    if not correction:
+        return report
+    other_advice = (advice for advice in report.advice if advice.kind not in ABOUT_RETRIES)
+    return replace(report, advice=(correction, *other_advice))
+
+
+def _find_retry_advice(waiting: WaitingPod, audited: ReplayedCluster) -> Advice | None:
+    """Return what to do about a pod that has no turn or gets no room; None for a pod that only waits for its turn."""
+    if waiting.cause == "crowded":
+        return Advice("AwaitRoom", f"It {CROWDED}: it waits until there is room for all of them")
+    seconds = measure_untried_seconds(waiting.pod, audited)
+    if waiting.cause == "stuck" and seconds is not None and is_left_alone(waiting, audited):
+        text = f"It fits now, but was not tried for {seconds / 60:.0f} min, though refused pods are tried after 5 min"
+        return Advice("CheckScheduler", f"{text}. {LOOK_AT_SCHEDULER}")
+    return None

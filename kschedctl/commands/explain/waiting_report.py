@@ -1,4 +1,4 @@
-"""When pods were refused last, and which victims still terminate, as parts of reports."""
+"""Rejections and terminating victims of pending pods, as parts of reports."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ from kschedctl.reports.document import Document
 
 
 class TerminatingVictim(Document, frozen=True, kw_only=True):
-    """A pod that leaves so that another one may come: ``asked`` to go at that time, to be gone by ``due``.
-
-    Both are empty where they are not known. ``overdue``: for how long it should have been gone, empty while it has
-    time.
-    """
+    """A pod that terminates to make room for another pod."""
 
     pod: str
     node: str
     asked: str = ""
+    """When its deletion was requested; empty if unknown."""
     due: str = ""
+    """When its grace period ends; empty if unknown."""
     overdue: str = ""
+    """For how long it should have been gone; empty while it has time."""
 
 
 class LastWords(Document, frozen=True, kw_only=True):
-    """What the scheduler last said of a pod, ``at`` what time, and ``source``: an event, or the pod's condition.
-
-    The time of a condition is that of the first refusal. ``attempts``: how often it is known to have been refused, at
-    least: events are gone within the hour, and several may be one; 0 where nothing is known.
-    """
+    """The scheduler's last message about a pod."""
 
     message: str
     at: str = ""
+    """The time of the message; for a condition, the time of the first rejection."""
     age: str = ""
     source: str = ""
+    """Where the message is from: an event, or the pod's condition."""
     attempts: int = 0
+    """The number of known rejections, 0 if unknown. Events expire within the hour, and several may be merged into
+    one.
+    """

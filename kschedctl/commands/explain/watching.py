@@ -1,4 +1,4 @@
-"""``--watch``: the same question asked again whenever the live cluster changes, answered when the answer does."""
+"""`--watch`: answer the question again when the live cluster changes, and print answers that differ."""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ from datetime import datetime
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.forms import PICTURES, TEMPLATES
 from kschedctl.cli.options import Scope, Source
-from kschedctl.cli.source import NOTHING_MORE, LiveKinds, as_told, connection, tell, wishes
+from kschedctl.cli.sigterm import TERMINATED, leave_on_sigterm
+from kschedctl.cli.source import (
+    NOTHING_MORE,
+    LiveKinds,
+    build_wishes,
+    connect_to_cluster,
+    log_cluster,
+    with_admission_plugins,
+)
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.commands.explain.report import Explanation
@@ -20,63 +28,76 @@ from kschedctl.reports.not_created import NotCreated
 DATA = ("json", "yaml", "name", "csv", *TEMPLATES)
 
 
-def watched(
+def watch_cluster(
     source: Source, scope: Scope, form: str, answer: Callable[[Cluster], Answer], live: LiveKinds = NOTHING_MORE
 ) -> int:
-    """Print the answer each time that the verdict changes, until a single pod is bound; the last exit code.
+    """Print the answer each time the verdict changes, until a single pod is bound or SIGTERM, and return the exit code.
 
-    Raises KschedctlError, also when the pod that was asked about is gone.
+    Raises KschedctlError, also if the pod of the question no longer exists.
     """
     if form in PICTURES:
         raise UsageError(f"-o {form} is a picture of one moment", where="--watch")
     if not source.live:
         raise UsageError("only a live cluster can be watched", where="--watch")
-    said: object = None
+    printed_verdict: object = None
     code = 0
-    for cluster in followed(source, scope.namespace, live):
-        latest = answer(cluster)
-        verdict = _verdict(latest)
-        if verdict != said:
-            _print(latest, again=said is not None)
-            said, code = verdict, latest.exit_code
-        if isinstance(latest.document, Explanation) and latest.document.verdict == "Bound":
-            break
-    return code
+    with leave_on_sigterm():
+        for cluster in follow_cluster(source, scope.namespace, live):
+            latest = answer(cluster)
+            verdict = _find_changes_to_report(latest)
+            if verdict != printed_verdict:
+                _print_answer(latest, again=printed_verdict is not None)
+                printed_verdict, code = verdict, latest.exit_code
+            if isinstance(latest.document, Explanation) and latest.document.verdict == "Bound":
+                break
+        return code
+    return TERMINATED
 
 
-def followed(
+def follow_cluster(
     source: Source, namespace: str | None, live: LiveKinds = NOTHING_MORE, every: float = math.inf
 ) -> Iterator[Cluster]:
-    """The live cluster, then again after each burst of changes, or so many seconds without. Raises KschedctlError."""
+    """Yield the live cluster, then again after each burst of changes, or after `every` seconds without one.
+
+    Raises KschedctlError.
+    """
     from kschedctl.sources.live.follow import Follower  # noqa: PLC0415 - only live clusters need the client
     from kschedctl.sources.live.reading import read_live  # noqa: PLC0415
 
-    connected = connection(source)
-    follower = Follower(connected.server, read_live(connected, wishes(source, namespace, live=live)), every=every)
-    tell(follower.reading.cluster())
-    yield from (as_told(cluster, source) for cluster in follower.clusters())
+    connected = connect_to_cluster(source)
+    follower = Follower(connected.server, read_live(connected, build_wishes(source, namespace, live=live)), every=every)
+    log_cluster(follower.reading.cluster())
+    yield from (with_admission_plugins(cluster, source) for cluster in follower.clusters())
 
 
-def _verdict(answer: Answer) -> object:
-    """What of an answer is worth saying again when it is another."""
+def _find_changes_to_report(answer: Answer) -> object:
+    """Return the part of an answer whose change is worth printing the answer again."""
     document = answer.document
     if isinstance(document, Explanation):
         chosen = document.preemption.tied if document.preemption else ()
         line = document.message or document.headline  # the headline tells amounts, which change all the time
-        return document.verdict, line, document.best, chosen, document.not_replayed, _lacking(document.not_created)
+        return (
+            document.verdict,
+            line,
+            document.best,
+            chosen,
+            document.not_replayed,
+            _count_missing(document.not_created),
+        )
     if isinstance(document, PendingPods):
         groups = tuple((group.verdict, group.cause, group.pods) for group in document.groups)
-        return groups, document.elsewhere > 0, tuple(map(_lacking, document.not_created))
-    return answer.content()
+        return groups, document.elsewhere > 0, tuple(map(_count_missing, document.not_created))
+    return answer.render()
 
 
-def _lacking(lacking: NotCreated | None) -> object:
-    """How many pods could not be created."""
+def _count_missing(lacking: NotCreated | None) -> object:
+    """Return the numbers of pods that could not be created."""
     return lacking and (lacking.workload, lacking.wanted, lacking.there, lacking.past)
 
 
-def _print(answer: Answer, again: bool) -> None:
+def _print_answer(answer: Answer, again: bool) -> None:
+    """Print the answer, below the time if it is a further one."""
     if again and answer.format not in DATA:
         sys.stdout.write(f"\n--- {datetime.now():%H:%M:%S}\n")
-    sys.stdout.write(str(answer.content()))
+    sys.stdout.write(str(answer.render()))
     sys.stdout.flush()

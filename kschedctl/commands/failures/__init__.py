@@ -1,6 +1,6 @@
-"""``failures``: what would no longer fit if a node, a zone or a pool were lost?
+"""``failures``: what would no longer fit if a node, a zone or a pool failed?
 
-Read ``losses``, which loses each domain in turn and settles the cluster.
+Read ``losses``, which removes each domain in turn and reschedules its pods.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.cluster import Cluster
 from kschedctl.commands.failures import losses as failing
 from kschedctl.commands.failures.report import Failures
-from kschedctl.commands.whatif.one_more_node import with_more_nodes
+from kschedctl.commands.whatif.one_more_node import find_sufficient_nodes
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchOptions
@@ -29,9 +29,11 @@ def failures(
     workers: Workers = ONE_PROCESS,
     progress: Progress = NO_PROGRESS,
 ) -> Failures:
-    """What would no longer fit if any one ``unit`` (node, zone or pool) were lost, or with ``pairs`` any two at once.
+    """Find what would no longer fit if any one ``unit`` (node, zone or pool) failed or, with ``pairs``, any two at
+    once.
 
-    The other arguments, and ``remedy`` for the worst loss, as for ``drain``. Raises UsageError, ConfigurationError.
+    All other arguments, and ``remedy`` for the worst failure, are as for ``drain``. Raises UsageError,
+    ConfigurationError.
 
     >>> zones = [{"topology.kubernetes.io/zone": zone} for zone in ("a", "b")]
     >>> nodes = [{"kind": "Node", "metadata": {"name": f"n{i}", "labels": zone}} for i, zone in enumerate(zones)]
@@ -40,13 +42,13 @@ def failures(
     """
     options = SearchOptions(seed=seed, sampling=sampling, call_extender=call_extender)
     report = failing.failures(cluster, unit, pairs=pairs, runs=runs, workers=workers, progress=progress, **options)
-    return replace(report, remedy=_remedy(report, cluster, options))
+    return replace(report, remedy=_find_remedy(report, cluster, options))
 
 
-def _remedy(report: Failures, cluster: Cluster, options: SearchOptions) -> JsonObject | None:
-    """The worst loss with more nodes like those that are left of the same pools, if that is enough."""
+def _find_remedy(report: Failures, cluster: Cluster, options: SearchOptions) -> JsonObject | None:
+    """Return the worst failure with additional nodes like the remaining ones of the same pools, if that is enough."""
     worst = report.failures[0] if report.failures else None
     if worst is None or not worst.unplaced or report.interrupted:
         return None
     lost = {report.unit: worst.name} if report.unit in ("zone", "pool") else {"nodes": list(worst.nodes)}
-    return with_more_nodes(cluster, {"fail": lost}, worst.nodes, worst.reasons, options, gone=True)
+    return find_sufficient_nodes(cluster, {"fail": lost}, worst.nodes, worst.reasons, options, gone=True)

@@ -1,4 +1,4 @@
-"""``kschedctl failures``: what would no longer fit if a node, a zone or a pool were lost?"""
+"""The command ``kschedctl failures``."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Annotated
 import typer
 
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.asking import answer
-from kschedctl.cli.next_commands import after_remedy
+from kschedctl.cli.asking import ask_and_answer
+from kschedctl.cli.next_commands import make_whatif_builder
 from kschedctl.cli.option_groups.drawn import Drawn
 from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.run_options import RunOptions
-from kschedctl.cli.source import Asked, clusters
+from kschedctl.cli.source import LoadedSource, load_clusters
 from kschedctl.commands import failures as library
 from kschedctl.commands.failures.report import Failures
 from kschedctl.errors import UsageError
@@ -50,9 +50,11 @@ def failures(
     unit = chosen[0] if chosen else ("node" if pairs else "zone")
     options = run.options()
 
-    def ask(asked: Asked, workers: Workers, progress: Progress) -> Failures:
+    def ask(asked: LoadedSource, workers: Workers, progress: Progress) -> Failures:
         return library.failures(asked.cluster, unit, pairs=pairs, workers=workers, progress=progress, **options)
 
-    with extending.calling() as options["call_extender"]:
-        following = after_remedy(run, extending.arguments())
-        return answer(run, result, clusters(source), ask, lambda report: report.safe, following=following)
+    with extending.open_caller() as options["call_extender"]:
+        following = make_whatif_builder(run, extending.arguments())
+        return ask_and_answer(
+            run, result, load_clusters(source), ask, lambda report: report.safe, suggest_commands=following
+        )

@@ -1,7 +1,7 @@
-"""Every node, zone or pool lost in turn: which pods would not fit any more, and which loss is the worst.
+"""The failure of every node, zone or pool in turn: which pods would no longer fit, and which failure is the worst.
 
-The nodes are gone, with the pods on them; the pods that controllers make anew pass the queue on what is left.
-Disruption budgets do not protect from failures.
+The nodes disappear with their pods, and the pods that controllers recreate pass the queue on the remaining nodes.
+PodDisruptionBudgets do not protect against failures.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from random import Random
 import numpy as np
 
 from kschedctl.admission.node_selector import SELECTOR
-from kschedctl.admission.tolerations import DEFAULTS, WHITELIST
+from kschedctl.admission.tolerations import DEFAULTS_ANNOTATION, WHITELIST_ANNOTATION
 from kschedctl.api.arrays import Bools, Position, find_positions
 from kschedctl.api.copying import replace
 from kschedctl.api.node_pools import find_pool
@@ -26,7 +26,7 @@ from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.edits import get_zone, group_nodes, is_recreated_elsewhere
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, run_all
-from kschedctl.replay.placements import pending_groups, pod_counts
+from kschedctl.replay.placements import count_pods_by_place, group_unplaced
 from kschedctl.replay.repeated_runs import spread_over_runs
 from kschedctl.replay.return_order import (
     combine_always_unplaced,
@@ -34,8 +34,8 @@ from kschedctl.replay.return_order import (
     shuffle_returns,
     spread_unplaced,
 )
-from kschedctl.replay.settling import run_on, victims
-from kschedctl.replay.shared_cluster import SharedCluster, cluster_basis, search_start, those_who_may_ask
+from kschedctl.replay.settling import list_victims, schedule_with_victims
+from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
@@ -48,24 +48,25 @@ UNITS: Mapping[str, Callable[[Cluster], Mapping[str, Sequence[str]]]] = {
     "zone": lambda cluster: group_nodes(cluster, get_zone),
     "pool": lambda cluster: group_nodes(cluster, find_pool),
 }
-"""What can fail -> the nodes of each."""
-MOST_PAIRS = 200_000
-DECIDING = frozenset((SELECTOR, DEFAULTS, WHITELIST))
-"""Annotations of namespaces by which admission refuses pods."""
+"""For each kind of unit, the function that returns its members with their nodes."""
+MAX_PAIRS = 200_000
+ADMISSION_ANNOTATIONS = frozenset((SELECTOR, DEFAULTS_ANNOTATION, WHITELIST_ANNOTATION))
+"""Annotations of namespaces because of which admission may deny pods."""
 
 
 @dataclass(frozen=True)
 class Loss:
-    """What is lost at once; ``seed`` decides ties, and where pods come back ``in_any_order`` that order too."""
+    """Nodes that fail at once."""
 
     name: str
     nodes: tuple[str, ...]
     seed: int = 0
-    in_any_order: bool = False
+    shuffled: bool = False
+    """Whether pods come back in random order."""
 
 
-def losses(cluster: Cluster, unit: str, pairs: bool = False) -> list[Loss]:
-    """Every unit by itself, or every two of them. Raises UsageError where nodes have no such unit, or too few."""
+def list_losses(cluster: Cluster, unit: str, pairs: bool = False) -> list[Loss]:
+    """Return every unit, or every pair of units. Raises UsageError if nodes name no such unit, or too few."""
     units = UNITS[unit](cluster)
     if not units:
         raise UsageError(
@@ -75,7 +76,7 @@ def losses(cluster: Cluster, unit: str, pairs: bool = False) -> list[Loss]:
         return [Loss(name, tuple(nodes)) for name, nodes in units.items()]
     if len(units) < 2:
         raise UsageError(f"there is one {unit} only, and no two to lose")
-    if comb(len(units), 2) > MOST_PAIRS:
+    if comb(len(units), 2) > MAX_PAIRS:
         what = f"{comb(len(units), 2):,} pairs of {unit}s are too many to try"
         raise UsageError(what, hint="ask for pairs of zones or of pools")
     return [Loss(f"{a} + {b}", (*units[a], *units[b])) for a, b in combinations(units, 2)]
@@ -93,14 +94,14 @@ def failures(
     workers: Workers = ONE_PROCESS,
     progress: Progress = NO_PROGRESS,
 ) -> Failures:
-    """The losses of every ``unit``, a key of UNITS, the worst first. Raises UsageError, InputError."""
+    """Simulate the failure of every ``unit``, a key of UNITS, worst first. Raises UsageError, InputError."""
     shared = SharedCluster(cluster, sampling, call_extender)
-    workers = those_who_may_ask(workers, call_extender)
-    what = losses(cluster, unit, pairs)
-    trials = [replace(loss, seed=seed + run, in_any_order=run > 0) for loss in what for run in range(runs)]
-    results = run_all(lose, shared, trials, workers, progress.begin("Failures", len(trials)))
+    workers = limit_workers(workers, call_extender)
+    what = list_losses(cluster, unit, pairs)
+    trials = [replace(loss, seed=seed + run, shuffled=run > 0) for loss in what for run in range(runs)]
+    results = run_all(simulate_loss, shared, trials, workers, progress.begin("Failures", len(trials)))
     by_loss = ([f for f in results.by_task[i : i + runs] if f is not None] for i in range(0, len(trials), runs))
-    ranked = sorted((_worst(some) for some in by_loss if some), key=_badness, reverse=True)
+    ranked = sorted((_combine_runs(some) for some in by_loss if some), key=_severity, reverse=True)
     worst = [*ranked[:1], *(replace(failure, zones=(), nodes_changed=()) for failure in ranked[1:])]
     lost = {name for loss in what for name in loss.nodes}
     return Failures(
@@ -110,20 +111,20 @@ def failures(
         seed=seed,
         failures=tuple(worst),
         outside=tuple(node.metadata.name for node in cluster.nodes if node.metadata.name not in lost),
-        search_start=search_start(sampling, len(cluster.nodes), seed),
-        **cluster_basis(merge_unknown_kinds(failure.unknown for failure in worst), shared.scheduler),
+        search_start=describe_search_start(sampling, len(cluster.nodes), seed),
+        **build_cluster_basis(merge_unknown_kinds(failure.unknown for failure in worst), shared.scheduler),
         interrupted=results.interrupted,
         runs=runs,
     )
 
 
-def _badness(failure: Failure) -> tuple[int, ...]:
+def _severity(failure: Failure) -> tuple[int, ...]:
     refused = sum(workload.missing or 0 for workload in failure.not_created)
     return failure.unplaced + refused, failure.evicted, failure.lost, failure.displaced
 
 
-def _worst(runs: Sequence[Failure]) -> Failure:
-    """The worst of several runs, and how the others differ."""
+def _combine_runs(runs: Sequence[Failure]) -> Failure:
+    """Return the worst of several runs, with how the others differ."""
     spreads = spread_over_runs([{"unplaced": run.unplaced, "evicted": run.evicted} for run in runs])
     by_workload = spread_unplaced([run.reasons for run in runs])
     unknown, proven = (
@@ -131,7 +132,7 @@ def _worst(runs: Sequence[Failure]) -> Failure:
         combine_always_unplaced(run.in_no_order for run in runs),
     )
     return replace(
-        max(runs, key=_badness),
+        max(runs, key=_severity),
         over_runs=spreads,
         unplaced_over_runs=by_workload,
         in_no_order=proven,
@@ -139,20 +140,20 @@ def _worst(runs: Sequence[Failure]) -> Failure:
     )
 
 
-def lose(shared: SharedCluster, loss: Loss) -> Failure:
-    """One loss."""
-    view, (made_anew, bare) = shared.scheduler.view, shared.once(_fates)
+def simulate_loss(shared: SharedCluster, loss: Loss) -> Failure:
+    """Simulate one failure."""
+    view, (made_anew, bare) = shared.scheduler.view, shared.get_cached(_get_fates)
     gone = np.zeros(len(view.nodes), np.bool_)
     gone[[view.nodes.index[name] for name in loss.nodes]] = True
     there = np.append(gone, False)[view.node]
     displaced = find_positions(there & made_anew)
-    not_created, refused = _not_created(view, find_positions(there), displaced)
-    simulation = Simulation(shared.scheduler, view.without(gone), seed=loss.seed, sampling=shared.sampling)
+    not_created, refused = _find_denied(view, find_positions(there), displaced)
+    simulation = Simulation(shared.scheduler, view.without_nodes(gone), seed=loss.seed, sampling=shared.sampling)
     simulation.release(find_positions(there))
-    emptied = simulation.view.fork() if loss.in_any_order else None
-    if loss.in_any_order:
+    emptied = simulation.view.fork() if loss.shuffled else None
+    if loss.shuffled:
         displaced = shuffle_returns(simulation, displaced, Random(loss.seed))
-    outcomes = run_on(simulation, [position for position in displaced if position not in refused])
+    outcomes = schedule_with_victims(simulation, [position for position in displaced if position not in refused])
     if simulation.interrupted:
         raise KeyboardInterrupt
     after = np.zeros_like(view.requested)
@@ -162,22 +163,22 @@ def lose(shared: SharedCluster, loss: Loss) -> Failure:
         nodes=loss.nodes,
         displaced=len(displaced),
         unplaced=sum(outcome.row < 0 for outcome in outcomes),
-        evicted=len(victims(outcomes)),
+        evicted=len(list_victims(outcomes)),
         lost=int((there & bare).sum()),
-        reasons=pending_groups(simulation, outcomes, {}),
+        reasons=group_unplaced(simulation, outcomes, {}),
         in_no_order={} if emptied is None else count_always_unplaced(Simulation(shared.scheduler, emptied), outcomes),
-        **pod_counts(view, view.requested, after),
+        **count_pods_by_place(view, view.requested, after),
         unknown=find_simulation_unknowns(simulation),
         not_created=not_created,
     )
 
 
-def _not_created(
+def _find_denied(
     view: Fork, gone: Sequence[Position], displaced: Sequence[Position]
 ) -> tuple[tuple[NotCreated, ...], set[Position]]:
-    """The displaced pods that admission refuses once all that were lost are gone; their positions, too."""
+    """Return the displaced pods that admission denies once the failed ones are gone, with their positions."""
     cluster, pods = view.cluster, view.pods.objects
-    bounded = _bounded(cluster)
+    bounded = _find_restricted_namespaces(cluster)
     if not bounded:
         return (), set()
     going = {at: pod for at in gone if (pod := pods[at]).metadata.namespace in bounded}
@@ -189,25 +190,25 @@ def _not_created(
     return tuple(lacking), {at for at, pod in coming.items() if pod.key in keys}
 
 
-def _bounded(cluster: Cluster) -> set[str]:
-    """The namespaces in which a pod that was admitted once may be refused now."""
+def _find_restricted_namespaces(cluster: Cluster) -> set[str]:
+    """Return the namespaces in which a pod that was admitted once may be denied now."""
     limited = {quota.metadata.namespace for quota in cluster.resource_quotas}
     limited |= {limits.metadata.namespace for limits in cluster.limit_ranges}
     changed = (
         namespace.metadata
         for namespace in cluster.namespaces
-        if namespace.metadata.deletion_timestamp or not DECIDING.isdisjoint(namespace.metadata.annotations)
+        if namespace.metadata.deletion_timestamp or not ADMISSION_ANNOTATIONS.isdisjoint(namespace.metadata.annotations)
     )
     return limited | {meta.name for meta in changed}
 
 
-def _fates(shared: SharedCluster) -> tuple[Bools, Bools]:
-    """(P,) each: the pods that are made anew when their node is lost, and those that are lost with it."""
-    return fates(shared.scheduler.view)
+def _get_fates(shared: SharedCluster) -> tuple[Bools, Bools]:
+    """Return which pods are recreated when their node fails, and which are lost with it, (P,) each."""
+    return classify_pods(shared.scheduler.view)
 
 
-def fates(view: Fork) -> tuple[Bools, Bools]:
-    """(P,) each: the pods made anew when their node is lost, and those lost with it; looked up once for pods alike."""
+def classify_pods(view: Fork) -> tuple[Bools, Bools]:
+    """Return which pods are recreated when their node fails, and which are lost with it, (P,) each."""
     anew = view.pods.where(lambda info: is_recreated_elsewhere(info.pod))
     bare = view.pods.where(lambda info: not info.terminating and find_owner(info.pod).kind == "Pod")
     return anew[view.pods.info], bare[view.pods.info]

@@ -1,4 +1,4 @@
-"""What the loss of nodes would do, as a document: apiVersion kschedctl.dev/v1, kind Failures."""
+"""The report of ``failures``: apiVersion kschedctl.dev/v1, kind Failures."""
 
 from __future__ import annotations
 
@@ -10,42 +10,43 @@ from msgspec.structs import replace
 
 from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
-from kschedctl.reports.gate_problem import GateProblem
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.placements import PodCount, Spread, UnplacedPods
-from kschedctl.reports.searches import SearchStart
-from kschedctl.reports.summary import Report, ShortPods, Summary
-from kschedctl.reports.unknown import UnknownKind, doubt
+from kschedctl.reports.plugin_answers import SearchStart
+from kschedctl.reports.report import GateProblem, Report
+from kschedctl.reports.summary import ShortPods, Summary
+from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.text.counts import counted
 
 
 class Failure(Document, frozen=True):
-    """The loss of some ``nodes`` at once. ``displaced`` pods are made anew, of which ``unplaced`` fit nowhere else.
-
-    ``evicted``: pods of other nodes that have to make room; ``lost``: pods that nobody makes anew. ``reasons``: the
-    pods that do not fit, by workload and kube-scheduler's words; those that had to make room and come back are among
-    them. Of several runs, in which pods come back in different orders, this is the worst, and ``over_runs`` the least
-    and the most unplaced and evicted; ``unplaced_over_runs``: workload -> the least and the most of its pods without a
-    node in these orders; ``in_no_order``: workload -> how many of them no order at all allows one, as they fit nowhere
-    even where nobody else came back. ``zones``: the pods of each; ``nodes_changed``: of the nodes where their
-    number is another one after it, the lost ones among them; both of the worst loss alone. ``not_created``: of the
-    displaced pods those that the API server refuses, by quotas and LimitRanges, once the lost ones are gone.
-    """
+    """The failure of some nodes at once; of several runs with different orders of pods, the worst."""
 
     name: str
     nodes: tuple[str, ...]
     displaced: int
+    """Pods that are recreated."""
     unplaced: int
+    """Recreated pods that fit nowhere else."""
     evicted: int
+    """Pods of other nodes that are preempted."""
     lost: int
+    """Pods that no controller recreates."""
     reasons: tuple[UnplacedPods, ...] = ()
+    """The unplaced pods by workload and kube-scheduler's message, including preempted ones."""
     unknown: tuple[UnknownKind, ...] = ()
     over_runs: dict[str, Spread] = msgspec.field(default_factory=dict)
+    """The minimum and maximum of unplaced and evicted pods over the runs."""
     unplaced_over_runs: dict[str, Spread] = msgspec.field(default_factory=dict)
+    """The minimum and maximum of unplaced pods per workload."""
     in_no_order: dict[str, int] = msgspec.field(default_factory=dict)
+    """The number of pods per workload that fit nowhere even if no other pod comes back."""
     zones: tuple[PodCount, ...] = ()
+    """Pods per zone, for the worst failure only."""
     nodes_changed: tuple[PodCount, ...] = ()
+    """Pods of the nodes where the number changed, for the worst failure only."""
     not_created: tuple[NotCreated, ...] = ()
+    """Displaced pods that the API server denies because of quotas or LimitRanges."""
 
     @property
     def safe(self) -> bool:
@@ -53,20 +54,18 @@ class Failure(Document, frozen=True):
 
 
 class Failures(Report, frozen=True):
-    """The losses of every ``unit`` (node, zone, pool, or pair of them), the worst first.
-
-    ``safe``: after each of them every pod that is made anew gets a node, and nobody is evicted for it. ``scenarios``:
-    how many there are; fewer than that are known when the user ``interrupted``. ``outside``: nodes that belong to no
-    such unit, so that none of the losses takes them. ``remedy``: a scenario of whatif in which no pod is left
-    without a node, if one was found.
-    """
+    """The failures of every unit, worst first."""
 
     unit: str
+    """node, zone, pool, or a pair of them."""
     scenarios: int
+    """The number of failures to simulate."""
     safe: bool
+    """Whether after each failure every recreated pod gets a node without preempting others."""
     seed: int
     failures: tuple[Failure, ...] = ()
     outside: tuple[str, ...] = ()
+    """Nodes that belong to no unit, so that no failure includes them."""
     not_replayed: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     extended: tuple[str, ...] = ()
@@ -74,13 +73,14 @@ class Failures(Report, frozen=True):
     undecided: bool = False
     interrupted: bool = False
     remedy: Mapping[str, Any] | None = None
+    """A scenario for ``whatif`` that leaves no pod without a node, if one was found."""
     search_start: SearchStart | None = None
     runs: int = 1
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Failures"
 
     def first_line(self) -> tuple[str, ...]:
-        """Whether one loss, or two at once, can be borne, and how many were tried."""
+        """Return whether the cluster survives one failure, or two at once, and how many were tried."""
         unsafe, all_of_them = (
             sum(not failure.safe for failure in self.failures),
             counted(self.scenarios, "loss", "losses"),
@@ -90,11 +90,11 @@ class Failures(Report, frozen=True):
             f"interrupted after {len(self.failures):,} of {all_of_them}" if self.interrupted else f"{all_of_them} tried"
         )
         lost = 2 if self.unit.startswith("pair") else 1
-        counts = f"({tried}, {unsafe:,} with consequences){doubt(self.unknown)}"
+        counts = f"({tried}, {unsafe:,} with consequences){describe_doubt(self.unknown)}"
         return (f"N-{lost} safe per {self.unit}:", answer, counts)
 
     def summarized(self, summary: Summary) -> Summary:
-        """With what the worst loss comes to."""
+        """Return the summary with the worst failure."""
         worst = self.failures[0] if self.failures else None
         figures = {"tried": len(self.failures), "withConsequences": sum(not loss.safe for loss in self.failures)}
         if worst is not None:
@@ -102,9 +102,9 @@ class Failures(Report, frozen=True):
         return replace(
             summary,
             subject=f"worst: {worst.name}" if worst is not None else self.unit,
-            headline=f"{summary.headline}{_named(worst)}" if worst is not None else summary.headline,
+            headline=f"{summary.headline}{_describe_worst(worst)}" if worst is not None else summary.headline,
             verdict="Safe" if self.safe else "Unsafe",
-            pods=tuple(_shortened(worst)) if worst is not None else (),
+            pods=tuple(_shorten_pods(worst)) if worst is not None else (),
             figures=figures,
         )
 
@@ -133,13 +133,13 @@ class Failures(Report, frozen=True):
         ]
 
 
-def _named(worst: Failure) -> str:
+def _describe_worst(worst: Failure) -> str:
     """Return the name of the worst loss with its consequences, to follow the headline."""
     if worst.safe:
         return ""
     return f"; worst: {worst.name}, {worst.unplaced:,} of {counted(worst.displaced, 'pod')} not scheduled"
 
 
-def _shortened(worst: Failure) -> Iterator[ShortPods]:
+def _shorten_pods(worst: Failure) -> Iterator[ShortPods]:
     yield from (refused.shortened for refused in worst.not_created)
     yield from (pods.shortened for pods in worst.reasons)

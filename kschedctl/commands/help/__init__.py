@@ -1,4 +1,1 @@
-"""`kschedctl help`: Help on a command, or on a topic such as rights or ci.
-
-Read `command`.
-"""
+"""`help`: the help of a command, or a topic."""

@@ -1,4 +1,4 @@
-"""``kschedctl help``: the help of a command, or about a topic."""
+"""The command `help`: the help of a command, or a topic."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def help(
 ) -> int:
     """The help of a command, or about a topic: sources, output, rights, ci …"""
     root = context.find_root()
-    if topic in (known := topics()):
-        _show(known[topic])
+    if topic in (known := read_topics()):
+        _print_markdown(known[topic])
     elif not topic:
         titles = (f"  {name:<12}  {text.partition(chr(10))[0].lstrip('# ')}" for name, text in known.items())
         typer.echo("\n".join((root.get_help(), "", "Topics, each printed by help TOPIC:", *titles)))
@@ -33,16 +33,16 @@ def help(
     return 0
 
 
-def topics() -> dict[str, str]:
-    """Markdown by name, the title in its first line."""
+def read_topics() -> dict[str, str]:
+    """Read the help topics: name -> Markdown, whose first line is the title."""
     topic_files = (path for path in files("kschedctl.cli.topics").iterdir() if path.name.endswith(SUFFIX))
     return {
         path.name.removesuffix(SUFFIX): path.read_text("utf-8") for path in sorted(topic_files, key=lambda p: p.name)
     }
 
 
-def _show(text: str) -> None:
-    """Laid out on a terminal, else as it stands."""
+def _print_markdown(text: str) -> None:
+    """Print Markdown, formatted if stdout is a terminal."""
     if not sys.stdout.isatty():
         typer.echo(text, nl=False)
         return

@@ -10,7 +10,7 @@ import typer
 from kschedctl.autoscaling.karpenter.seen_types import seen_types
 from kschedctl.cli.answer import UNDECIDED
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.source import LiveKinds, load
+from kschedctl.cli.source import LiveKinds, load_cluster
 from kschedctl.errors import UsageError
 from kschedctl.text.counts import counted
 
@@ -30,7 +30,7 @@ def instance_types(*, source: Source) -> int:
     The form is that of the instance_types.json of Karpenter's kwok provider, to be completed by hand: a cluster tells
     neither prices, which are 0 here, nor types that no node has, nor where else a type is sold.
     """
-    cluster = load(source, live=LiveKinds(("NodeClaim",)))
+    cluster = load_cluster(source, live=LiveKinds(("NodeClaim",)))
     types = seen_types(cluster)
     unread = [kind for kind in NAMED_BY if cluster.gap(kind) is not None]
     if not types and not unread:

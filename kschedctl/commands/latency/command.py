@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.options import Context, Kubeconfig, Source, with_options
-from kschedctl.cli.source import connection
+from kschedctl.cli.options import ContextOption, KubeconfigOption, Source, with_options
+from kschedctl.cli.source import connect_to_cluster
 from kschedctl.commands import latency as library
 from kschedctl.commands.audit.judging import DrawnJudged
 from kschedctl.commands.audit.latency.options import MetricsOptions
@@ -23,8 +23,8 @@ def latency(
     *,
     metrics: MetricsOptions,
     shown: DrawnJudged,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
 ) -> Answer:
     """How long does kube-scheduler take, and what holds it up?
 
@@ -37,5 +37,5 @@ def latency(
     """
     limits = metrics.limits()
     source = Source(kubeconfig=kubeconfig, context=context)
-    section = library.latency(metrics.measured(lambda: connection(source)), limits)
+    section = library.latency(metrics.measured(lambda: connect_to_cluster(source)), limits)
     return shown.judged(section, about_findings(source, section))

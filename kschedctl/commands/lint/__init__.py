@@ -1,7 +1,8 @@
-"""``lint``: what in manifests, or in a cluster, breaks scheduling?
+"""``lint`` finds what breaks scheduling in manifests or in a cluster.
 
-The rules are in ``kschedctl/lint``. ``described_cluster`` finds a cluster among the manifests; ``fixes`` and ``diff``
-apply safe fixes; ``filters`` and ``settings`` choose rules.
+The rules are in ``kschedctl/lint``. Read ``command`` first, which has the options. ``settings`` reads the settings of a
+project and ``filters`` chooses files and objects; ``described_cluster`` finds a cluster among the manifests; ``fixes``
+applies safe fixes, whose document is in ``report`` and whose diff is in ``diff``; ``page`` shows findings.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.cluster import Cluster
-from kschedctl.commands.lint.described_cluster import DescribedCluster, cluster_among
+from kschedctl.commands.lint.described_cluster import DescribedCluster, find_described_cluster
 from kschedctl.errors import UsageError
-from kschedctl.lint.engine import chosen_rules, findings_of, problems_of
-from kschedctl.lint.findings.reporting import EVERYTHING, Reporting
+from kschedctl.lint.engine import build_findings, choose_rules, find_problems
+from kschedctl.lint.findings.reporting import REPORT_EVERYTHING, Reporting
 from kschedctl.lint.findings.scope import ALL_OBJECTS, LintScope
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import Rule, RuleProfile, Severity
@@ -31,11 +32,14 @@ from kschedctl.text.version import VERSION
 
 
 class Destination(NamedTuple):
-    """Where manifests go: the namespace of those that name none, paths that go to one cluster, files that do."""
+    """Where the manifests go."""
 
     namespace: str
+    """The namespace of manifests that name none, or ""."""
     together: list[list[str]]
-    named: list[str]
+    """Lists of paths; what is under the paths of a list goes to one cluster."""
+    named_files: list[str]
+    """Files that were given by name, not found in a folder."""
 
 
 def lint(
@@ -51,12 +55,13 @@ def lint(
     feature_gates: Mapping[str, bool] | None = None,
     instance_types: Sequence[JsonObject] | None = None,
 ) -> Findings:
-    """What in manifests, files and folders, or without any in the ``cluster`` itself, makes scheduling go wrong.
+    """Find what makes scheduling go wrong in manifests, or, without ``paths``, in the ``cluster`` itself.
 
-    With a ``cluster`` rules that need nodes and pods run for manifests too. ``select`` and ``ignore``: ids of rules, *
-    stands for anything; ``profile``: default, strict or all; ``severity``: findings from this one up (error, warning,
-    note). ``namespace``: of manifests that name none. ``instance_types``: all that Karpenter may launch, as kwok's
-    instance_types.json has them. No settings file counts. Raises UsageError, InputError.
+    With a ``cluster``, rules that need nodes and pods run for manifests, too. ``select`` and ``ignore`` are ids of
+    rules, in which * stands for anything. ``profile`` is default, strict or all. ``severity`` is the lowest severity to
+    report (error, warning, note). Manifests without a namespace go to ``namespace``. ``instance_types`` are all types
+    that Karpenter may launch, in the form of kwok's instance_types.json. No settings file is read. Raises UsageError,
+    InputError.
 
     >>> import kschedctl
     >>> budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "none"}}
@@ -70,57 +75,61 @@ def lint(
     files = [from_here(file) for file in find_files(names, recursive=True).files]
     manifests = read_repository(files) if names else None
     goes = Destination(namespace, [], [from_here(path) for path in names if not os.path.isdir(path)])
-    context = lint_context(manifests, described, gates, goes, instance_types)
-    rules = chosen_rules(select, ignore, RuleProfile(profile))
-    bounded = not select and profile != RuleProfile.ALL
-    reporting = replace(EVERYTHING, least=Severity(severity), bounded=bounded)
-    return told(context, rules, problems_of(context, rules), reporting)
+    context = build_context(manifests, described, gates, goes, instance_types)
+    rules = choose_rules(select, ignore, RuleProfile(profile))
+    condensed = not select and profile != RuleProfile.ALL
+    reporting = replace(REPORT_EVERYTHING, min_severity=Severity(severity), condensed=condensed)
+    return build_report(context, rules, find_problems(context, rules), reporting)
 
 
-def told(
+def build_report(
     context: LintContext,
     rules: Sequence[Rule],
     problems: Iterable[tuple[Rule, Problem]],
     reporting: Reporting,
     scope: LintScope = ALL_OBJECTS,
 ) -> Findings:
-    """The findings, with the version of the program that made them."""
-    return replace(findings_of(context, rules, problems, reporting, scope), tool_version=VERSION)
+    """Return the findings among the problems, with the version of this program."""
+    return replace(build_findings(context, rules, problems, reporting, scope), tool_version=VERSION)
 
 
-def lint_context(
+def build_context(
     manifests: Repository | None,
     cluster: DescribedCluster | None,
     gates: FeatureGates,
-    goes: Destination,
-    types: Sequence[JsonObject] | None = None,
+    destination: Destination,
+    instance_types: Sequence[JsonObject] | None = None,
 ) -> LintContext:
-    """What rules look at: the manifests, or without any the cluster. Raises UsageError, InputError."""
-    context = _linted_alone(manifests, cluster, gates, goes)
-    return context if types is None else replace(context, sold=read_instance_types(types))
-
-
-def _linted_alone(
-    manifests: Repository | None, cluster: DescribedCluster | None, gates: FeatureGates, goes: Destination
-) -> LintContext:
+    """Return what the rules look at: the manifests, or without any the cluster. Raises UsageError, InputError."""
     if manifests is None:
         if cluster is None or cluster.cluster is None:
             raise UsageError(
                 "nothing to lint", hint="give manifests with -f, or a cluster with --with-cluster or --live"
             )
-        return LintContext.of_cluster(cluster.cluster)
-    described = cluster or cluster_among(manifests.objects, gates, goes.named)
+        context = LintContext.from_cluster(cluster.cluster)
+    else:
+        context = _build_manifest_context(manifests, cluster, gates, destination)
+    return context if instance_types is None else replace(context, instance_types=read_instance_types(instance_types))
+
+
+def _build_manifest_context(
+    manifests: Repository, cluster: DescribedCluster | None, gates: FeatureGates, destination: Destination
+) -> LintContext:
+    """Return the context of manifests and of the cluster that is given or that they describe."""
+    described = cluster or find_described_cluster(manifests.objects, gates, destination.named_files)
     located = ((manifest.value, manifest) for manifest in manifests.objects)
-    manifests.sets.declare(goes.together)
-    context = LintContext.of_manifests(located, described.cluster, gates, goes.namespace, sets_of=manifests.sets.of)
+    manifests.sets.declare(destination.together)
+    context = LintContext.from_manifests(
+        located, described.cluster, gates, destination.namespace, get_sets=manifests.sets.of
+    )
     unreadable = tuple(Subject("File", "", place=place).problem((), place.what) for place in manifests.broken)
     passed_over = tuple(PassedOver(what, where, HINTS.get(what, "")) for what, where in manifests.passed_over.items())
     return replace(
         context,
-        invalid=(*context.invalid, *described.faults),
+        invalid=(*context.invalid, *described.problems),
         unreadable=unreadable,
         passed_over=passed_over,
-        whole=manifests.whole,
-        own=described.own,
-        stored=described.stored,
+        all_manifests_read=manifests.whole,
+        is_self_described=described.is_self_described,
+        stored_manifests=described.stored_manifests,
     )

@@ -1,11 +1,11 @@
-"""``kschedctl lint``: what in these manifests, or in this cluster, makes scheduling go wrong?"""
+"""``kschedctl lint``: the options of the command, and its exit code."""
 
 from __future__ import annotations
 
 import logging
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -17,24 +17,24 @@ from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.api.ownership import Owner
 from kschedctl.cli.answer import UNDECIDED, Answer
-from kschedctl.cli.forms import TABLE, Form, option
-from kschedctl.cli.option_groups.karpenter import WHAT_POOLS_ARE, InstanceTypeInput
-from kschedctl.cli.options import Color, Output, Source, feature_gates, with_options
-from kschedctl.cli.progress import bars
-from kschedctl.cli.source import WHAT_LIMITS, from_files, load
-from kschedctl.commands.lint import Destination, lint_context, told
+from kschedctl.cli.forms import TABLE, OutputFormat, output_option
+from kschedctl.cli.option_groups.karpenter import POOL_KINDS, InstanceTypeInput
+from kschedctl.cli.options import Color, Output, Source, parse_feature_gates, with_options
+from kschedctl.cli.progress import show_progress
+from kschedctl.cli.source import CREATION_LIMIT_KINDS, load_cluster, read_files
+from kschedctl.commands.lint import Destination, build_context, build_report
 from kschedctl.commands.lint.described_cluster import DescribedCluster
 from kschedctl.commands.lint.filters import LintFilters
 from kschedctl.commands.lint.fixes import Linted, LintFixer
-from kschedctl.commands.lint.fixes_report import LintFixes
-from kschedctl.commands.lint.settings import Project, find_settings, path_ignores, read_baseline, read_settings
+from kschedctl.commands.lint.report import LintFixes
+from kschedctl.commands.lint.settings import Project, build_path_ignores, find_settings, read_baseline, read_settings
 from kschedctl.errors import UsageError
-from kschedctl.lint.engine import chosen_rules, problems_of, rule_named
+from kschedctl.lint.engine import choose_rules, find_problems, get_rule
 from kschedctl.lint.findings.reporting import Reporting
-from kschedctl.lint.findings.suppression import STDIN_NAME, baseline_text
+from kschedctl.lint.findings.suppression import STDIN_NAME, render_baseline
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import RuleProfile, Severity
-from kschedctl.lint.rule_reports import rule_list, rule_report
+from kschedctl.lint.rule_reports import build_rule_list, build_rule_report
 from kschedctl.lint.settings import LintSettings
 from kschedctl.reports.findings import Findings
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
@@ -60,8 +60,11 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Around(InstanceTypeInput):
-    """The cluster, where no manifests are given what is linted; snapshot, kubeconfig and context are of Source."""
+class ClusterOptions(InstanceTypeInput):
+    """The cluster of the manifests. Without manifests, the cluster itself is linted.
+
+    Snapshot, kubeconfig and context are options of ``Source``.
+    """
 
     with_cluster: Annotated[
         list[str],
@@ -72,20 +75,20 @@ class Around(InstanceTypeInput):
     live: Annotated[bool, typer.Option("--live", help="Look at the live cluster of the current context too.")] = False
 
     def is_live(self, source: Source) -> bool:
-        """Whether the cluster is a live one."""
+        """Return whether the cluster is a live one."""
         return bool(self.live or source.kubeconfig or source.context)
 
-    def cluster(self, source: Source) -> DescribedCluster | None:
-        """The cluster, if one is named. Raises KschedctlError."""
+    def load_cluster(self, source: Source) -> DescribedCluster | None:
+        """Return the cluster, or None if no option names one. Raises KschedctlError."""
         named = replace(source, filename=self.with_cluster)
         if source.snapshot or self.is_live(source):
-            return DescribedCluster(load(named, live=WHAT_LIMITS.and_also(WHAT_POOLS_ARE)))
-        return _cluster_of_files(named) if self.with_cluster or source.demo else None
+            return DescribedCluster(load_cluster(named, live=CREATION_LIMIT_KINDS.union(POOL_KINDS)))
+        return _load_cluster_from_files(named) if self.with_cluster or source.demo else None
 
 
 @dataclass(frozen=True)
-class Which(LintFilters):
-    """Which rules, and which findings to report."""
+class RuleOptions(LintFilters):
+    """The rules to run, the findings to report, and whether to fix them."""
 
     profile: Annotated[
         RuleProfile | None,
@@ -121,8 +124,8 @@ class Which(LintFilters):
     fix: Annotated[bool, typer.Option("--fix", help="Apply safe fixes to the files; report the rest.")] = False
     diff: Annotated[bool, typer.Option("--diff", help="Show what --fix would change, and change nothing.")] = False
 
-    def check_fixing(self, manifests: object) -> None:
-        """Raises UsageError for what does not go together."""
+    def validate_fix_options(self, manifests: object) -> None:
+        """Raise UsageError if --fix and --diff are combined, or used without manifests."""
         if self.fix and self.diff:
             raise UsageError("--fix writes what --diff only shows", hint="give one of them")
         if (self.fix or self.diff) and manifests is None:
@@ -130,12 +133,12 @@ class Which(LintFilters):
 
 
 @dataclass(frozen=True)
-class Shown:
-    """How to show what was found."""
+class DisplayOptions:
+    """How to show the findings."""
 
-    output: Annotated[Form, option("table", "wide", "json", "yaml", "sarif", "junit", "github", "markdown", "html")] = (
-        TABLE
-    )
+    output: Annotated[
+        OutputFormat, output_option("table", "wide", "json", "yaml", "sarif", "junit", "github", "markdown", "html")
+    ] = TABLE
     color: Annotated[
         Color, typer.Option("--color", metavar="|".join(Color), help="auto: on terminals, unless NO_COLOR is set.")
     ] = Color.AUTO
@@ -146,24 +149,25 @@ class Shown:
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Only errors on stderr.")] = False
     show_fixes: Annotated[bool, typer.Option("--show-fixes", help="Also show how to fix each finding.")] = False
 
-    def answer(self, document: object, exit_code: int = CLEAN) -> Answer:
+    def build_answer(self, document: object, exit_code: int = CLEAN) -> Answer:
+        """Return the answer that shows a document."""
         answer = Output(self.output, color=self.color).answer(document, exit_code)
         return replace(answer, style=replace(answer.style, fixes=self.show_fixes))
 
-    def diff(self, fixes: LintFixes) -> Answer:
-        """Raises UsageError for forms that show findings."""
+    def build_diff_answer(self, fixes: LintFixes) -> Answer:
+        """Return the answer that shows fixes. Raises UsageError for forms that only show findings."""
         if self.output.name not in DIFF_FORMS:
             raise UsageError(f"--diff has no form {self.output.name}", hint="-o json or yaml, or none for the diff")
-        answer = self.answer(fixes, FOUND if fixes.files else CLEAN)
+        answer = self.build_answer(fixes, FOUND if fixes.files else CLEAN)
         return replace(answer, format="diff") if self.output == TABLE else answer
 
 
 @with_options
 def lint(
     source: Source,
-    around: Around,
-    which: Which,
-    shown: Shown,
+    cluster_options: ClusterOptions,
+    rule_options: RuleOptions,
+    display: DisplayOptions,
     files: Annotated[
         list[str] | None, typer.Argument(metavar="[FILE… | rules | explain RULE]", help="Manifests, as with -f.")
     ] = None,
@@ -176,131 +180,138 @@ def lint(
     """
     words = files or []
     if words == ["rules"]:
-        return shown.answer(rule_list())
+        return display.build_answer(build_rule_list())
     if words[:1] == ["explain"]:
         if len(words) != 2:
             raise UsageError("which rule?", hint="kschedctl lint explain RULE; kschedctl lint rules lists them")
-        return shown.answer(rule_report(rule_named(words[1])))
-    settings_file = Path(which.settings) if which.settings else find_settings(Path.cwd())
+        return display.build_answer(build_rule_report(get_rule(words[1])))
+    settings_file = Path(rule_options.settings) if rule_options.settings else find_settings(Path.cwd())
     settings = read_settings(settings_file)
-    if not (source.snapshot or around.is_live(source)):
+    if not (source.snapshot or cluster_options.is_live(source)):
         source = replace(source, kube_version=source.kube_version or settings.kube_version)
     project = Project(settings, settings_file.parent if settings_file else Path.cwd())
     paths = [*source.filename, *words]
-    manifests = _manifests(paths, source, which, project)
-    check_output_files(which.write_baseline)
-    which.check_fixing(manifests)
-    cluster = around.cluster(source)
-    types = around.types()
-    goes = Destination(which.namespace or "", _together(project), _named(paths))
-    linter = _linter(which, project, lambda linted: _lint_context(linted, source, cluster, goes, types))
-    if manifests is not None and (which.fix or which.diff):
-        return _fixed(LintFixer(manifests, linter), which, shown, settings)
+    manifests = _read_manifests(paths, source, rule_options, project)
+    check_output_files(rule_options.write_baseline)
+    rule_options.validate_fix_options(manifests)
+    cluster = cluster_options.load_cluster(source)
+    instance_types = cluster_options.read_types()
+    destination = Destination(rule_options.namespace or "", _resolve_together(project), _list_named_files(paths))
+    gates = FeatureGates(source.kube_version or KUBE_VERSION, parse_feature_gates(source.feature_gates))
+    linter = _build_linter(
+        rule_options, project, lambda linted: build_context(linted, cluster, gates, destination, instance_types)
+    )
+    if manifests is not None and (rule_options.fix or rule_options.diff):
+        return _fix_files(LintFixer(manifests, linter), rule_options, display, settings)
     report = linter(manifests)[0]
-    return shown.answer(report, UNDECIDED) if _only_templates(report, paths) else _told(report, which, shown, settings)
+    if _found_only_templates(report, paths):
+        return display.build_answer(report, UNDECIDED)
+    return _build_findings_answer(report, rule_options, display, settings)
 
 
-def _only_templates(report: Findings, paths: list[str]) -> bool:
-    """Whether folders hold nothing but what something else would render; git's hooks name such files themselves."""
-    nothing = not report.checked and not report.findings
-    return nothing and any(passed_over.hint for passed_over in report.passed_over) and any(map(os.path.isdir, paths))
+def _found_only_templates(report: Findings, paths: list[str]) -> bool:
+    """Return whether the folders hold nothing but templates that something else would render.
+
+    Hooks of git name such files themselves, so files given by name do not count.
+    """
+    if report.checked or report.findings or not any(map(os.path.isdir, paths)):
+        return False
+    return any(passed_over.hint for passed_over in report.passed_over)
 
 
-def _fixed(fixer: LintFixer, which: Which, shown: Shown, settings: LintSettings) -> Answer | int:
-    """What is left, or what would change."""
+def _fix_files(
+    fixer: LintFixer, rule_options: RuleOptions, display: DisplayOptions, settings: LintSettings
+) -> Answer | int:
+    """Fix the files and return the answer with the remaining findings, or only show what would change."""
     report = fixer.run()
-    if which.diff:
-        return shown.diff(fixer.document())
+    if rule_options.diff:
+        return display.build_diff_answer(fixer.build_report())
     fixer.write()
-    return _told(replace(report, fixed=fixer.findings), which, shown, settings)
+    return _build_findings_answer(replace(report, fixed=fixer.findings), rule_options, display, settings)
 
 
-def _linter(
-    which: Which, project: Project, context_of: Callable[[Repository | None], LintContext]
+def _build_linter(
+    rule_options: RuleOptions, project: Project, get_context: Callable[[Repository | None], LintContext]
 ) -> Callable[[Repository | None], Linted]:
-    """Lints manifests as was asked for; without any, the cluster."""
+    """Return a function that lints manifests, or the cluster, as the options and settings say."""
     settings = project.settings
-    ignored = (*settings.ignore, *_listed(which.ignore))
+    ignored = (*settings.ignore, *_split_lists(rule_options.ignore))
     # A profile that the command line names is what is wanted now, whatever the settings select.
-    selected = _listed(which.select) or (settings.select if which.profile is None else ())
-    profile = which.profile or settings.profile
-    rules = chosen_rules(selected, ignored, profile, settings.severity)
+    selected = _split_lists(rule_options.select) or (settings.select if rule_options.profile is None else ())
+    profile = rule_options.profile or settings.profile
+    rules = choose_rules(selected, ignored, profile, settings.severity)
     reporting = Reporting(
         settings.severity,
-        which.severity or Severity.NOTE,
-        _baseline(which, project),
-        path_ignores(project),
-        bounded=which.write_baseline is None and not selected and profile is not RuleProfile.ALL,
+        rule_options.severity or Severity.NOTE,
+        _load_baseline(rule_options, project),
+        build_path_ignores(project),
+        condensed=rule_options.write_baseline is None and not selected and profile is not RuleProfile.ALL,
     )
 
     def linter(manifests: Repository | None) -> Linted:
-        context = context_of(manifests)
-        problems = problems_of(context, rules)
-        return told(context, rules, problems, reporting, which.scope), problems
+        context = get_context(manifests)
+        problems = find_problems(context, rules)
+        return build_report(context, rules, problems, reporting, rule_options.scope), problems
 
     return linter
 
 
-def _told(report: Findings, which: Which, shown: Shown, settings: LintSettings) -> Answer | int:
-    if which.write_baseline is not None:
-        write_file(which.write_baseline, [baseline_text(report.findings).encode(errors="backslashreplace")])
-        log.warning("wrote %d findings to %s", len(report.findings), which.write_baseline)
+def _build_findings_answer(
+    report: Findings, rule_options: RuleOptions, display: DisplayOptions, settings: LintSettings
+) -> Answer | int:
+    """Write the baseline if asked for, or else return the answer that shows the findings."""
+    if rule_options.write_baseline is not None:
+        write_file(rule_options.write_baseline, [render_baseline(report.findings).encode(errors="backslashreplace")])
+        log.warning("wrote %d findings to %s", len(report.findings), rule_options.write_baseline)
         return CLEAN
-    return shown.answer(report, FOUND if report.at_least(which.fail_on or settings.fail_on) else CLEAN)
+    return display.build_answer(
+        report, FOUND if report.has_at_least(rule_options.fail_on or settings.fail_on) else CLEAN
+    )
 
 
-def _baseline(which: Which, project: Project) -> Counter[str]:
-    """The one that is named, else that of the settings, unless one is written."""
-    if which.baseline is not None:
-        return read_baseline(which.baseline)
-    if project.settings.baseline and which.write_baseline is None:
+def _load_baseline(rule_options: RuleOptions, project: Project) -> Counter[str]:
+    """Return the baseline of the options or of the settings, unless one is written."""
+    if rule_options.baseline is not None:
+        return read_baseline(rule_options.baseline)
+    if project.settings.baseline and rule_options.write_baseline is None:
         return read_baseline(str(project.folder / project.settings.baseline))
     return Counter()
 
 
-def _together(project: Project) -> list[list[str]]:
-    """The settings' lists of paths, as files are named here."""
+def _resolve_together(project: Project) -> list[list[str]]:
+    """Return the lists of paths in the settings as paths from the current folder."""
     return [[from_here(str(project.folder / path)) for path in paths] for paths in project.settings.together]
 
 
-def _named(paths: list[str]) -> list[str]:
-    """The files that were asked for by their names, as findings name them."""
+def _list_named_files(paths: list[str]) -> list[str]:
+    """Return the files that were given by name, as findings name them."""
     return [STDIN_NAME if path == STDIN else from_here(path) for path in paths if not os.path.isdir(path)]
 
 
-def _cluster_of_files(source: Source) -> DescribedCluster:
-    """The cluster of files that manifests go to. Raises KschedctlError."""
-    cluster, reading = from_files(source)
+def _load_cluster_from_files(source: Source) -> DescribedCluster:
+    """Return the cluster that files describe. Raises KschedctlError."""
+    cluster, reading = read_files(source)
     documents = (manifest.document for manifest in (*reading.stored, *reading.manifests))
-    return DescribedCluster(cluster, stored={_owner(document): document for document in documents})
+    return DescribedCluster(cluster, stored_manifests={_get_owner(document): document for document in documents})
 
 
-def _owner(document: JsonObject) -> Owner:
+def _get_owner(document: JsonObject) -> Owner:
+    """Return kind, namespace and name of a document."""
     metadata = object_at(document, "metadata")
     return Owner(str(document["kind"]), str(metadata.get("namespace") or "default"), str(metadata.get("name") or ""))
 
 
-def _lint_context(
-    manifests: Repository | None,
-    source: Source,
-    cluster: DescribedCluster | None,
-    goes: Destination,
-    types: Sequence[JsonObject] | None,
-) -> LintContext:
-    gates = FeatureGates(source.kube_version or KUBE_VERSION, feature_gates(source.feature_gates))
-    return lint_context(manifests, cluster, gates, goes, types)
-
-
-def _manifests(paths: list[str], source: Source, which: Which, project: Project) -> Repository | None:
-    """None where no path is given."""
+def _read_manifests(paths: list[str], source: Source, rule_options: RuleOptions, project: Project) -> Repository | None:
+    """Return the manifests under the paths, or None if no path is given."""
     if not paths:
         return None
-    kept = which.kept(find_files(paths, source.recursive).files, project)
-    files = [file if file == STDIN else from_here(file) for file in kept]
+    included = rule_options.exclude_files(find_files(paths, source.recursive).files, project)
+    files = [file if file == STDIN else from_here(file) for file in included]
     builds = source.builds(files)
-    with bars() as shown:
-        return read_repository(files, builds, strict=which.strict, progress=shown.begin)
+    with show_progress() as progress:
+        return read_repository(files, builds, strict=rule_options.strict, progress=progress.begin)
 
 
-def _listed(given: list[str]) -> tuple[str, ...]:
-    return tuple(filter(None, (part.strip() for text in given for part in text.split(","))))
+def _split_lists(lists: list[str]) -> tuple[str, ...]:
+    """Return the items of comma-separated lists."""
+    return tuple(filter(None, (part.strip() for text in lists for part in text.split(","))))

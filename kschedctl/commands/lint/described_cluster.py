@@ -1,4 +1,4 @@
-"""The cluster that manifests describe that hold nodes; what of them cannot be read is a finding, not a part of it."""
+"""The cluster that manifests with nodes describe. What cannot be read of them is a finding."""
 
 from __future__ import annotations
 
@@ -31,70 +31,75 @@ log = logging.getLogger(__name__)
 
 
 class DescribedCluster(NamedTuple):
-    """``cluster``: None where none is known; ``faults``: of kinds of which lint reads nothing itself.
-
-    ``own``: the manifests describe it; ``stored``: workloads that it has, as its files hold them.
-    """
+    """A cluster, and what else is known of it from files."""
 
     cluster: Cluster | None
-    faults: tuple[Problem, ...] = ()
-    own: bool = False
-    stored: Mapping[Owner, JsonObject] = MappingProxyType({})
+    """The cluster, or None if none is known."""
+    problems: tuple[Problem, ...] = ()
+    """Problems of kinds that lint itself has no rules for."""
+    is_self_described: bool = False
+    """Whether the linted manifests describe the cluster."""
+    stored_manifests: Mapping[Owner, JsonObject] = MappingProxyType({})
+    """Workloads of the cluster, as its files hold them."""
 
 
-def cluster_among(manifests: Sequence[Read], gates: FeatureGates, named: Collection[str] = ()) -> DescribedCluster:
-    """The cluster of these manifests. One of whose nodes some cannot be read is not known.
-
-    ``named``: files that were asked for by their names.
-    """
-    ours = [
+def find_described_cluster(
+    manifests: Sequence[Read], gates: FeatureGates, named_files: Collection[str] = ()
+) -> DescribedCluster:
+    """Return the cluster that the manifests describe. Without readable nodes, its cluster is None."""
+    known_kinds = [
         m for m in manifests if m.value["kind"] in KINDS and not is_custom_api(str(m.value.get("apiVersion") or ""))
     ]
-    nodes = [manifest for manifest in ours if manifest.value["kind"] == "Node"]
+    nodes = [manifest for manifest in known_kinds if manifest.value["kind"] == "Node"]
     if not nodes:
-        return DescribedCluster(None, own=True)
-    if not _is_one_cluster(nodes, manifests, named):
+        return DescribedCluster(None, is_self_described=True)
+    if not _is_one_cluster(nodes, manifests, named_files):
         log.warning("note: %s has nodes, and is not taken for the cluster of all: --with-cluster is", nodes[0].file)
-        return DescribedCluster(None, own=True)
-    return _cluster_of(ours, gates)
+        return DescribedCluster(None, is_self_described=True)
+    return _build_cluster(known_kinds, gates)
 
 
-def _is_one_cluster(nodes: Sequence[Read], manifests: Sequence[Read], named: Collection[str]) -> bool:
-    """Whether nodes in some files are those of the others: files below them, or such as somebody named together.
+def _is_one_cluster(nodes: Sequence[Read], manifests: Sequence[Read], named_files: Collection[str]) -> bool:
+    """Return whether the files with nodes describe the cluster of all manifests.
 
-    A repository has nodes in examples and tests, and is not one cluster for that.
+    They do if all were given by name, or if all manifests are in folders below them. Nodes in the examples and tests of
+    a repository do not make it a cluster.
     """
     files = {manifest.file for manifest in nodes}
-    if files <= set(named):
+    if files <= set(named_files):
         return True
-    if len({_subject(manifest).name for manifest in nodes}) < len(nodes):
+    if len({_get_subject(manifest).name for manifest in nodes}) < len(nodes):
         return False
-    top = os.path.commonpath([_folder(file) for file in files])
-    return all(os.path.commonpath([top, _folder(manifest.file)]) == top for manifest in manifests)
+    top = os.path.commonpath([_get_folder(file) for file in files])
+    return all(os.path.commonpath([top, _get_folder(manifest.file)]) == top for manifest in manifests)
 
 
-def _folder(file: str) -> str:
+def _get_folder(file: str) -> str:
+    """Return the absolute folder of a file."""
     return os.path.dirname(os.path.abspath(file))
 
 
-def _cluster_of(manifests: Iterable[Read], gates: FeatureGates) -> DescribedCluster:
-    kept, faults, unread = [], [], 0
+def _build_cluster(manifests: Iterable[Read], gates: FeatureGates) -> DescribedCluster:
+    """Build the cluster of the readable manifests. If a node is unreadable, the cluster is None."""
+    objects, problems, all_nodes_read = [], [], True
     for manifest in manifests:
         kind = str(manifest.value["kind"])
-        if not (said := _fault(manifest, kind)):
-            kept.append(manifest.value)
+        fault = _describe_fault(manifest, kind)
+        if not fault:
+            objects.append(manifest.value)
             continue
-        unread += kind == "Node"
+        if kind == "Node":
+            all_nodes_read = False
         if kind not in TYPED and kind not in TEMPLATES:
-            faults.append(_subject(manifest).problem((), said))
-    if unread:
-        return DescribedCluster(None, tuple(faults), own=True)
-    cluster = Cluster.from_objects(kept, feature_gates=gates.overrides, kube_version=gates.version)
-    return DescribedCluster(cluster, tuple(faults), own=True)
+            problems.append(_get_subject(manifest).problem((), fault))
+    if not all_nodes_read:
+        return DescribedCluster(None, tuple(problems), is_self_described=True)
+    cluster = Cluster.from_objects(objects, feature_gates=gates.overrides, kube_version=gates.version)
+    return DescribedCluster(cluster, tuple(problems), is_self_described=True)
 
 
-def _fault(manifest: Read, kind: str) -> str:
-    """``field: what is wrong with it``; empty for what can be read."""
+def _describe_fault(manifest: Read, kind: str) -> str:
+    """Return ``field: what is wrong with it`` for a manifest that cannot be read, or ""."""
     try:
         is_readable(kind, str(manifest.value.get("apiVersion") or ""), _NOWHERE.error)
         obj = typed(manifest.value, KINDS[kind].struct, _NOWHERE)
@@ -105,7 +110,8 @@ def _fault(manifest: Read, kind: str) -> str:
     return ""
 
 
-def _subject(manifest: Read) -> Subject:
+def _get_subject(manifest: Read) -> Subject:
+    """Return the subject of a manifest."""
     metadata = manifest.value.get("metadata")
-    named = metadata if isinstance(metadata, dict) else {}
-    return Subject(str(manifest.value["kind"]), str(named.get("name") or ""), document=manifest.value, place=manifest)
+    name = str(metadata.get("name") or "") if isinstance(metadata, dict) else ""
+    return Subject(str(manifest.value["kind"]), name, document=manifest.value, place=manifest)

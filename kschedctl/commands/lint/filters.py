@@ -1,4 +1,4 @@
-"""What lint looks at and tells of: files, objects, severities, as options and as the settings of the project say."""
+"""The options that choose files, objects and severities."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ import typer
 from kschedctl.api.labels import parse_selector
 from kschedctl.commands.lint.settings import Project
 from kschedctl.lint.findings.scope import LintScope
-from kschedctl.lint.findings.suppression import path_matches
+from kschedctl.lint.findings.suppression import matches_path
 from kschedctl.lint.framework.rule import Severity
 from kschedctl.sources.documents.files import STDIN
 
 
 @dataclass(frozen=True)
 class LintFilters:
-    """Which objects, and how grave."""
+    """The files to read, and the objects and severities to report."""
 
     severity: Annotated[
         Severity | None,
@@ -45,15 +45,18 @@ class LintFilters:
 
     @property
     def scope(self) -> LintScope:
-        """Raises InputError for a selector that is none."""
+        """Return the objects to report. Raises InputError for an invalid selector."""
         return LintScope(self.namespace or "", parse_selector(self.selector) if self.selector else None)
 
-    def kept(self, files: Iterable[str], project: Project) -> list[str]:
-        """The files to read: those named here are excluded from here, those of the settings from their folder."""
+    def exclude_files(self, files: Iterable[str], project: Project) -> list[str]:
+        """Return the files that neither the options nor the settings exclude.
+
+        Patterns of options start at the current folder, those of settings at the settings file.
+        """
         excluded = [(pattern, os.curdir) for pattern in self.exclude]
         excluded += [(pattern, str(project.folder)) for pattern in project.settings.exclude]
         return [
             file
             for file in files
-            if file == STDIN or not any(path_matches(file, pattern, base) for pattern, base in excluded)
+            if file == STDIN or not any(matches_path(file, pattern, base) for pattern, base in excluded)
         ]

@@ -1,4 +1,4 @@
-"""Manifests put right: which findings have a safe fix, the files after it, and that it did what it should."""
+"""``lint --fix``: applies safe fixes to files and keeps them only if they removed findings and added none."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from kschedctl.commands.lint.fixes_report import FileFixes, LintFixes
+from kschedctl.commands.lint.report import FileFixes, LintFixes
 from kschedctl.lint.catalogue import INVALID
 from kschedctl.lint.framework.rule import Rule
 from kschedctl.lint.objects.subject import Problem, path_text
@@ -20,84 +20,93 @@ from kschedctl.sources.documents.positions import LocatedObject, Text, manifests
 from kschedctl.sources.output_file import write_file
 from kschedctl.sources.repository import Repository
 
-HIDING = frozenset({INVALID.id, "api-refused", "api-unknown-field"})
-"""Rules of objects as the API does not take them: what is wrong with those that it takes comes to light later."""
+HIDING_RULES = frozenset({INVALID.id, "api-refused", "api-unknown-field"})
+"""Rules about objects that the API server rejects. Their findings can hide other findings of the object."""
 Problems = Sequence[tuple[Rule, Problem]]
 Linted = tuple[Findings, Problems]
-Sort = tuple[str, str, str]
-"""Rule, file and object: what of a finding stays as it is when a field of the object changes."""
+FindingKey = tuple[str, str, str]
+"""Rule, file and object of a finding, which stay the same when a field of the object changes."""
 
 
 @dataclass(frozen=True)
 class FixedText:
-    """A file after its fixes, and the findings that they were for."""
+    """A file with its fixes."""
 
     text: Text
-    after: str
+    fixed_text: str
+    """The text with the fixes."""
     findings: tuple[Finding, ...]
+    """The findings that the fixes correct."""
 
-    def then(self, later: FixedText) -> FixedText:
-        """This outcome, and what was fixed of it later."""
-        return FixedText(self.text, later.after, self.findings + later.findings)
+    def combine(self, later: FixedText) -> FixedText:
+        """Return these fixes together with later ones of the same file."""
+        return FixedText(self.text, later.fixed_text, self.findings + later.findings)
 
     @property
     def manifests(self) -> dict[tuple[int, object], LocatedObject]:
-        """The objects of the file by where they stand."""
-        content = self.text.content._replace(text=self.after)
+        """Return the objects of the fixed file by document number and path in the document."""
+        content = self.text.content._replace(text=self.fixed_text)
         return {(manifest.document, manifest.root): manifest for manifest in manifests_of(self.text.file, content)}
 
 
 @dataclass
 class LintFixer:
-    """``lint`` lints manifests: before the fixes, and after them to see that all findings are gone and none came."""
+    """Fixes manifests and lints them again to check the fixes."""
 
     manifests: Repository
     lint: Callable[[Repository], Linted]
+    """Lints manifests."""
     files: dict[str, FixedText] = field(default_factory=dict)
+    """The fixes of each file."""
 
     def run(self) -> Findings:
-        """What is left to report. Files in which a fix does not do what it should stay as they are."""
+        """Fix the manifests in memory and return the remaining findings.
+
+        Files in which a fix does not have the desired effect stay as they are.
+        """
         texts = {located.text for located in self.manifests.objects if isinstance(located, LocatedObject)}
-        writable = {text.file for text in texts if _is_as_read(text)}
+        writable = {text.file for text in texts if _is_writable(text)}
         current, (report, problems) = self.manifests, self.lint(self.manifests)
         for hiding in (True, False):
-            mine = [(rule, problem) for rule, problem in problems if (rule.id in HIDING) is hiding]
-            fixed = [fix for fix in _fixed_texts(report, mine) if fix.text.file in writable]
-            while fixed:
-                after = _replaced(current, fixed)
-                linted = self.lint(after)
-                wrong = _too_many(report, linted[0], fixed, hiding)
-                if not wrong:
-                    current, (report, problems) = after, linted
-                    self._keep(fixed)
+            chosen = [(rule, problem) for rule, problem in problems if (rule.id in HIDING_RULES) is hiding]
+            fixes = [fix for fix in _iter_fixed_texts(report, chosen) if fix.text.file in writable]
+            while fixes:
+                fixed_manifests = _replace_manifests(current, fixes)
+                linted = self.lint(fixed_manifests)
+                failed_files = _find_failed_files(report, linted[0], fixes, hiding=hiding)
+                if not failed_files:
+                    current, (report, problems) = fixed_manifests, linted
+                    self._record(fixes)
                     break
-                fixed = [fix for fix in fixed if fix.text.file not in wrong] if _blames(wrong, fixed) else []
+                remaining = [fix for fix in fixes if fix.text.file not in failed_files]
+                fixes = remaining if len(remaining) < len(fixes) else []  # give up if other files failed
         return report
 
-    def _keep(self, fixed: Iterable[FixedText]) -> None:
-        for fix in fixed:
+    def _record(self, fixes: Iterable[FixedText]) -> None:
+        """Add fixes to those of their files."""
+        for fix in fixes:
             before = self.files.get(fix.text.file)
-            self.files[fix.text.file] = before.then(fix) if before else fix
+            self.files[fix.text.file] = before.combine(fix) if before else fix
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What the fixes put right."""
+        """Return the findings that the fixes correct."""
         return tuple(finding for fixed_text in self.files.values() for finding in fixed_text.findings)
 
     def write(self) -> None:
-        """Raises InputError for a file that cannot be written; those before it are."""
+        """Write the fixed files. Raises InputError at the first file that cannot be written."""
         for file, fix in self.files.items():
-            mark = codecs.BOM_UTF8 if _raw(fix.text).startswith(codecs.BOM_UTF8) else b""
-            write_file(file, [mark, fix.after.encode()])
+            mark = codecs.BOM_UTF8 if _read_bytes(fix.text).startswith(codecs.BOM_UTF8) else b""
+            write_file(file, [mark, fix.fixed_text.encode()])
 
-    def document(self) -> LintFixes:
-        """Fixes as diffs."""
-        return LintFixes(tuple(FileFixes(file, _diff(fix), fix.findings) for file, fix in self.files.items()))
+    def build_report(self) -> LintFixes:
+        """Return the fixes as diffs."""
+        return LintFixes(tuple(FileFixes(file, _build_diff(fix), fix.findings) for file, fix in self.files.items()))
 
 
-def _replaced(manifests: Repository, fixed: Iterable[FixedText]) -> Repository:
-    """The manifests, those of fixed files as they are then."""
-    after = {fix.text: fix.manifests for fix in fixed}
+def _replace_manifests(manifests: Repository, fixes: Iterable[FixedText]) -> Repository:
+    """Return the manifests with the objects of fixed files."""
+    after = {fix.text: fix.manifests for fix in fixes}
     objects = (
         after[m.text][m.document, m.root] if isinstance(m, LocatedObject) and m.text in after else m
         for m in manifests.objects
@@ -105,32 +114,30 @@ def _replaced(manifests: Repository, fixed: Iterable[FixedText]) -> Repository:
     return manifests._replace(objects=tuple(objects))
 
 
-def _blames(wrong: set[str], fixed: Iterable[FixedText]) -> bool:
-    return any(fix.text.file in wrong for fix in fixed)
-
-
-def _fixed_texts(report: Findings, problems: Problems) -> Iterable[FixedText]:
+def _iter_fixed_texts(report: Findings, problems: Problems) -> Iterable[FixedText]:
+    """Yield each file with the safe fixes of the reported problems. Files that Helm renders are left out."""
     reported = {(f.rule, f.object, f.path, f.file, f.line, f.column): f for f in report.findings}
-    wanted: dict[Text, dict[Correction, Finding]] = defaultdict(dict)
+    corrections: dict[Text, dict[Correction, Finding]] = defaultdict(dict)
     for rule, problem in problems:
-        place, change = problem.subject.place, rule.edit_for(problem)
-        if change is None or not isinstance(place, LocatedObject) or place.source:  # Helm would write it again
+        place, edit = problem.subject.place, rule.find_edit(problem)
+        if edit is None or not isinstance(place, LocatedObject) or place.source:  # Helm would write the file again
             continue
         key = rule.id, str(problem.subject), path_text(problem.path), place.file, *place.locate(problem.path)
         if key in reported:
-            wanted[place.text][Correction(place.document, place.root, change)] = reported[key]
-    for text, findings in wanted.items():
+            corrections[place.text][Correction(place.document, place.root, edit)] = reported[key]
+    for text, findings in corrections.items():
         after, made = corrected(text.content, list(findings))
         if made:
             yield FixedText(text, after, tuple(findings[correction] for correction in made))
 
 
-def _is_as_read(text: Text) -> bool:
-    """Whether it is a file that can be written: no pipe, not packed, and not changed meanwhile."""
-    return os.path.isfile(text.file) and _raw(text).removeprefix(codecs.BOM_UTF8) == text.content.text.encode()
+def _is_writable(text: Text) -> bool:
+    """Return whether the text is a plain file that has not changed since it was read."""
+    return os.path.isfile(text.file) and _read_bytes(text).removeprefix(codecs.BOM_UTF8) == text.content.text.encode()
 
 
-def _raw(text: Text) -> bytes:
+def _read_bytes(text: Text) -> bytes:
+    """Return the content of a file, or b"" if it cannot be read."""
     try:
         with open(text.file, "rb") as file:
             return file.read()
@@ -138,25 +145,26 @@ def _raw(text: Text) -> bytes:
         return b""
 
 
-def _too_many(before: Findings, after: Findings, fixed: Iterable[FixedText], hiding: bool) -> set[str]:
-    """The files that have a finding which the fixes should have put right, or made.
+def _find_failed_files(before: Findings, after: Findings, fixes: Iterable[FixedText], *, hiding: bool) -> set[str]:
+    """Return the files with a finding that the fixes should have corrected, or that is new.
 
-    What comes to light where another finding was ``hiding`` it was there before.
+    If the fixed findings were ``hiding`` others, new findings do not count.
     """
-    gone = Counter(_sort(finding) for fix in fixed for finding in fix.findings)
-    allowed = Counter(map(_sort, before.findings))
-    allowed.subtract(gone)
-    sorts = Counter(map(_sort, after.findings))
-    return {sort[1] for sort in sorts if sorts[sort] > allowed[sort] and (sort in gone or not hiding)}
+    corrected_findings = Counter(_get_key(finding) for fix in fixes for finding in fix.findings)
+    allowed = Counter(map(_get_key, before.findings))
+    allowed.subtract(corrected_findings)
+    actual = Counter(map(_get_key, after.findings))
+    return {key[1] for key in actual if actual[key] > allowed[key] and (key in corrected_findings or not hiding)}
 
 
-def _sort(finding: Finding) -> Sort:
+def _get_key(finding: Finding) -> FindingKey:
+    """Return the key by which a finding is compared before and after a fix."""
     return finding.rule, finding.file, finding.object
 
 
-def _diff(fixed: FixedText) -> str:
-    """A unified diff, as patch and git apply take it."""
-    before, after = (list(io.StringIO(text, newline="\n")) for text in (fixed.text.content.text, fixed.after))
+def _build_diff(fixed: FixedText) -> str:
+    """Return the unified diff of a file."""
+    before, after = (list(io.StringIO(text, newline="\n")) for text in (fixed.text.content.text, fixed.fixed_text))
     name = fixed.text.file
     lines = difflib.unified_diff(before, after, f"a/{name}", f"b/{name}")
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)

@@ -1,4 +1,4 @@
-"""The pages of lint: findings by file, the list of rules, and one rule in full."""
+"""The pages of lint: findings by file, the list of rules, and a single rule."""
 
 from __future__ import annotations
 
@@ -8,55 +8,56 @@ from functools import partial
 from typing import TypeVar
 
 from kschedctl.render.page import Block, Bullets, Cell, Marked, Page, Style, Verbatim, paragraph, section
-from kschedctl.render.tables import as_is, listed, numbers, table_of
+from kschedctl.render.tables import build_struct_table, build_table, number_columns, return_row
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.reports.findings import LEVELS, SEVERITIES, Finding, Findings, RuleList, RuleReport
-from kschedctl.reports.unknown import reasons
+from kschedctl.reports.findings import SEVERITIES, SEVERITIES_BY_GRAVITY, Finding, Findings, RuleList, RuleReport
+from kschedctl.reports.unknown import describe_unread
 
 Shown = TypeVar("Shown")
 
 
-def findings_page(report: Findings, style: Style) -> Page:
-    """One table a file (objects of a cluster together), those with the gravest findings first; then counts by rule."""
+def build_findings_page(report: Findings, style: Style) -> Page:
+    """Build the page of findings: a table per file, the worst first, then the number of findings per rule."""
     blocks: list[Block] = []
     for file in dict.fromkeys(finding.file for finding in report.findings):
         findings = [finding for finding in report.findings if finding.file == file]
-        row, title = partial(_finding, style=style), file or "In the cluster"
-        blocks += table_of(findings, _columns(style), row, limit=None, title=title, full=False)
+        row, title = partial(_build_row, style=style), file or "In the cluster"
+        blocks += build_table(findings, _list_columns(style), row, limit=None, title=title, full=False)
     if style.wide:
         columns = (Column("object"), Column("rule", keep=True), Column("reason"))
         rows = [
             (suppressed.finding.object, suppressed.finding.rule, suppressed.reason) for suppressed in report.suppressed
         ]
-        blocks += table_of(rows, columns, as_is, limit=None, title="Ignored")
-    blocks += _by_rule(report)
-    blocks += _fixed(report)
-    unknown = f"some rules could not tell: {reasons(report.unknown)}"
+        blocks += build_table(rows, columns, return_row, limit=None, title="Ignored")
+    blocks += _build_rule_counts(report)
+    blocks += _build_fixed_table(report)
+    unknown = f"some rules could not tell: {describe_unread(report.unknown)}"
     doubts = [paragraph(Marked("not known:", Tone.WARNING), unknown)] if report.unknown else []
     if report.passed_over:
-        doubts.append(paragraph(Marked("skipped:", Tone.FAINT), _passed_over(report, style)))
-    answer, rest = paragraph(*_summary(report)), (*blocks, *doubts)
+        doubts.append(paragraph(Marked("skipped:", Tone.FAINT), _describe_skipped(report, style)))
+    answer, rest = paragraph(*_build_summary(report)), (*blocks, *doubts)
     return (answer, *rest) if style.answer_first else (*rest, answer)
 
 
-def _columns(style: Style) -> tuple[Column, ...]:
+def _list_columns(style: Style) -> tuple[Column, ...]:
+    """Return the columns of the table of findings."""
     columns = (Column("line", right=True), Column("severity", keep=True), Column("rule", keep=True), Column("object"))
-    return (*columns, Column("problem"), *_more(Column("field"), Column("fix"), style))
+    return (*columns, Column("problem"), *_select_optional(Column("field"), Column("fix"), style))
 
 
-def _more(field: Shown, fix: Shown, style: Style) -> tuple[Shown, ...]:
-    """Columns that not everybody wants."""
+def _select_optional(field: Shown, fix: Shown, style: Style) -> tuple[Shown, ...]:
+    """Return the field and the fix if they are to be shown."""
     return (field, fix) if style.wide else (fix,) if style.fixes else ()
 
 
-def _fixed(report: Findings) -> Page:
-    """What was put right, where it was."""
+def _build_fixed_table(report: Findings) -> Page:
+    """Return a table of the corrected findings."""
     rows = [(f"{f.file}:{f.line}", f.rule, f.object, f.message) for f in report.fixed]
     columns = (Column("where", keep=True), Column("rule", keep=True), Column("object"), Column("problem"))
-    return table_of(rows, columns, as_is, limit=None, title="Fixed")
+    return build_table(rows, columns, return_row, limit=None, title="Fixed")
 
 
-def _by_rule(report: Findings) -> Page:
+def _build_rule_counts(report: Findings) -> Page:
     """Return a table with the number of findings of each rule, or nothing if no rule has several findings."""
     if len(report.findings) == len(report.rules):
         return ()
@@ -64,65 +65,76 @@ def _by_rule(report: Findings) -> Page:
     summary = {rule.id: rule.summary for rule in report.rules}
     rows = [
         (str(often[severity, rule]), Marked(severity, SEVERITIES[severity]), rule, summary.get(rule, ""))
-        for severity, rule in sorted(often, key=lambda counted: (LEVELS.index(counted[0]), -often[counted], counted[1]))
+        for severity, rule in sorted(
+            often, key=lambda counted: (SEVERITIES_BY_GRAVITY.index(counted[0]), -often[counted], counted[1])
+        )
     ]
-    columns = [*numbers("findings"), Column("severity", keep=True), Column("rule", keep=True), Column("about")]
-    return table_of(rows, columns, as_is, limit=None, title="By rule")
+    columns = [*number_columns("findings"), Column("severity", keep=True), Column("rule", keep=True), Column("about")]
+    return build_table(rows, columns, return_row, limit=None, title="By rule")
 
 
-def _finding(finding: Finding, style: Style) -> tuple[Cell, ...]:
+def _build_row(finding: Finding, style: Style) -> tuple[Cell, ...]:
+    """Return the row of a finding."""
     line = f"{finding.line}:{finding.column}" if finding.line else ""
     severity = Marked(finding.severity, SEVERITIES[finding.severity])
     name = f"{finding.object} (of {finding.owner})" if finding.owner else finding.object
     row: tuple[Cell, ...] = (line, severity, finding.rule, name, finding.message)
-    return (*row, *_more(finding.path, finding.fix, style))
+    return (*row, *_select_optional(finding.path, finding.fix, style))
 
 
-def _passed_over(report: Findings, style: Style) -> str:
-    """How much of what, and where that is in a wide table."""
-    said = []
+def _describe_skipped(report: Findings, style: Style) -> str:
+    """Return how many documents were skipped and why, in a wide table with their places."""
+    parts = []
     for passed_over in report.passed_over:
-        some = (
-            f"{passed_over.what} in {', '.join(passed_over.where)}"
-            if style.wide
-            else f"{len(passed_over.where):,} {passed_over.what}"
-        )
-        said.append(f"{some} ({passed_over.hint})" if passed_over.hint else some)
-    return ", ".join(said)
+        if style.wide:
+            part = f"{passed_over.what} in {', '.join(passed_over.where)}"
+        else:
+            part = f"{len(passed_over.where):,} {passed_over.what}"
+        parts.append(f"{part} ({passed_over.hint})" if passed_over.hint else part)
+    return ", ".join(parts)
 
 
-def _summary(report: Findings) -> list[Cell]:
+def _build_summary(report: Findings) -> list[Cell]:
+    """Return the last line, colored by the worst severity."""
     verdict, *checked = report.first_line()
     fine = Tone.GOOD if report.checked and not report.unknown else Tone.WARNING
-    return [Marked(verdict, SEVERITIES[_gravest(report)] if report.findings else fine), *checked]
+    return [Marked(verdict, SEVERITIES[_find_worst_severity(report)] if report.findings else fine), *checked]
 
 
-def _gravest(report: Findings) -> str:
-    return next(level for level in LEVELS if report.count(level))
+def _find_worst_severity(report: Findings) -> str:
+    """Return the worst severity among the findings."""
+    return next(level for level in SEVERITIES_BY_GRAVITY if report.count(level))
 
 
 # -- rules ------------------------------------------------------------------------------------------------------------
 
 
-def rule_list_page(report: RuleList, style: Style) -> Page:
-    """One table a family; ★ marks rules that need a cluster, ◦ those that the default profile leaves out."""
+def build_rule_list_page(report: RuleList, style: Style) -> Page:
+    """Build the page of all rules, a table per family.
+
+    ★ marks rules that need a cluster, ◦ rules that the default profile leaves out.
+    """
     blocks: list[Block] = []
     for family in report.families:
-        blocks += listed(family.rules, style, {"needs_cluster": _marks}, title=family.heading, limit=None)
+        blocks += build_struct_table(
+            family.rules, style, {"needs_cluster": _format_marks}, title=family.heading, limit=None
+        )
     needs = paragraph("★ needs nodes and pods: --with-cluster, --snapshot, --live or --demo")
     return (*blocks, needs, paragraph("◦ only with --profile strict or all, or where it is selected"))
 
 
-def _marks(rule: RuleReport) -> str:
+def _format_marks(rule: RuleReport) -> str:
+    """Return the marks of a rule."""
     return ("★" if rule.needs_cluster else "") + ("◦" if rule.profile != "default" else "")
 
 
-def rule_page(report: RuleReport, style: Style) -> Page:
-    """What goes wrong, how to fix it, where it is written, and an example."""
-    return tuple(_rule(report))
+def build_rule_page(report: RuleReport, style: Style) -> Page:
+    """Build the page of a rule: what goes wrong, how to fix it, its source and an example."""
+    return tuple(_iter_rule_blocks(report))
 
 
-def _rule(report: RuleReport) -> Iterator[Block]:
+def _iter_rule_blocks(report: RuleReport) -> Iterator[Block]:
+    """Yield the blocks of the page of a rule."""
     yield paragraph(
         Marked(report.id, Tone.STRONG), Marked(report.severity, SEVERITIES[report.severity]), report.summary
     )

@@ -1,4 +1,4 @@
-"""Finding and reading a project's settings of lint, and baselines."""
+"""Finds and reads the lint settings of a project, and baselines."""
 
 from __future__ import annotations
 
@@ -15,32 +15,33 @@ from kschedctl.sources.documents.documents import SMALL, parse, read_content
 from kschedctl.sources.documents.files import open_file, shown
 
 DOT_FILE, PYPROJECT = ".kschedctl.yaml", "pyproject.toml"
-OURS = b"[tool.kschedctl"
+TOML_TABLE = b"[tool.kschedctl"
 
 
 class Project(NamedTuple):
-    """What a project sets, and the folder from which paths in its settings begin."""
+    """The settings of a project."""
 
     settings: LintSettings
     folder: Path
+    """The folder from which paths in the settings start."""
 
 
-def path_ignores(project: Project) -> PathIgnores:
-    """Which rules files are exempt from. Raises UsageError for rules that do not exist."""
+def build_path_ignores(project: Project) -> PathIgnores:
+    """Return the rules that are not reported for some paths. Raises UsageError for rules that do not exist."""
     patterns = project.settings.per_path_ignores
     check_rules_exist(rule for rules in patterns.values() for rule in rules)
     return PathIgnores(patterns, str(project.folder))
 
 
 def find_settings(folder: Path) -> Path | None:
-    """The nearest .kschedctl.yaml, or pyproject.toml with a table for kschedctl, up to the root of the repository.
+    """Return the nearest .kschedctl.yaml, or pyproject.toml with a table for kschedctl, up to the repository's root.
 
     Raises InputError for a pyproject.toml that cannot be read.
     """
     for place in (folder, *folder.parents):
         if (place / DOT_FILE).is_file():
             return place / DOT_FILE
-        if (place / PYPROJECT).is_file() and OURS in _small(str(place / PYPROJECT)):
+        if (place / PYPROJECT).is_file() and TOML_TABLE in _read_small_file(str(place / PYPROJECT)):
             return place / PYPROJECT
         if (place / ".git").exists():
             break
@@ -48,20 +49,20 @@ def find_settings(folder: Path) -> Path | None:
 
 
 def read_settings(file: Path | None) -> LintSettings:
-    """The settings in a file; the defaults without one. Raises InputError."""
+    """Return the settings in a file, or the defaults without one. Raises InputError."""
     if file is None:
         return LintSettings()
-    document = _toml(str(file)) if file.suffix == ".toml" else _only_document(str(file))
+    document = _read_toml_table(str(file)) if file.suffix == ".toml" else _read_only_document(str(file))
     return parse_settings({} if document is None else document, shown(str(file))).lint
 
 
 def read_baseline(file: str) -> Counter[str]:
-    """How often each fingerprint is in a baseline file. Raises InputError."""
-    return parse_baseline(_only_document(file), shown(file))
+    """Return how often each fingerprint is in a baseline file. Raises InputError."""
+    return parse_baseline(_read_only_document(file), shown(file))
 
 
-def _only_document(file: str) -> object:
-    """None for a file in which nothing stands."""
+def _read_only_document(file: str) -> object:
+    """Return the only document of a file, or None if the file is empty."""
     with open_file(file) as reader:
         documents = list(parse(read_content(reader)))
     if len(documents) > 1:
@@ -69,9 +70,10 @@ def _only_document(file: str) -> object:
     return documents[0].value if documents else None
 
 
-def _toml(file: str) -> object:
+def _read_toml_table(file: str) -> object:
+    """Return the table for kschedctl in a pyproject.toml, or None."""
     try:
-        document = tomllib.loads(_small(file).decode())
+        document = tomllib.loads(_read_small_file(file).decode())
     except RecursionError:
         raise InputError("nested too deeply", where=shown(file)) from None
     except ValueError as error:  # no UTF-8, no TOML, or an integer of more than 4,300 digits
@@ -80,8 +82,8 @@ def _toml(file: str) -> object:
     return tools.get("kschedctl") if isinstance(tools, dict) else None
 
 
-def _small(file: str) -> bytes:
-    """What a person wrote. Raises InputError."""
+def _read_small_file(file: str) -> bytes:
+    """Return the content of a file that a person wrote. Raises InputError if it is too large."""
     with open_file(file) as reader:
         data = reader.read(SMALL + 1)
     if len(data) > SMALL:

@@ -1,7 +1,7 @@
 """``make-room``: which pods have to move so that these fit?
 
-Read ``plan``, then ``room`` (plans for one pod after the other), ``search`` (the fewest moves), ``sets`` (pods of one
-node) and ``rehearsal`` (a plan played step by step). ``document`` makes the report.
+Read ``plan``, then ``room`` (one plan per pod), ``search`` (the fewest moves), ``sets`` (sets of pods on one node) and
+``rehearsal`` (a plan replayed step by step). ``document`` builds the report.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.one_pod import asked_pod
+from kschedctl.commands.explain.one_pod import find_target
 from kschedctl.commands.make_room import plan as study
-from kschedctl.commands.make_room.asked import waiting_with
+from kschedctl.commands.make_room.asked import collect_waiting
 from kschedctl.commands.make_room.report import MakeRoom
 from kschedctl.commands.make_room.room import RoomWishes
 from kschedctl.commands.simulate import prepare
@@ -35,12 +35,12 @@ def make_room(
     workers: Workers = ONE_PROCESS,
     progress: Progress = NO_PROGRESS,
 ) -> MakeRoom:
-    """Which pods have to move so that these fit, in which order, and where does each go? Every step is replayed.
+    """Find which pods have to move so that these fit, in which order, and where each goes. Every step is replayed.
 
-    ``pods``: one of the cluster that waits, ``namespace/name``, with its group; or manifests (dicts), of which all pods
-    are to fit. ``wishes``: how many moves, for how many seconds, which pods stay. ``seed`` decides between nodes that
-    are equal; ``call_extender``: as for ``explain``. Raises UsageError for a pod that has a node or is not there,
-    InputError.
+    ``pods`` is a waiting pod of the cluster, ``namespace/name``, which includes its group, or manifests (dicts) all of
+    whose pods are to fit. ``seed`` decides between equally good nodes. ``call_extender`` is as for ``explain``.
+
+    Raises UsageError for a pod that has a node or does not exist, and InputError for invalid input.
 
     >>> import kschedctl
     >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "2", "pods": "9"}}}
@@ -50,21 +50,21 @@ def make_room(
     True
     """
     if isinstance(pods, str):
-        return room_for_asked(
-            [asked_pod(cluster, pods, call_extender)],
+        return make_room_for_waiting(
+            [find_target(cluster, pods, call_extender)],
             wishes,
             seed=seed,
             call_extender=call_extender,
             workers=workers,
             progress=progress,
         )
-    return room_for_manifests(
+    return make_room_for_manifests(
         cluster, pods, wishes, seed=seed, call_extender=call_extender, workers=workers, progress=progress
     )
 
 
-def room_for_asked(
-    asked: Sequence[TargetPod],
+def make_room_for_waiting(
+    targets: Sequence[TargetPod],
     wishes: RoomWishes = RoomWishes(),
     *,
     seed: int = 0,
@@ -72,16 +72,16 @@ def room_for_asked(
     workers: Workers = ONE_PROCESS,
     progress: Progress = NO_PROGRESS,
 ) -> MakeRoom:
-    """For pods that wait; arguments and errors as for ``make_room``."""
-    if refused := [lacking for pod in asked if (lacking := pod.never_created)]:
-        raise _nobody(refused)
-    cluster, keys = waiting_with(asked)
+    """Make room for waiting pods. Arguments and errors are as for ``make_room``."""
+    if refused := [lacking for pod in targets if (lacking := pod.never_created)]:
+        raise _build_no_pod_error(refused)
+    cluster, keys = collect_waiting(targets)
     return study.make_room(
         cluster, keys, wishes, seed=seed, call_extender=call_extender, workers=workers, progress=progress
     )
 
 
-def room_for_manifests(
+def make_room_for_manifests(
     cluster: Cluster,
     manifests: Iterable[JsonObject | Struct],
     wishes: RoomWishes = RoomWishes(),
@@ -92,10 +92,12 @@ def room_for_manifests(
     progress: Progress = NO_PROGRESS,
     written: Mapping[Owner, JsonObject] | None = None,
 ) -> MakeRoom:
-    """For all pods of manifests that are created; ``written``: as for ``simulate``, else as for ``make_room``."""
+    """Make room for all pods that manifests create. ``written`` is as for ``simulate``, all else as for
+    ``make_room``.
+    """
     prepared = prepare(cluster, manifests, counting=dict(written or {}))
     if not prepared.workloads:
-        raise _nobody(prepared.not_created)
+        raise _build_no_pod_error(prepared.not_created)
     return study.make_room(
         prepared.cluster,
         list(prepared.workloads),
@@ -107,6 +109,6 @@ def room_for_manifests(
     )
 
 
-def _nobody(refused: Iterable[NotCreated]) -> UsageError:
+def _build_no_pod_error(refused: Iterable[NotCreated]) -> UsageError:
     said = (f"{lacking.workload}: {lacking.headline}" for lacking in refused)
     return UsageError(f"no pod to make room for: {'; '.join(said) or 'none is created'}")

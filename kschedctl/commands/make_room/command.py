@@ -1,4 +1,4 @@
-"""``kschedctl make-room``: which pods have to move so that these fit?"""
+"""The command ``kschedctl make-room``."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from kschedctl.cli.manifests import read_manifests
 from kschedctl.cli.option_groups.drawn import DrawnUntabled
 from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.options import Scope, Source, with_options
-from kschedctl.cli.progress import bars
-from kschedctl.cli.references import are_pods
-from kschedctl.cli.run_options import WorkOptions, exit_code
-from kschedctl.cli.source import WHAT_EVICTIONS_END
+from kschedctl.cli.progress import show_progress
+from kschedctl.cli.references import name_only_pods
+from kschedctl.cli.run_options import WorkOptions, choose_exit_code
+from kschedctl.cli.source import EVICTION_KINDS
 from kschedctl.commands import make_room as library
 from kschedctl.commands.make_room.report import MakeRoom
 from kschedctl.commands.make_room.room import RoomWishes
@@ -34,7 +34,7 @@ EXAMPLES = (
 )
 
 
-class How(TypedDict):
+class SearchSettings(TypedDict):
     """How the search is run."""
 
     seed: int
@@ -77,31 +77,33 @@ def make_room(
     the nodes cordoned that are to take the pods. Without a POD: all pods of the manifests of -f. Nothing is executed.
     """
     wishes = RoomWishes(max_moves, keep, pool, seconds)
-    with extending.calling() as call_extender, bars() as shown:
-        how = How(seed=seed, call_extender=call_extender, workers=work.workers, progress=shown)
+    with extending.open_caller() as call_extender, show_progress() as shown:
+        how = SearchSettings(seed=seed, call_extender=call_extender, workers=work.workers, progress=shown)
         if pods:
-            report = library.room_for_asked(_asked(source, scope, tuple(pods)), wishes, **how)
+            report = library.make_room_for_waiting(_read_targets(source, scope, tuple(pods)), wishes, **how)
         else:
-            report = _for_manifests(source, scope, wishes, how)
-    return view.answer(report, exit_code(report.fits, report.interrupted, report.undecided))
+            report = _make_room_for_manifests(source, scope, wishes, how)
+    return view.answer(report, choose_exit_code(report.fits, report.interrupted, report.undecided))
 
 
-def _asked(source: Source, scope: Scope, words: tuple[str, ...]) -> list[TargetPod]:
-    """Raises KschedctlError."""
-    inquiry = read_inquiry(source, scope.namespace, pods_alone=are_pods(words), live=WHAT_EVICTIONS_END)
-    inquiry = inquiry.asking_for(scope.scheduler_name)
-    return subjects.named(inquiry, words, scope, source)
+def _read_targets(source: Source, scope: Scope, words: tuple[str, ...]) -> list[TargetPod]:
+    """Read the pods named on the command line. Raises KschedctlError."""
+    inquiry = read_inquiry(source, scope.namespace, pods_alone=name_only_pods(words), live=EVICTION_KINDS)
+    inquiry = inquiry.with_scheduler_name(scope.scheduler_name)
+    return subjects.find_named_targets(inquiry, words, scope, source)
 
 
-def _for_manifests(source: Source, scope: Scope, wishes: RoomWishes, how: How) -> MakeRoom:
-    """All pods that the manifests bring. Raises KschedctlError."""
+def _make_room_for_manifests(source: Source, scope: Scope, wishes: RoomWishes, how: SearchSettings) -> MakeRoom:
+    """Make room for all pods of the manifests. Raises KschedctlError."""
     if not source.filename:
         raise UsageError("no pod to make room for", hint="name one, or give manifests with -f")
     if len(source.snapshot) > 1:
         raise UsageError("room is made in one cluster", hint="name one --snapshot")
-    (given,) = read_manifests(source, scope.namespace, WHAT_EVICTIONS_END).values()
-    if not given.manifests:
+    (application,) = read_manifests(source, scope.namespace, EVICTION_KINDS).values()
+    if not application.manifests:
         hint = "name a pod that waits; what has a UID or a node is part of the cluster"
         raise UsageError("no workload among the manifests", where=", ".join(source.filename), hint=hint)
-    with locate_errors(given.places):
-        return library.room_for_manifests(given.cluster, given.manifests, wishes, written=given.written, **how)
+    with locate_errors(application.places):
+        return library.make_room_for_manifests(
+            application.cluster, application.manifests, wishes, written=application.written, **how
+        )

@@ -1,4 +1,4 @@
-"""The plan of a room as the document that users see, and as commands."""
+"""The report of a finished search, with the commands to run."""
 
 from __future__ import annotations
 
@@ -7,51 +7,51 @@ from dataclasses import replace
 
 from kschedctl.api.arrays import Position, Row
 from kschedctl.api.ownership import find_owner
-from kschedctl.commands.make_room.fragmentation import fragmented
-from kschedctl.commands.make_room.movable import leaves_scratch
+from kschedctl.commands.make_room.fragmentation import find_fragmented
+from kschedctl.commands.make_room.movable import has_scratch_data
 from kschedctl.commands.make_room.report import HeldPods, MakeRoom, PlacedPod, PodMove, SearchedPlans
-from kschedctl.commands.make_room.room import PlanPart, RoomMaking, never_tried
+from kschedctl.commands.make_room.room import PlanPart, RoomMaking, find_gate
 from kschedctl.replay import kubectl
 from kschedctl.replay.controllers.eviction import is_of_job
 from kschedctl.replay.missing_storage_classes import MissingStorageClasses
-from kschedctl.replay.pools import pool_changes
-from kschedctl.replay.shared_cluster import cluster_basis
+from kschedctl.replay.pools import compare_pools
+from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import find_simulation_unknowns
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.simulation.simulation import Simulation
 
 
-def document(room: RoomMaking) -> MakeRoom:
-    """The room as it was made."""
+def build_report(room: RoomMaking) -> MakeRoom:
+    """Build the report."""
     view, pods = room.before.view, room.before.view.pods.objects
     missing = [pods[position].key for position in room.wanted if position not in room.rows]
-    simulation = room.stage.simulation()
+    simulation = room.stage.build_simulation()
     leans_on = (Dependency("PodDisruptionBudget", Effect.EITHER),) if room.searches else ()
     if any(is_of_job(pods[move.position]) for part in room.parts for move in part.moved):
         leans_on = (*leans_on, Dependency("Job", Effect.EITHER))
     return MakeRoom(
         pods=tuple(pods[position].key for position in room.wanted),
         fits=not missing,
-        moves=tuple(move for part in room.parts for move in _moves(room, part)),
+        moves=tuple(move for part in room.parts for move in _iter_moves(room, part)),
         placed=tuple(PlacedPod(pods[position].key, view.nodes.names[row]) for position, row in room.rows.items()),
         also_placed=tuple(
             PlacedPod(pods[position].key, view.nodes.names[row]) for position, row in room.besides.items()
         ),
         missing=tuple(missing),
-        message=_message(simulation, missing),
-        cause=_cause(simulation, missing),
-        preempts=_preempts(room),
-        commands=tuple(command for part in room.parts for command in _commands(room, part)),
-        pools=pool_changes(room.before.view, simulation.view) if room.parts else (),
-        fragmented=tuple(fragmented(room.searches[0])) if room.searches else (),
+        message=_find_message(simulation, missing),
+        cause=_find_cause(simulation, missing),
+        preempts=_find_preempted(room),
+        commands=tuple(command for part in room.parts for command in _iter_commands(room, part)),
+        pools=compare_pools(room.before.view, simulation.view) if room.parts else (),
+        fragmented=tuple(find_fragmented(room.searches[0])) if room.searches else (),
         held=tuple(HeldPods(why, count) for why, count in sorted(room.held.items(), key=lambda item: -item[1])),
-        searched=_searched(room),
+        searched=_summarize_search(room),
         interrupted=room.interrupted,
-        **cluster_basis(find_simulation_unknowns(simulation, *leans_on), room.before.scheduler),
+        **build_cluster_basis(find_simulation_unknowns(simulation, *leans_on), room.before.scheduler),
     )
 
 
-def _moves(room: RoomMaking, part: PlanPart) -> Iterator[PodMove]:
+def _iter_moves(room: RoomMaking, part: PlanPart) -> Iterator[PodMove]:
     view = room.before.view
     for (position, source, target, tied), targets in zip(part.moved, part.targets, strict=True):
         pod = view.pods.objects[position]
@@ -64,14 +64,14 @@ def _moves(room: RoomMaking, part: PlanPart) -> Iterator[PodMove]:
             others=tuple(view.nodes.names[row] for row in sorted(targets - {target})),
             priority=int(view.pods.priority[view.pods.info[position]]),
             budgets=room.simulation.budgets.selecting(position),
-            loses="what is in its emptyDir volumes" if leaves_scratch(pod) else "",
+            loses="what is in its emptyDir volumes" if has_scratch_data(pod) else "",
         )
 
 
-def _commands(room: RoomMaking, part: PlanPart) -> Iterator[str]:
-    """What is typed, one line after the other; each eviction is asked of the API server, which heeds budgets.
+def _iter_commands(room: RoomMaking, part: PlanPart) -> Iterator[str]:
+    """Yield the commands to type in order. Evictions go through the Eviction API, so that budgets hold.
 
-    Nodes that are cordoned already stay so.
+    Nodes that are already cordoned stay cordoned.
     """
     nodes, pods = room.before.view.nodes.objects, room.before.view.pods.objects
     emptied = [row for row in sorted(part.emptied) if not nodes[row].spec.unschedulable]
@@ -89,33 +89,35 @@ def _commands(room: RoomMaking, part: PlanPart) -> Iterator[str]:
     yield from (kubectl.render_command("uncordon", nodes[row].metadata.name) for row in left)
 
 
-def _preempts(room: RoomMaking) -> tuple[str, ...]:
-    """Whom kube-scheduler would evict for the first pod that needs room, as it would not wait for the plan."""
+def _find_preempted(room: RoomMaking) -> tuple[str, ...]:
+    """Return whom kube-scheduler would preempt for the first pod that needs room, since it does not wait for the
+    plan.
+    """
     if not room.searches:
         return ()
     stage = replace(room.before, view=room.before.view.fork())
-    outcome = stage.simulation().attempt(room.searches[0].wanted)
+    outcome = stage.build_simulation().attempt(room.searches[0].wanted)
     pods = room.before.view.pods.objects
     return tuple(pods[victim].key for victim in outcome.victims) if outcome else ()
 
 
-def _cause(simulation: Simulation, missing: Sequence[str]) -> str:
-    """Return which StorageClass the first pod that fits nowhere names in vain, an empty string if it names none."""
+def _find_cause(simulation: Simulation, missing: Sequence[str]) -> str:
+    """Return which missing StorageClass the first unplaced pod names, or ""."""
     pods = simulation.view.pods
     return (
         MissingStorageClasses(simulation.view.cluster).explain(pods.objects[pods.index[missing[0]]]) if missing else ""
     )
 
 
-def _message(simulation: Simulation, missing: Sequence[str]) -> str:
-    """kube-scheduler's words for the first pod that fits nowhere with what could be moved."""
+def _find_message(simulation: Simulation, missing: Sequence[str]) -> str:
+    """Return kube-scheduler's message for the first pod that fits nowhere even after moves."""
     if not missing:
         return ""
     position = Position(simulation.view.pods.index[missing[0]])
-    return never_tried(simulation, position) or simulation.message(position)
+    return find_gate(simulation, position) or simulation.message(position)
 
 
-def _searched(room: RoomMaking) -> SearchedPlans | None:
+def _summarize_search(room: RoomMaking) -> SearchedPlans | None:
     if not room.searches:
         return None
     last = room.searches[-1]

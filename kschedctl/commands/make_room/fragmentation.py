@@ -1,4 +1,4 @@
-"""What there is enough of for a pod in all, but too little on every node: resources, and devices for its claims."""
+"""Resources and devices of which there is enough in total, but too little on every single node."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from kschedctl.scheduler.plugins.dynamic_resources.diagnosis import FreeDevices
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 
 
-def fragmented(search: PlanSearch) -> Iterator[FragmentedResource]:
-    """On the nodes that the pod may use at all, as they are without any move."""
-    yield from _resources(search)
-    yield from _devices(search)
+def find_fragmented(search: PlanSearch) -> Iterator[FragmentedResource]:
+    """Yield the fragmented resources and devices on the nodes that the pod may use, before any move."""
+    yield from _iter_resources(search)
+    yield from _iter_devices(search)
 
 
-def _resources(search: PlanSearch) -> Iterator[FragmentedResource]:
-    """Yield the resources of which there is enough on all nodes that have room for one more pod, but on none of them.
+def _iter_resources(search: PlanSearch) -> Iterator[FragmentedResource]:
+    """Yield resources of which the nodes with room for a pod have enough together, but none alone.
 
-    A node at its pod limit has nothing to offer: ``explain`` does not count what is free there either.
+    A node at its pod limit has nothing to offer. ``explain`` does not count its free resources either.
     """
     view, eligible = search.stage.view, search.eligible
     if eligible is None:
@@ -39,29 +39,30 @@ def _resources(search: PlanSearch) -> Iterator[FragmentedResource]:
             yield FragmentedResource(name, int(wanted[column]), total, most, int((free[:, column] > 0).sum()))
 
 
-class _Spread(NamedTuple):
-    """The devices free for an alternative of a request on all nodes together, on the node with the most, and on how
-    many nodes there are any.
-    """
+class _DeviceSpread(NamedTuple):
+    """The free devices for one alternative of a request."""
 
     wanted: int
     free: int
+    """On all nodes together."""
     on_one: int
+    """On the node with the most."""
     nodes: int
+    """The number of nodes with any."""
 
 
-def _devices(search: PlanSearch) -> Iterator[FragmentedResource]:
-    """Requests no alternative of which any node can fill; those are told for which there is enough in all."""
-    cycle = search.stage.simulation().cycle(search.wanted)
-    evaluation = cycle.pre_filter.state_of(DynamicResources)
-    if evaluation is None or search.but_for_devices is None:
+def _iter_devices(search: PlanSearch) -> Iterator[FragmentedResource]:
+    """Yield requests that no node can satisfy with any alternative although there are enough devices in total."""
+    cycle = search.stage.build_simulation().cycle(search.wanted)
+    evaluation = cycle.pre_filter.find_state(DynamicResources)
+    if evaluation is None or search.eligible_except_devices is None:
         return
     found: dict[tuple[str, str], dict[str, list[FreeDevices]]] = {}
-    for row in np.flatnonzero(search.but_for_devices).tolist():
+    for row in np.flatnonzero(search.eligible_except_devices).tolist():
         for free in evaluation.free(row):
             found.setdefault((free.claim, free.request), {}).setdefault(free.alternative, []).append(free)
     for (claim, _), alternatives in found.items():
-        spreads = {name: _spread(on_nodes) for name, on_nodes in alternatives.items()}
+        spreads = {name: _compute_spread(on_nodes) for name, on_nodes in alternatives.items()}
         if any(spread.on_one >= spread.wanted for spread in spreads.values()):
             continue
         for name, (wanted, together, on_one, nodes) in spreads.items():
@@ -69,7 +70,7 @@ def _devices(search: PlanSearch) -> Iterator[FragmentedResource]:
                 yield FragmentedResource(f"devices for claim {claim}, request {name}", wanted, together, on_one, nodes)
 
 
-def _spread(on_nodes: Sequence[FreeDevices]) -> _Spread:
+def _compute_spread(on_nodes: Sequence[FreeDevices]) -> _DeviceSpread:
     counts = [len(free.devices) for free in on_nodes]
     together = len(frozenset().union(*(free.devices for free in on_nodes)))
-    return _Spread(on_nodes[0].wanted, together, max(counts), sum(count > 0 for count in counts))
+    return _DeviceSpread(on_nodes[0].wanted, together, max(counts), sum(count > 0 for count in counts))

@@ -1,6 +1,6 @@
-"""What pods that go give back which is written down in other objects, such as the devices of their claims.
+"""Resources that leaving pods release in other objects, such as the devices of their claims.
 
-A plugin that looks at nodes and objects alone knows nothing of a hypothesis about pods: it is asked again with the
+A plugin that looks only at nodes and objects does not notice a hypothesis about pods. It is asked again with the
 objects as they are without the pods.
 """
 
@@ -16,89 +16,90 @@ from kschedctl.api.api_object import ApiObject, object_key
 from kschedctl.api.arrays import Bools, Position, Rows
 from kschedctl.api.objects import Struct
 from kschedctl.scheduler.engine.cycle import Cycle, Filtering, Verdicts
-from kschedctl.scheduler.engine.reserve import reserving
+from kschedctl.scheduler.engine.reserve import find_reserve_plugins
 from kschedctl.scheduler.framework import Changes, PluginError, PreFilterPlugin, ReservePlugin, offers
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.delta import Delta
 
 
-class GivingBack:
-    """What pods hold while a cycle's incoming pod is refused nodes for it; true where there is any.
+class ReleasableHoldings:
+    """What pods hold because of which a plugin rejects nodes for the incoming pod. True if there is any.
 
-    ``plugins``: those that refuse it and hold something for pods. ``holders`` (T,): the infos of pods for which they
-    may hold something; ``alone`` (N,): the nodes that nobody but they may refuse.
+    ``plugins`` reject the pod and hold something for other pods. ``holders`` (T,) are the PodInfos they may hold
+    something for, ``alone`` (N,) the nodes that no other plugin rejects.
     """
 
     def __init__(self, cycle: Cycle) -> None:
         verdicts = cycle.filter.verdicts
         refusing = [
             plugin
-            for plugin in reserving(cycle.framework, cycle.info.spec)
-            if plugin.name in verdicts and verdicts[plugin.name].refused.any()
+            for plugin in find_reserve_plugins(cycle.framework, cycle.info.spec)
+            if plugin.name in verdicts and verdicts[plugin.name].rejected.any()
         ]
         self.cycle, self.view = cycle, cycle.view.fork() if refusing else cycle.view
         self.plugins, self.holders = list[ReservePlugin](), np.zeros(len(self.view.pods.infos), np.bool_)
         for plugin in refusing:
-            self._take_in(plugin)
+            self._add_plugin(plugin)
         self.names = frozenset(plugin.name for plugin in self.plugins)
         self.alone = np.ones(len(self.view.nodes), np.bool_)
-        for verdict in self._known.values():
-            self.alone &= ~verdict.refused
+        for verdict in self._other_verdicts.values():
+            self.alone &= ~verdict.rejected
 
     def __bool__(self) -> bool:
         return bool(self.plugins)
 
-    def passing(self, gone: Rows, delta: Delta, among: Bools) -> Bools:
-        """(N,): where it fits without these pods, which ``delta`` takes off their nodes; nothing holds of nodes that
-        are not ``among`` these. What they held for other nodes is free, too.
+    def find_passing(self, gone: Rows, delta: Delta, among: Bools) -> Bools:
+        """Return where the pod fits without the given pods, shape (N,). Only nodes of ``among`` are judged.
+
+        ``delta`` takes the pods off their nodes. What they held for other nodes is free, too.
         """
-        before = self._release(gone)
+        before = self._release_holdings(gone)
         try:
-            return self._filtering().judge(delta, self._known, among).passing
+            return self._build_filtering().judge(delta, self._other_verdicts, among).passing
         except PluginError:
             return np.zeros(len(among), np.bool_)
         finally:
             self.view.objects.replace(before)
 
-    def _take_in(self, plugin: ReservePlugin) -> None:
-        """Ask a plugin from now on, if it holds something for a pod that is on a node."""
+    def _add_plugin(self, plugin: ReservePlugin) -> None:
+        """Add a plugin if it holds something for a pod that is on a node."""
         pods, framework = self.view.pods, self.cycle.framework
-        may_hold = pods.where(lambda info: plugin in reserving(framework, info.spec))
+        may_hold = pods.where(lambda info: plugin in find_reserve_plugins(framework, info.spec))
         bound = np.flatnonzero(may_hold[pods.info] & (self.view.node >= 0)).tolist()
         if any(plugin.release(self.view, bound).values()):
             self.plugins.append(plugin)
             self.holders |= may_hold
 
     @property
-    def _known(self) -> Verdicts:
-        """What the other plugins say without a hypothesis."""
+    def _other_verdicts(self) -> Verdicts:
+        """Return the verdicts of the other plugins, which need no hypothesis."""
         return {name: verdict for name, verdict in self.cycle.filter.verdicts.items() if name not in self.names}
 
-    def _filtering(self) -> Filtering:
-        """The filters, with what these plugins say of the pod as objects are now. Raises PluginError."""
+    def _build_filtering(self) -> Filtering:
+        """Return the filters with the plugins' answers for the objects as they are now. Raises PluginError."""
         cycle = self.cycle
         asked = [plugin for plugin in self.plugins if offers(plugin, PreFilterPlugin)]
         results = {plugin.name: plugin.pre_filter(cycle.info, self.view) for plugin in asked}
         before = replace(cycle.pre_filter, results={**cycle.pre_filter.results, **results})
-        return Filtering.of(cycle.framework, before, cycle.info, self.view)
+        return Filtering.from_framework(cycle.framework, before, cycle.info, self.view)
 
-    def _release(self, gone: Rows) -> Changes:
-        """Let pods give back what they hold; the objects as they were before."""
+    def _release_holdings(self, gone: Rows) -> Changes:
+        """Release what the pods hold. Return the objects as they were before."""
         pods = gone[self.holders[self.view.pods.info[gone]]].tolist()
         known, before = self.cycle.view.objects, dict[str, list[Struct]]()
         for plugin in self.plugins:
             changes = plugin.release(self.view, pods)
             for kind, objects in changes.items():
                 names = map(object_key, cast("Sequence[ApiObject]", objects))
-                before.setdefault(kind, []).extend(filter(None, (known.named(kind, *name) for name in names)))
+                before.setdefault(kind, []).extend(filter(None, (known.find(kind, *name) for name in names)))
             self.view.objects.replace(changes)
         return before
 
 
-def holds_something(simulation: Simulation, position: Position) -> bool:
-    """Whether a pod on a node gives something back when it goes, so that what is said of it now is another then."""
+def has_holdings(simulation: Simulation, position: Position) -> bool:
+    """Return whether the pod releases something when it leaves, so that filters then answer differently."""
     framework = simulation.framework(position)
     if framework is None:
         return False
-    plugins = reserving(framework, simulation.view.pods.objects[position].spec)
+    plugins = find_reserve_plugins(framework, simulation.view.pods.objects[position].spec)
     return any(any(plugin.release(simulation.view, [position]).values()) for plugin in plugins)

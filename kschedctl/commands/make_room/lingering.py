@@ -1,8 +1,8 @@
-"""A plan in a cluster where evicted pods terminate while kube-scheduler tries the pods that are created instead.
+"""Plans in which evicted pods are still terminating while kube-scheduler tries their replacements.
 
-The node of the one that terminates is cordoned, so that its requests keep nobody away; but pods count it that have
-affinity, or anti-affinity, to such pods by zone, while spread constraints do not. Upstream: interpodaffinity, and
-countPodsMatchSelector of podtopologyspread, in pkg/scheduler/framework/plugins (v1.36).
+The node of the terminating pod is cordoned, so its requests keep nobody away. But pods with affinity or anti-affinity
+by zone count it, whereas spread constraints do not. Upstream: interpodaffinity, and countPodsMatchSelector of
+podtopologyspread, in pkg/scheduler/framework/plugins (v1.36).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from kschedctl.replay.controllers.eviction import (
     terminates_beside_replacement,
 )
 from kschedctl.replay.edits import change_pods
-from kschedctl.replay.settling import after
+from kschedctl.replay.settling import build_resulting_cluster
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
 
 
 class PlanCourse(NamedTuple):
-    """A plan to be played on a stage: for the pods of a unit, while others wait, too."""
+    """A plan to be replayed, with the pods it is for and others that wait."""
 
     stage: Rehearsal
     unit: tuple[Position, ...]
@@ -33,16 +33,20 @@ class PlanCourse(NamedTuple):
     plan: tuple[Position, ...]
 
 
-def lingering_course(course: PlanCourse) -> PlanCourse | None:
-    """The same with those pods of the plan in the cluster that linger; None where that makes no difference."""
+def add_terminating_pods(course: PlanCourse) -> PlanCourse | None:
+    """Return the course with the pods that linger while terminating, or None if that makes no difference."""
     stage, view = course.stage, course.stage.view
     patient = find_jobs_that_wait(view.cluster)
-    lingers = [position for position in course.plan if _lingers(view, position, patient)]
+    lingers = [position for position in course.plan if _may_linger(view, position, patient)]
     if not lingers:
         return None
-    leaving = {position: as_terminating(view.pods.objects[position], _node(view, position)) for position in lingers}
+    leaving = {
+        position: as_terminating(view.pods.objects[position], _node_name(view, position)) for position in lingers
+    }
     there = {(pod.metadata.namespace, pod.metadata.name): pod for pod in leaving.values()}
-    scheduler = Scheduler(change_pods(after(stage.simulation()), there), stage.scheduler.call_extender)
+    scheduler = Scheduler(
+        change_pods(build_resulting_cluster(stage.build_simulation()), there), stage.scheduler.call_extender
+    )
     now = scheduler.view.fork()
     index = now.pods.index
     for pod in leaving.values():
@@ -56,8 +60,8 @@ def lingering_course(course: PlanCourse) -> PlanCourse | None:
     return PlanCourse(then, moved(course.unit), moved(course.others), moved(course.plan))
 
 
-def _lingers(view: Fork, position: Position, patient: ObjectNames) -> bool:
-    """Whether a pod may terminate slowly, and the one in its place has to do with pods like it."""
+def _may_linger(view: Fork, position: Position, patient: ObjectNames) -> bool:
+    """Return whether the pod may terminate slowly and its replacement has (anti-)affinity to pods like it."""
     info = view.pods.infos[view.pods.info[position]]
     if not terminates_beside_replacement(info.pod, patient):
         return False
@@ -69,5 +73,5 @@ def _lingers(view: Fork, position: Position, patient: ObjectNames) -> bool:
     return any(term.matches(info.namespace, info.labels, labels) for term in terms)
 
 
-def _node(view: Fork, position: Position) -> str:
+def _node_name(view: Fork, position: Position) -> str:
     return view.nodes.names[int(view.node[position])]

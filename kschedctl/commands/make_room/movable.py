@@ -1,7 +1,7 @@
-"""Which pods may be moved to make room, why others may not, and which of them one would rather move.
+"""Which pods may be moved, why others may not, and which ones to prefer.
 
-A pod may go where somebody makes it again elsewhere, nothing of it is lost for good, no Job fails for it, nobody marked
-it as not to be disrupted, and the one budget that selects it, if any, allows a disruption.
+A pod may move if a controller recreates it, nothing of it is lost for good, no Job fails for it, no annotation forbids
+its disruption, and the budget that selects it, if any, allows a disruption.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.replay.controllers.eviction import JOB_WOULD_FAIL, MORE_THAN_ONE, Evictions, job_would_fail
 from kschedctl.replay.edits import is_recreated
-from kschedctl.scheduler.engine.preemption.budgets import key_of
+from kschedctl.scheduler.engine.preemption.budgets import budget_key
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 
@@ -32,49 +32,53 @@ NO_DISRUPTION = "their PodDisruptionBudget allows no disruption"
 SEVERAL_BUDGETS = "more than one PodDisruptionBudget selects them, which evictions do not support"
 
 
-class Movable(NamedTuple):
-    """``pods`` (M,): the positions of those that may move; ``held``: why others on nodes may not -> how many.
-
-    ``reluctance`` (P,), ``priority`` (P,) and ``size`` (P,): the less of each the rather one moves a pod.
-    """
+class MovablePods(NamedTuple):
+    """The pods that may move, and the cost of moving each."""
 
     pods: Rows
+    """Positions, shape (M,)."""
     held: dict[str, int]
+    """The number of other pods on nodes by the reason why they may not move."""
     reluctance: Rows
+    """Lower is better, shape (P,)."""
     priority: Rows
+    """Lower is better, shape (P,)."""
     size: Amounts
+    """Lower is better, shape (P,)."""
 
 
-def movable(simulation: Simulation, among: Bools, keep: Selector | None, spared: Collection[Position]) -> Movable:
-    """The pods on the nodes ``among`` (N,) that may move; not those that ``keep`` selects, nor the ``spared`` ones."""
+def find_movable(
+    simulation: Simulation, among: Bools, keep: Selector | None, spared: Collection[Position]
+) -> MovablePods:
+    """Find the movable pods on the nodes ``among`` (N,), except those that ``keep`` selects and the ``spared`` ones."""
     view = simulation.view
-    said, numbers = _said_of_infos(view, keep), view.pods.info
+    reasons, numbers = _find_reasons(view, keep), view.pods.info
     bound = view.node >= 0
     bound[bound] = among[view.node[bound]]  # without nodes there is nothing to index
     bound[list(spared)] = False
-    held = np.array([bool(why) for why in said], np.bool_)[numbers]
+    held = np.array([bool(why) for why in reasons], np.bool_)[numbers]
     counts = Counter[str]()
-    for number, count in enumerate(np.bincount(numbers[bound & held], minlength=len(said)).tolist()):
+    for number, count in enumerate(np.bincount(numbers[bound & held], minlength=len(reasons)).tolist()):
         if count:
-            counts[said[number]] += count
+            counts[reasons[number]] += count
     free = np.flatnonzero(bound & ~held)
-    guarded = _guarded(simulation)
-    refused = _refused_by_budgets(simulation, free, guarded, counts)
-    return Movable(free[~refused], dict(counts), *_preferences(view, guarded))
+    guarded = _find_budgeted(simulation)
+    refused = _find_denied_by_budgets(simulation, free, guarded, counts)
+    return MovablePods(free[~refused], dict(counts), *_compute_costs(view, guarded))
 
 
-def _said_of_infos(view: Fork, keep: Selector | None) -> list[str]:
-    """(T,): why pods of an info may not be moved, empty where they may."""
+def _find_reasons(view: Fork, keep: Selector | None) -> list[str]:
+    """Return for each PodInfo why its pods may not move, or "", (T,)."""
     return [
-        why_not(info.pod)
+        find_reason_against_moving(info.pod)
         or (JOB_WOULD_FAIL if job_would_fail(info.pod, view.objects) else "")
         or ("--keep selects them" if keep is not None and keep.matches(info.pod.metadata.labels) else "")
         for info in view.pods.infos
     ]
 
 
-def why_not(pod: Pod) -> str:
-    """Why the pod itself may not be moved, whatever its budget says; empty if it may."""
+def find_reason_against_moving(pod: Pod) -> str:
+    """Return why the pod itself may not be moved, whatever its budgets say, or ""."""
     kind, notes = find_owner(pod).kind, pod.metadata.annotations
     if pod.metadata.deletion_timestamp is not None:
         return "they are being deleted"
@@ -89,23 +93,21 @@ def why_not(pod: Pod) -> str:
     return ""
 
 
-def leaves_scratch(pod: Pod) -> bool:
-    """Whether what is in its emptyDir volumes on disk is gone when it moves."""
+def has_scratch_data(pod: Pod) -> bool:
+    """Return whether data in emptyDir volumes on disk is lost when the pod moves."""
     return any(volume.empty_dir is not None and volume.empty_dir.medium != "Memory" for volume in pod.spec.volumes)
 
 
-def _guarded(simulation: Simulation) -> Bools:
-    """(T,): the infos that some budget selects."""
+def _find_budgeted(simulation: Simulation) -> Bools:
+    """Return which PodInfos some budget selects, (T,)."""
     guarded = np.zeros(len(simulation.view.pods.infos), np.bool_)
     for budget in simulation.view.objects.of("PodDisruptionBudget"):
-        guarded |= simulation.budgets.selected(key_of(budget))
+        guarded |= simulation.budgets.selected(budget_key(budget))
     return guarded
 
 
-def _refused_by_budgets(simulation: Simulation, pods: Rows, guarded: Bools, counts: Counter[str]) -> Bools:
-    """(M,): which of the pods no budget lets go now, counted by why; whether it does depends on whether they are ready,
-    too.
-    """
+def _find_denied_by_budgets(simulation: Simulation, pods: Rows, guarded: Bools, counts: Counter[str]) -> Bools:
+    """Return which pods no budget lets go now, (M,), and count the reasons. Readiness matters, too."""
     refused = np.zeros(len(pods), np.bool_)
     evictions = Evictions(simulation)
     for place in np.flatnonzero(guarded[simulation.view.pods.info[pods]]).tolist():
@@ -116,18 +118,18 @@ def _refused_by_budgets(simulation: Simulation, pods: Rows, guarded: Bools, coun
     return refused
 
 
-LARGEST_SHARE = 10**6
-"""The share of the cluster's resources from which all pods count as equally large: a larger one overflows int64."""
+MAX_SHARE = 10**6
+"""The share of the cluster from which all pods count as equally large, since larger ones overflow int64."""
 
 
-def _preferences(view: Fork, guarded: Bools) -> tuple[Rows, Rows, Amounts]:
-    """(P,) each: reluctance, priority, and size as a share of all cpu and memory, in trillionths."""
+def _compute_costs(view: Fork, guarded: Bools) -> tuple[Rows, Rows, Amounts]:
+    """Return reluctance, priority, and size as a share of all cpu and memory in trillionths, (P,) each."""
     pods = view.pods
-    stateful = pods.where(lambda info: find_owner(info.pod).kind == "StatefulSet" or leaves_scratch(info.pod))
+    stateful = pods.where(lambda info: find_owner(info.pod).kind == "StatefulSet" or has_scratch_data(info.pod))
     unwilling = pods.where(lambda info: info.pod.metadata.annotations.prefers_no_eviction is not None)
     reluctance = np.select([unwilling, stateful, guarded], [UNWILLING, STATEFUL, GUARDED], PLAIN)
     columns = [view.resources[name] for name in (CPU, MEMORY)]
     whole = np.maximum(view.allocatable[:, columns].sum(axis=0), 1)
-    shares = np.minimum(view.requests[:, columns] / whole, LARGEST_SHARE)
+    shares = np.minimum(view.requests[:, columns] / whole, MAX_SHARE)
     size = (shares * 10**12).astype(np.int64).sum(axis=1)
     return reluctance[pods.info], pods.priority[pods.info], size[pods.info]

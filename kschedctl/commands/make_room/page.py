@@ -1,59 +1,59 @@
-"""The page of MakeRoom: who moves in which order and what to type, or why nobody's move helps."""
+"""The page of MakeRoom: the moves and commands, or why no move helps."""
 
 from __future__ import annotations
 
 from kschedctl.api.resource_names import format_in_one_unit
 from kschedctl.commands.make_room.report import FragmentedResource, MakeRoom, PodMove
 from kschedctl.render.page import Bullets, Command, Marked, Page, Style, paragraph, section
-from kschedctl.render.sections import caveats, interruption, pools_before_and_after
-from kschedctl.render.tables import listed
+from kschedctl.render.sections import build_caveats, build_interruption, build_pools_before_and_after
+from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.columns import Tone
 from kschedctl.text.counts import counted, first_few
 
 
-def make_room_page(report: MakeRoom, style: Style) -> Page:
+def build_page(report: MakeRoom, style: Style) -> Page:
     """All sections that have something to say."""
     verdict, pods, sentence = report.first_line()
     tone = Tone.WARNING if report.undecided or report.interrupted else Tone.GOOD if report.fits else Tone.BAD
     partial = len(report.moves) > 0 and not report.fits
     return (
-        *interruption(report.interrupted, "the plan so far"),
+        *build_interruption(report.interrupted, "the plan so far"),
         paragraph(Marked(verdict, tone), Marked(pods, Tone.STRONG), sentence),
-        *caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
-        *_preempting(report),
-        *_fragmented(report),
-        *_moves(report, style, "Moves, one after the other"),
-        *listed(report.placed, style, title="Fits then") * (len(report.moves) > 0),
-        *listed(report.also_placed, style, title="Other pods that wait, and get a node as well"),
-        *pools_before_and_after(report.pools, style),
-        *_missing(report),
-        *_tried(report, style),
-        *_commands(report),
+        *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
+        *_warn_of_preemption(report),
+        *_warn_of_fragmentation(report),
+        *_list_moves(report, style, "Moves, one after the other"),
+        *build_struct_table(report.placed, style, title="Fits then") * (len(report.moves) > 0),
+        *build_struct_table(report.also_placed, style, title="Other pods that wait, and get a node as well"),
+        *build_pools_before_and_after(report.pools, style),
+        *_explain_missing(report),
+        *_describe_search(report, style),
+        *_list_commands(report),
         *((paragraph("These moves make room for a part of the pods."),) if partial else ()),
     )
 
 
-def moves_sections(report: MakeRoom, style: Style) -> Page:
-    """The plan beside other fixes of a pod."""
-    return (*_moves(report, style, f"Or move {counted(len(report.moves), 'pod')}"), *_commands(report))
+def build_moves_sections(report: MakeRoom, style: Style) -> Page:
+    """Build the sections that show the plan beside other fixes of a pod."""
+    return (*_list_moves(report, style, f"Or move {counted(len(report.moves), 'pod')}"), *_list_commands(report))
 
 
-def _moves(report: MakeRoom, style: Style, title: str) -> Page:
-    return listed(report.moves, style, {"target": _replayed}, numbered="step", title=title, full=False)
+def _list_moves(report: MakeRoom, style: Style, title: str) -> Page:
+    return build_struct_table(report.moves, style, {"target": _mark_replayed}, numbered="step", title=title, full=False)
 
 
-def _replayed(move: PodMove) -> Marked:
-    """Where the pod goes, in a step that was replayed on top of those before it."""
+def _mark_replayed(move: PodMove) -> Marked:
+    """Mark the target of a step that was replayed after the steps before it."""
     return Marked(f"✓ {move.target}", Tone.GOOD)
 
 
-def _commands(report: MakeRoom) -> Page:
+def _list_commands(report: MakeRoom) -> Page:
     if not report.moves:
         return ()
     return section("Commands: the next once the evicted pod runs again", *map(Command, report.commands))
 
 
-def _preempting(report: MakeRoom) -> Page:
+def _warn_of_preemption(report: MakeRoom) -> Page:
     if not report.preempts:
         return ()
     pods = counted(len(report.preempts), "pod")
@@ -61,11 +61,14 @@ def _preempting(report: MakeRoom) -> Page:
     return (paragraph(Marked("Preempts:", Tone.WARNING), sentence),)
 
 
-def _fragmented(report: MakeRoom) -> Page:
-    return tuple(paragraph(Marked("Fragmented:", Tone.WARNING), _scattered(resource)) for resource in report.fragmented)
+def _warn_of_fragmentation(report: MakeRoom) -> Page:
+    return tuple(
+        paragraph(Marked("Fragmented:", Tone.WARNING), _describe_fragmentation(resource))
+        for resource in report.fragmented
+    )
 
 
-def _scattered(fragmented: FragmentedResource) -> str:
+def _describe_fragmentation(fragmented: FragmentedResource) -> str:
     free, on_one, asked = format_in_one_unit(
         fragmented.resource, fragmented.free, fragmented.on_one, fragmented.requested
     )
@@ -73,7 +76,7 @@ def _scattered(fragmented: FragmentedResource) -> str:
     return f"{fragmented.resource}: {free} free on {nodes}, {on_one} at most on one, {asked} requested"
 
 
-def _missing(report: MakeRoom) -> Page:
+def _explain_missing(report: MakeRoom) -> Page:
     if not report.missing or not report.message:
         return ()
     cause = (paragraph(Marked(report.cause, Tone.BAD)),) if report.cause else ()
@@ -81,8 +84,8 @@ def _missing(report: MakeRoom) -> Page:
     return section(f"Without a node: {first_few(report.missing)}", *cause, message)
 
 
-def _tried(report: MakeRoom, style: Style) -> Page:
-    """What was looked at, where nothing was found."""
+def _describe_search(report: MakeRoom, style: Style) -> Page:
+    """Describe what was searched if no plan was found."""
     searched = report.searched
     if report.fits or searched is None:
         return ()
@@ -93,4 +96,7 @@ def _tried(report: MakeRoom, style: Style) -> Page:
         f"without them it would fit on {counted(searched.nodes, 'node')}",
         f"{counted(searched.plans, 'plan')} of up to {counted(searched.max_moves, 'move')} replayed",
     )
-    return (*section("Tried", Bullets(counts)), *listed(report.held, style, title="Pods that may not be moved"))
+    return (
+        *section("Tried", Bullets(counts)),
+        *build_struct_table(report.held, style, title="Pods that may not be moved"),
+    )

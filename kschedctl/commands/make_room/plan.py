@@ -1,4 +1,4 @@
-"""Which pods have to move so that these fit?"""
+"""The search for moves, alone or with workers."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from threading import Lock
 
 from kschedctl.api.arrays import Position
 from kschedctl.cluster import Cluster
-from kschedctl.commands.make_room.document import document
+from kschedctl.commands.make_room.document import build_report
 from kschedctl.commands.make_room.report import MakeRoom
 from kschedctl.commands.make_room.room import DraftTask, RoomMaking, RoomWishes
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, open_worker_pool
-from kschedctl.replay.shared_cluster import those_who_may_ask
+from kschedctl.replay.shared_cluster import limit_workers
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
 
-ONE_AT_A_TIME = Lock()
-"""A worker may have several threads, which share what was made."""
+STATE_LOCK = Lock()
+"""Serializes the threads of a worker, which share state."""
 
 
 def make_room(
@@ -30,20 +30,20 @@ def make_room(
     workers: Workers = ONE_PROCESS,
     progress: Progress = NO_PROGRESS,
 ) -> MakeRoom:
-    """The moves that let pods of the cluster fit that wait, ``namespace/name``.
+    """Find the moves that let waiting pods (``namespace/name``) of the cluster fit.
 
-    Raises UsageError, InputError, ClusterError where workers are lost.
+    Raises UsageError, InputError, and ClusterError if workers are lost.
     """
     shared = SharedRoom(cluster, tuple(dict.fromkeys(keys)), wishes, seed)
-    room = shared.made = _begun(Scheduler(cluster, call_extender), shared)
-    with open_worker_pool(judged, shared, those_who_may_ask(workers, call_extender)) as room.hands:
+    room = shared.made = _start(Scheduler(cluster, call_extender), shared)
+    with open_worker_pool(judge_draft, shared, limit_workers(workers, call_extender)) as room.crew:
         room.done = progress.begin("Trying plans", 0)
-        return _made(room)
+        return _finish(room)
 
 
 @dataclass(eq=False)
 class SharedRoom:
-    """What workers share; what is made of it stays behind when it travels."""
+    """What workers share. The state built from it is not sent along."""
 
     cluster: Cluster
     keys: tuple[str, ...]
@@ -55,23 +55,23 @@ class SharedRoom:
         return {**self.__dict__, "made": None}
 
 
-def judged(shared: SharedRoom, task: DraftTask) -> bool:
-    """Whether a draft holds after the plans that were taken."""
-    with ONE_AT_A_TIME:
+def judge_draft(shared: SharedRoom, task: DraftTask) -> bool:
+    """Return whether a draft holds after the plans that were adopted."""
+    with STATE_LOCK:
         if shared.made is None:
-            shared.made = _begun(Scheduler(shared.cluster), shared)
-        shared.made.follow(task.taken[len(shared.made.taken) :])
+            shared.made = _start(Scheduler(shared.cluster), shared)
+        shared.made.adopt(task.taken[len(shared.made.adopted) :])
         return shared.made.accepts(task.draft)
 
 
-def _begun(scheduler: Scheduler, shared: SharedRoom) -> RoomMaking:
+def _start(scheduler: Scheduler, shared: SharedRoom) -> RoomMaking:
     wanted = [Position(scheduler.view.pods.index[key]) for key in shared.keys]
-    return RoomMaking.of(scheduler, wanted, shared.wishes, shared.seed)
+    return RoomMaking.start(scheduler, wanted, shared.wishes, shared.seed)
 
 
-def _made(room: RoomMaking) -> MakeRoom:
+def _finish(room: RoomMaking) -> MakeRoom:
     try:
         room.make()
     except KeyboardInterrupt:
         room.interrupted = True
-    return document(room)
+    return build_report(room)

@@ -1,13 +1,12 @@
-"""A cluster in which pods move one by one as a plan has it, each to the node that kube-scheduler chooses.
+"""A replay in which pods move one by one according to a plan, each to the node that kube-scheduler chooses.
 
-The node that a pod leaves is cordoned while pods are evicted from it, and a node that is emptied for the pods that are
-to fit is so from the very beginning: nobody comes back to where room is made, whenever the controller makes the pod
-again. A step is taken only where its budget allows it and the pod gets a node at once, without preemption.
+The node that a pod leaves is cordoned during evictions from it, and a node that is emptied for the target pods is
+cordoned from the beginning: no replacement returns to where room is made, whenever its controller creates it. A step is
+taken only if budgets allow it and the pod gets a node at once, without preemption. For evicted pods that terminate
+slowly, replacements are tried while they are still there.
 
-Where evicted pods terminate slowly those that are created instead are tried while they are still there.
-
-Pods that wait are in the queue meanwhile. What a step changes wakes them, and nobody decides whether they are tried
-before the pod that is made again or after it: plans are played in both orders.
+Meanwhile waiting pods are in the queue. A step may wake them, and nothing decides whether they are tried before or
+after the replacement, so plans are replayed in both orders.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from kschedctl.api.arrays import Position, Row
 from kschedctl.api.objects import Node
 from kschedctl.replay.controllers.eviction import Evictions
 from kschedctl.replay.edits import cordon_node
-from kschedctl.replay.settling import come_back
+from kschedctl.replay.settling import recreate_gone
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -29,51 +28,54 @@ from kschedctl.snapshot.fork import Fork
 
 
 class PlayedMove(NamedTuple):
-    """A pod that left the node ``source`` for ``target``, one of ``tied`` that are equally good."""
+    """A pod that left one node for another."""
 
     position: Position
     source: Row
     target: Row
     tied: int
+    """The number of equally good targets."""
 
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """``view``: the cluster as it is now, which moves change; ``nodes``: its nodes as they are without the plan.
-
-    ``cordoned``: those that the plan keeps cordoned now; ``seed`` decides between nodes that are equally good.
-    ``waiting``: the pods that are tried whenever something has changed, ``first``: before the pod that is made again.
-    ``lingering``: pods that do not go at once, and the position that each has while it terminates.
-    """
+    """A cluster in which a plan is being replayed."""
 
     scheduler: Scheduler
     view: Fork
+    """The cluster as it is now."""
     nodes: Sequence[Node]
+    """The nodes as they are without the plan."""
     cordoned: frozenset[Row] = frozenset()
+    """The nodes that the plan keeps cordoned now."""
     seed: int = 0
+    """Decides between equally good nodes."""
     waiting: tuple[Position, ...] = ()
-    first: bool = False
+    """Pods that are tried whenever something has changed."""
+    waiting_first: bool = False
+    """Whether waiting pods are tried before the replacement."""
     lingering: Mapping[Position, Position] = field(default_factory=dict)
+    """Pods that terminate slowly, with the position that each has meanwhile."""
 
-    def cordoning(self, rows: frozenset[Row]) -> Rehearsal:
-        """A copy in which these are the nodes that the plan keeps cordoned."""
+    def with_cordoned(self, rows: frozenset[Row]) -> Rehearsal:
+        """Return a copy in which the plan keeps exactly these nodes cordoned."""
         changes = {row: self.nodes[row] for row in self.cordoned - rows}
         changes |= {row: cordon_node(self.nodes[row]) for row in rows - self.cordoned}
-        view = self.view.changed(self.view.cluster, changes) if changes else self.view.fork()
+        view = self.view.with_changes(self.view.cluster, changes) if changes else self.view.fork()
         return replace(self, view=view, cordoned=rows)
 
-    def without(self, position: Position) -> Rehearsal:
-        """A copy in which the pod waits for a node."""
+    def without_placement(self, position: Position) -> Rehearsal:
+        """Return a copy in which the pod waits for a node."""
         stage = replace(self, view=self.view.fork())
-        stage.simulation().take_down([position])
+        stage.build_simulation().take_down([position])
         return stage
 
-    def simulation(self) -> Simulation:
+    def build_simulation(self) -> Simulation:
         return Simulation(self.scheduler, self.view, seed=self.seed)
 
-    def move(self, positions: Sequence[Position]) -> list[PlayedMove] | None:
-        """Evict the pods one after the other, each when the one before it has its node; None where that is not safe."""
-        simulation = self.simulation()
+    def move_pods(self, positions: Sequence[Position]) -> list[PlayedMove] | None:
+        """Evict the pods one by one, each once its predecessor has a node. Return None if a step is not safe."""
+        simulation = self.build_simulation()
         evictions, moved = Evictions(simulation), list[PlayedMove]()
         self._try_waiting(simulation)
         for position in positions:
@@ -81,7 +83,7 @@ class Rehearsal:
                 return None
             source = Row(int(self.view.node[position]))
             evictions.evict(position)
-            outcome = self._replaced(simulation, position, source)
+            outcome = self._place_replacement(simulation, position, source)
             if outcome is None or outcome.row < 0 or outcome.victims:
                 return None
             evictions.count_recovery(position)
@@ -89,47 +91,47 @@ class Rehearsal:
             self._try_waiting(simulation)
         return moved
 
-    def _replaced(self, simulation: Simulation, position: Position, source: Row) -> Outcome | None:
-        """What becomes of the pod that is made instead of one that was evicted from a node."""
+    def _place_replacement(self, simulation: Simulation, position: Position, source: Row) -> Outcome | None:
+        """Try the replacement of a pod that was evicted from a node."""
         leaving = self.lingering.get(position)
         if leaving is not None:
             self.view.assume(leaving, source)
-        if self.first:
+        if self.waiting_first:
             self._try_waiting(simulation)
-        outcome = simulation.attempt(position) if come_back(simulation, [position]) else None
+        outcome = simulation.attempt(position) if recreate_gone(simulation, [position]) else None
         if leaving is not None:
             self.view.forget(leaving)
             outcome = outcome or simulation.attempt(position)
         return outcome
 
     def _try_waiting(self, simulation: Simulation) -> None:
-        """Whoever waits takes what is free; whom they would preempt is asked in the end."""
-        if idle := self._idle:
+        """Give free room to waiting pods. Whom they would preempt is checked at the end."""
+        if idle := self._unplaced:
             simulation.preemption = False
             simulation.schedule(idle)
             simulation.preemption = True
 
     @property
-    def _idle(self) -> list[Position]:
+    def _unplaced(self) -> list[Position]:
         return [position for position in self.waiting if self.view.node[position] < 0]
 
-    def placed(self) -> dict[Position, Row] | None:
-        """Where all go that wait, -1 for nowhere; None where somebody would have to go for one of them."""
-        outcomes = self.simulation().schedule(self._idle)
+    def place_waiting(self) -> dict[Position, Row] | None:
+        """Return where the waiting pods go, -1 for nowhere, or None if one of them would preempt."""
+        outcomes = self.build_simulation().schedule(self._unplaced)
         if any(outcome.victims for outcome in outcomes):
             return None
         return {position: Row(int(self.view.node[position])) for position in self.waiting}
 
 
-def play(
+def play_plan(
     stage: Rehearsal, plan: Sequence[Position], emptied: frozenset[Row]
 ) -> tuple[Rehearsal, list[PlayedMove]] | None:
-    """The cluster after the moves of a plan, the ``emptied`` nodes still cordoned; None where a step is not safe."""
-    after, moved = stage.cordoning(emptied), list[PlayedMove]()
+    """Replay a plan with the ``emptied`` nodes kept cordoned. Return None if a step is not safe."""
+    after, moved = stage.with_cordoned(emptied), list[PlayedMove]()
     for source, positions in groupby(plan, lambda position: Row(int(stage.view.node[position]))):
-        after = after.cordoning(emptied | {source})
-        done = after.move(list(positions))
+        after = after.with_cordoned(emptied | {source})
+        done = after.move_pods(list(positions))
         if done is None:
             return None
         moved += done
-    return after.cordoning(emptied), moved
+    return after.with_cordoned(emptied), moved

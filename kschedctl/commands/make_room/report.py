@@ -1,4 +1,4 @@
-"""Room made for pods that fit nowhere, as a document: apiVersion kschedctl.dev/v1, kind MakeRoom."""
+"""The report of ``make-room``: apiVersion kschedctl.dev/v1, kind MakeRoom."""
 
 from __future__ import annotations
 
@@ -10,52 +10,52 @@ from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
 from kschedctl.reports.fix_costs import CostKind, FixCost
 from kschedctl.reports.pool_change import PoolChange
-from kschedctl.reports.summary import Report, ShortFix, ShortPods, Summary
-from kschedctl.reports.unknown import UnknownKind, doubt
+from kschedctl.reports.report import Report
+from kschedctl.reports.summary import ShortFix, ShortPods, Summary
+from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.text.counts import counted, first_few
 
 
 class PodMove(Document, frozen=True):
-    """A pod that is evicted, and where kube-scheduler puts the one that its controller makes instead.
-
-    ``tied``: how many nodes are equally good; the plan was replayed with several choices among them. ``others``: where
-    it went in other replays, by such a choice, as pods that wait were tried before it, or as the evicted pod still
-    terminated. ``budgets``: those that select
-    it, which allow the eviction at this step. ``loses``: what does not come along.
-    """
+    """A pod to evict, and where kube-scheduler puts its replacement."""
 
     pod: Annotated[str, Column("evict", keep=True)]
     workload: Annotated[str, Column(narrow=True)]
     source: Annotated[str, Column("from", keep=True, beneath="from")]
     target: Annotated[str, Column("goes to", keep=True, beneath="to")]
     tied: Annotated[int, Column("equally good", above=1, form="")] = 1
+    """The number of equally good nodes. The plan was replayed with several choices among them."""
     others: Annotated[tuple[str, ...], Column("or to")] = ()
+    """Where the replacement went in other replays."""
     priority: Annotated[int, Column("priority", right=True)] = 0
     budgets: Annotated[tuple[str, ...], Column("budgets")] = ()
+    """PodDisruptionBudgets that select the pod and allow its eviction at this step."""
     loses: Annotated[str, Column("loses")] = ""
+    """What the pod does not take along."""
 
 
 class PlacedPod(Document, frozen=True):
-    """A pod that fits in the end, and where."""
+    """A pod that fits in the end, and its node."""
 
     pod: Annotated[str, Column(keep=True)]
     node: Annotated[str, Column(keep=True)]
 
 
 class FragmentedResource(Document, frozen=True):
-    """``free``: how much of a resource the nodes together have left that the pod may use, the most ``on_one`` of them;
-    so many ``nodes`` have some of it left.
-    """
+    """A resource that is free in total but not on a single node."""
 
     resource: str
     requested: int
     free: int
+    """What is free on all nodes that the pod may use."""
     on_one: int
+    """The most that is free on one of them."""
     nodes: int
+    """The number of nodes where some is free."""
 
 
 class HeldPods(Document, frozen=True):
-    """How many pods may not be moved, and why."""
+    """How many pods may not be moved for one reason."""
 
     why: Annotated[str, Column("why")]
     pods: Annotated[int, Column("pods")]
@@ -79,30 +79,31 @@ class SearchedPlans(Document, frozen=True):
 
 
 class MakeRoom(Report, frozen=True):
-    """The moves, in their order, after which the pods fit: each was replayed, and leaves nobody without a node.
-
-    ``fits``: all the pods do, without moves where there are none. ``placed``: where, in the end; ``also_placed``: other
-    pods that wait and may take the room, so that the plan has some for them, too; ``missing``: those that do not fit,
-    and kube-scheduler's ``message`` for the first. ``preempts``: whom kube-scheduler itself evicts for
-    the first pod as soon as it tries it. ``commands``: to be typed in this order, each once the pod that was evicted
-    before runs again. ``pools``: before and after. ``held``: pods that may not be moved.
-    ``searched``: None where nothing had to be. ``cause``: what is behind ``message``, such as a StorageClass that does
-    not exist, empty if the message says it.
-    """
+    """The moves after which the pods fit. Each was replayed, and none leaves a pod without a node."""
 
     pods: tuple[str, ...]
     fits: bool
+    """Whether all pods fit, with the moves if there are any."""
     moves: tuple[PodMove, ...] = ()
     placed: tuple[PlacedPod, ...] = ()
+    """The nodes of the pods in the end."""
     also_placed: tuple[PlacedPod, ...] = ()
+    """Other waiting pods that may take the room, for which the plan has room, too."""
     missing: tuple[str, ...] = ()
+    """The pods that do not fit."""
     message: str = ""
+    """kube-scheduler's message for the first pod that does not fit."""
     preempts: tuple[str, ...] = ()
+    """Whom kube-scheduler itself preempts for the first pod as soon as it tries that one."""
     commands: tuple[str, ...] = ()
+    """To be run in this order, each once the pod evicted before runs again."""
     pools: tuple[PoolChange, ...] = ()
+    """Pools before and after."""
     fragmented: tuple[FragmentedResource, ...] = ()
     held: tuple[HeldPods, ...] = ()
+    """Pods that may not be moved."""
     searched: SearchedPlans | None = None
+    """The extent of the search; None if none was needed."""
     not_replayed: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     extended: tuple[str, ...] = ()
@@ -110,11 +111,12 @@ class MakeRoom(Report, frozen=True):
     undecided: bool = False
     interrupted: bool = False
     cause: str = ""
+    """What is behind ``message``, such as a missing StorageClass; "" if the message says it."""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "MakeRoom"
 
     def first_line(self) -> tuple[str, ...]:
-        """Whether room can be made, with how many moves."""
+        """Return whether room can be made and with how many moves."""
         moves = counted(len(self.moves), "pod")
         subject = first_few(self.pods)
         if self.fits:
@@ -122,23 +124,23 @@ class MakeRoom(Report, frozen=True):
             suffix = "– fits then" if len(self.pods) == 1 else "– fit then"
             if not self.moves:
                 suffix = "– fits as it is" if len(self.pods) == 1 else "– fit as it is"
-            return (verdict, subject, f"{suffix}{doubt(self.unknown)}")
+            return (verdict, subject, f"{suffix}{describe_doubt(self.unknown)}")
         most = f"{counted(self.searched.max_moves, 'move')} or fewer" if self.searched else "moves"
         if self.searched and not self.searched.complete:
             return (
                 "No room found:",
                 subject,
-                f"– of the plans tried none lets {self._whoever} fit{doubt(self.unknown)}",
+                f"– of the plans tried none lets {self._pronoun} fit{describe_doubt(self.unknown)}",
             )
         lets = "single move lets" if self.searched and self.searched.max_moves == 1 else f"{most} let"
-        return ("No room can be made:", subject, f"– no {lets} {self._whoever} fit{doubt(self.unknown)}")
+        return ("No room can be made:", subject, f"– no {lets} {self._pronoun} fit{describe_doubt(self.unknown)}")
 
     @property
-    def _whoever(self) -> str:
+    def _pronoun(self) -> str:
         return "it" if len(self.pods) == 1 else f"{len(self.missing):,} of them"
 
     def shortened(self) -> ShortFix:
-        """All the moves as one fix; its commands are many, and a part of them would do harm."""
+        """Return all moves as one fix, without commands: there are many, and running only some would do harm."""
         nodes = tuple(dict.fromkeys(placed.node for placed in self.placed))
         moves = f"move {', '.join(f'{move.pod} from {move.source}' for move in self.moves)}"
         evicted = f"evicts {counted(len(self.moves), 'pod')}"
@@ -147,7 +149,7 @@ class MakeRoom(Report, frozen=True):
         return ShortFix(moves, "platform", but=but, nodes=nodes[:3], clears=len(self.placed), costs=costs)
 
     def summarized(self, summary: Summary) -> Summary:
-        """With the moves as one fix, or the pods that fit nowhere."""
+        """Return the summary with the moves as one fix, or the pods that fit nowhere."""
         left = (ShortPods(len(self.missing), self.missing[0], "", self.message),) if self.missing else ()
         return replace(
             summary,

@@ -1,9 +1,9 @@
-"""The search for the fewest moves: iterative deepening over the nodes to empty and the pods that move away from them.
+"""The search for the fewest moves: iterative deepening over nodes to empty and pods that move away from them.
 
-A plan for one pod empties one node of as many pods as it has to, each of which may itself need room elsewhere first. A
-pod that is elsewhere may stand in the way, too, by affinity or spreading: its move comes first. Plans of one move are
-tried before plans of two; among those of a length the search goes on for one that moves pods of less reluctance, then
-priority. Whatever is found is played from the beginning.
+A plan for one pod empties one node of as many pods as needed, each of which may need room elsewhere first. A pod
+elsewhere may be in the way, too, because of affinity or spreading; then its move comes first. Plans with one move are
+tried before plans with two. Among those of one length the search goes on for one that moves pods of less reluctance,
+then priority. Every plan is replayed from the beginning.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from math import perm
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Position, Row, Rows
-from kschedctl.commands.make_room.giving_back import holds_something
-from kschedctl.commands.make_room.movable import Movable
-from kschedctl.commands.make_room.rehearsal import Rehearsal, play
+from kschedctl.commands.make_room.giving_back import has_holdings
+from kschedctl.commands.make_room.movable import MovablePods
+from kschedctl.commands.make_room.rehearsal import Rehearsal, play_plan
 from kschedctl.commands.make_room.sets import SetsOnNodes
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.framework import Reads, reads_of
@@ -33,65 +33,65 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 
 Plan = tuple[Position, ...]
-MOST_SEQUENCES = 1_000
-"""Where there are no more sequences of moves of a length, all are tried."""
-IMPROVED_FOR = 10.0
-"""For so many seconds a cheaper plan is looked for once there is one."""
-COUNTING = frozenset((InterPodAffinity.name, PodTopologySpread.name))
-"""The plugins that count pods on other nodes."""
-OF_THE_NODE = frozenset((NodePorts.name, NodeVolumeLimits.name))
-"""Plugins that look at the pods of the node alone, whatever else they read."""
+MAX_SEQUENCES = 1_000
+"""If there are no more sequences of moves of one length, all are tried."""
+IMPROVEMENT_SECONDS = 10.0
+"""How long the search goes on for a cheaper plan once there is one."""
+COUNTING_PLUGINS = frozenset((InterPodAffinity.name, PodTopologySpread.name))
+"""Plugins that count pods on other nodes."""
+NODE_LOCAL_PLUGINS = frozenset((NodePorts.name, NodeVolumeLimits.name))
+"""Plugins that look only at the pods of the node, whatever else they read."""
 
 
 class OutOfTimeError(Exception):
-    """There is no time left to search."""
+    """The time to search is over."""
 
 
 @dataclass
 class PlanSearch:
-    """Looks for a plan with which ``wanted`` gets a node, on the ``stage`` as it is.
-
-    ``eligible`` (N,): nodes that nothing but other pods keeps from taking it; ``but_for_devices`` (N,): or what devices
-    there are for its claims; ``helped`` (N,): those on which it fits without the pods that may move.
-
-    ``accept``: of plans that were played, in order, whether each leaves nobody without a node; ``abreast``: how many it
-    looks at together. ``nodes`` (N,): those that may be touched; ``done``: told of each plan that was looked at.
-    ``may_have_sets``: whether there may be so many pods of a node as are moved without which it fits there;
-    ``held_elsewhere``: what it lacks, such as devices, may be held by pods of other nodes.
-    """
+    """The search for a plan that gives ``wanted`` a node."""
 
     stage: Rehearsal
     wanted: Position
-    movable: Movable
+    movable: MovablePods
     nodes: Bools
+    """The nodes that may be touched, (N,)."""
     accept: Callable[[Sequence[Plan]], Iterator[bool]]
+    """For plans in order, whether each leaves no pod without a node."""
     until: float
-    abreast: int = 1
+    batch_size: int = 1
+    """How many plans ``accept`` takes at once."""
     done: Callable[[int], None] = lambda number: None
+    """Called for each plan that was judged."""
     tried: int = 0
     timed_out: bool = False
     interrupted: bool = False
     exhausted: bool = True
     depends_on_others: bool = False
     held_elsewhere: bool = False
+    """Whether what the pod lacks, such as devices, may be held by pods of other nodes."""
     best: Plan | None = None
     may_have_sets: bool = False
+    """Whether a node may have as many pods as are moved without which the pod fits there."""
     helped: Bools | None = None
+    """Nodes on which the pod fits without the movable pods, (N,)."""
     eligible: Bools | None = None
-    but_for_devices: Bools | None = None
+    """Nodes that only other pods keep from taking the pod, (N,)."""
+    eligible_except_devices: Bools | None = None
+    """The same, ignoring which devices exist for its claims, (N,)."""
     _homes: dict[int, Bools | None] = field(default_factory=dict)
 
     def run(self, most: int) -> Plan | None:
-        """The shortest plan of up to so many moves, and of these the cheapest that it came to until ``interrupted``."""
+        """Return the shortest plan of at most ``most`` moves, the cheapest found of that length, or None."""
         try:
             for moves in range(1, most + 1):
-                likely = self._plans(self.stage, self.wanted, moves, (), frozenset())
-                for plan, accepted in chain(self._judged(likely), self._judged(self._all(moves))):
+                likely = self._iter_plans(self.stage, self.wanted, moves, (), frozenset())
+                for plan, accepted in chain(self._judge_plans(likely), self._judge_plans(self._iter_all_plans(moves))):
                     if self._is_no_better(plan):
                         continue
                     self.tried += 1
                     if accepted:
-                        self.best, self.until = plan, min(self.until, time.monotonic() + IMPROVED_FOR)
+                        self.best, self.until = plan, min(self.until, time.monotonic() + IMPROVEMENT_SECONDS)
                     self.done(1)
                     if accepted and self._cost(plan) == self._least_cost:
                         break
@@ -105,56 +105,56 @@ class PlanSearch:
             self.interrupted = True
         return self.best
 
-    def _judged(self, plans: Iterator[Plan]) -> Iterator[tuple[Plan, bool]]:
-        """Plans, and whether they are accepted: the first by itself, as it often is, the others together."""
+    def _judge_plans(self, plans: Iterator[Plan]) -> Iterator[tuple[Plan, bool]]:
+        """Yield plans with whether they are accepted: the first alone, as it often is, then in batches."""
         number = 1
         while taken := list(islice(plans, number)):
             self._check_time()
             promising = [plan for plan in taken if not self._is_no_better(plan)]
             yield from zip(promising, self.accept(promising), strict=False)
-            number = self.abreast
+            number = self.batch_size
 
     def _cost(self, plan: Plan) -> tuple[int, int]:
-        """How reluctantly its pods go, and the highest priority of them."""
+        """Return the highest reluctance and the highest priority of the plan's pods."""
         pods = list(plan)
         return int(self.movable.reluctance[pods].max()), int(self.movable.priority[pods].max())
 
     @cached_property
     def _least_cost(self) -> tuple[int, int]:
-        """What no plan is cheaper than."""
+        """Return the cost that no plan can beat."""
         return min(self._cost((Position(position),)) for position in self.movable.pods.tolist())
 
     def _is_no_better(self, plan: Plan) -> bool:
-        """Whether a plan, or its beginning, is not cheaper than the best one."""
+        """Return whether a plan or its beginning is not cheaper than the best plan."""
         return self.best is not None and bool(plan) and self._cost(plan) >= self._cost(self.best)
 
     @property
     def complete(self) -> bool:
-        """Whether it is certain that no plan was missed."""
-        return not self.timed_out and not self.interrupted and (self._hopeless or self.exhausted)
+        """Return whether no plan can have been missed."""
+        return not self.timed_out and not self.interrupted and (self._is_hopeless or self.exhausted)
 
     @property
-    def _hopeless(self) -> bool:
-        """Whether it fits nowhere without all pods that may move, and where these go makes no difference."""
+    def _is_hopeless(self) -> bool:
+        """Return whether the pod fits nowhere without all movable pods, and their new nodes make no difference."""
         return self.helped is not None and not self.helped.any() and not self.depends_on_others
 
-    def _all(self, moves: int) -> Iterator[Plan]:
-        """All sequences of so many pods, where there are few: what was found before is what usually helps.
+    def _iter_all_plans(self, moves: int) -> Iterator[Plan]:
+        """Yield all sequences of so many pods if there are few, in addition to the likely plans.
 
-        None where no node has so many pods without which the pod fits, and where others are makes no difference.
+        Yield none if no node has so many pods without which the pod fits, and where other pods are makes no difference.
         """
         pods = [Position(position) for position in self.movable.pods.tolist()]
-        if self._hopeless or not (self.may_have_sets or self.depends_on_others or self.held_elsewhere):
+        if self._is_hopeless or not (self.may_have_sets or self.depends_on_others or self.held_elsewhere):
             return
-        if perm(len(pods), moves) > MOST_SEQUENCES:
+        if perm(len(pods), moves) > MAX_SEQUENCES:
             self.exhausted = False
             return
         yield from permutations(pods, moves)
 
-    def _plans(
+    def _iter_plans(
         self, stage: Rehearsal, wanted: Position, moves: int, before: Plan, spared: frozenset[Row]
     ) -> Iterator[Plan]:
-        """Plans of exactly so many more moves that seem to let a pod fit; ``spared``: nodes that take nobody now."""
+        """Yield plans of exactly ``moves`` more moves that seem to let a pod fit. ``spared`` nodes take no pods now."""
         cycle = self._cycle(stage, wanted)
         if cycle is None or not cycle.considered.any():
             return
@@ -163,74 +163,79 @@ class PlanSearch:
         pods = self.movable.pods[~np.isin(self.movable.pods, (*before, wanted))]
         sets = SetsOnNodes(cycle, self.movable, pods, among)
         if self.helped is None:
-            self.helped, self.but_for_devices = sets.promising, _eligible(cycle, but_for=DynamicResources.name)
-            self.eligible = _eligible(cycle) | (self.but_for_devices & self.helped)
-            self.depends_on_others, self.held_elsewhere = depends_on_others(cycle), bool(sets.giving)
+            self.helped, self.eligible_except_devices = (
+                sets.promising,
+                _find_eligible(cycle, but_for=DynamicResources.name),
+            )
+            self.eligible = _find_eligible(cycle) | (self.eligible_except_devices & self.helped)
+            self.depends_on_others, self.held_elsewhere = depends_on_other_nodes(cycle), bool(sets.giving)
         for here in range(moves, 0, -1):
-            for chosen in sets.of(here):
+            for chosen in sets.iter_sufficient(here):
                 self._check_time()
                 self.may_have_sets = True
                 if self._is_no_better(chosen):
                     break
-                yield from self._emptying(stage, chosen, moves - here, before, spared)
+                yield from self._iter_plans_emptying(stage, chosen, moves - here, before, spared)
         self.may_have_sets |= sets.truncated
-        for position in self._counted(stage.view, cycle, before, sets.held_elsewhere):
+        for position in self._find_counted_pods(stage.view, cycle, before, sets.held_elsewhere):
             if not self._is_no_better((position,)):
-                yield from self._out_of_the_way(stage, wanted, moves, (*before, position), spared)
+                yield from self._iter_plans_after_move(stage, wanted, moves, (*before, position), spared)
 
-    def _emptying(
+    def _iter_plans_emptying(
         self, stage: Rehearsal, chosen: Plan, more: int, before: Plan, spared: frozenset[Row]
     ) -> Iterator[Plan]:
-        """A node emptied of these pods, with so many other moves for which they find room elsewhere."""
+        """Yield plans that empty a node of the chosen pods, with ``more`` other moves that make room for them
+        elsewhere.
+        """
         row = Row(int(stage.view.node[chosen[0]]))
         if not more and not all(self._has_home(stage, position, row) for position in chosen):
             return
         emptied = spared | {row}
         for order in permutations(chosen):
-            if play(stage, order, emptied) is not None:
+            if play_plan(stage, order, emptied) is not None:
                 if not more:
                     yield (*before, *order)
                 return
             if more:
-                yield from self._with_room_first(stage, order, more, before, emptied)
+                yield from self._iter_plans_with_room_first(stage, order, more, before, emptied)
 
-    def _with_room_first(
+    def _iter_plans_with_room_first(
         self, stage: Rehearsal, order: Plan, more: int, before: Plan, emptied: frozenset[Row]
     ) -> Iterator[Plan]:
-        """The first of the pods that finds no room is given some by all the other moves."""
+        """Yield plans that use all other moves to make room for the first pod that finds none."""
         for place in range(len(order)):
-            if (played := play(stage, order[:place], emptied)) is None:
+            if (played := play_plan(stage, order[:place], emptied)) is None:
                 return
-            if play(stage, order[: place + 1], emptied) is not None:
+            if play_plan(stage, order[: place + 1], emptied) is not None:
                 continue
             ahead = (*before, *order[:place])
-            without = played[0].without(order[place])
-            for plan in self._plans(without, order[place], more, (*ahead, *order[place:]), emptied):
+            without = played[0].without_placement(order[place])
+            for plan in self._iter_plans(without, order[place], more, (*ahead, *order[place:]), emptied):
                 moved = plan[len(ahead) + len(order) - place :]
                 yield (*ahead, *moved, *order[place:])
             return
 
-    def _out_of_the_way(
+    def _iter_plans_after_move(
         self, stage: Rehearsal, wanted: Position, moves: int, before: Plan, spared: frozenset[Row]
     ) -> Iterator[Plan]:
-        """The last pod of those before, on which other nodes' answers depend, moved first, then the others."""
+        """Yield plans that first move the last pod of ``before``, on which other nodes' verdicts depend."""
         self._check_time()
-        played = play(stage, before[-1:], spared)
+        played = play_plan(stage, before[-1:], spared)
         if played is None:
             return
         if moves > 1:
-            yield from self._plans(played[0], wanted, moves - 1, before, spared)
+            yield from self._iter_plans(played[0], wanted, moves - 1, before, spared)
         elif (again := self._cycle(played[0], wanted)) is not None and again.schedulable:
             yield before
 
-    def _counted(self, view: Fork, cycle: Cycle, before: Plan, held_elsewhere: Bools) -> list[Position]:
-        """Movable pods that a plugin counts which refuses the pod for pods anywhere, the most readily moved first.
+    def _find_counted_pods(self, view: Fork, cycle: Cycle, before: Plan, held_elsewhere: Bools) -> list[Position]:
+        """Return movable pods that a rejecting plugin counts anywhere in the cluster, most readily moved first.
 
-        Also those of the infos ``held_elsewhere`` (T,).
+        Pods of the PodInfos ``held_elsewhere`` (T,) are included.
         """
         counted = held_elsewhere
-        if _refusing(cycle) & COUNTING:
-            counted = counted | _interesting(view, cycle)
+        if _find_pod_dependent_rejecters(cycle) & COUNTING_PLUGINS:
+            counted = counted | _find_interacting_pods(view, cycle)
         if not counted.any():
             return []
         pods = self.movable.pods[counted[view.pods.info[self.movable.pods]]]
@@ -243,17 +248,17 @@ class PlanSearch:
         return self.movable.reluctance, self.movable.priority, self.movable.size
 
     def _has_home(self, stage: Rehearsal, position: Position, row: Row) -> bool:
-        """Whether some other node takes the pod as things are; also where that cannot be told of each node alone."""
+        """Return whether another node takes the pod as things are, or that cannot be judged node by node."""
         if stage is not self.stage:
             return True
         number = int(stage.view.pods.info[position])
         if number not in self._homes:
-            self._homes[number] = _homes(stage.simulation(), position)
+            self._homes[number] = _find_homes(stage.build_simulation(), position)
         homes = self._homes[number]
         return homes is None or bool(homes.sum() > homes[row])
 
     def _cycle(self, stage: Rehearsal, position: Position) -> Cycle | None:
-        simulation = stage.simulation()
+        simulation = stage.build_simulation()
         return None if simulation.framework(position) is None else simulation.cycle(position)
 
     def _check_time(self) -> None:
@@ -261,50 +266,50 @@ class PlanSearch:
             raise OutOfTimeError
 
 
-def _homes(simulation: Simulation, position: Position) -> Bools | None:
-    """(N,): the nodes that take a pod as things are; None where that cannot be told."""
+def _find_homes(simulation: Simulation, position: Position) -> Bools | None:
+    """Return the nodes that take the pod as things are, (N,), or None if that cannot be judged."""
     framework = simulation.framework(position)
-    if framework is None or holds_something(simulation, position):
+    if framework is None or has_holdings(simulation, position):
         return None
     return simulation.placements.fitting(framework, position)
 
 
-def _eligible(cycle: Cycle, but_for: str = "") -> Bools:
-    """(N,): the nodes that no plugin refuses which looks at nodes alone, whatever ``but_for`` one of them says."""
+def _find_eligible(cycle: Cycle, but_for: str = "") -> Bools:
+    """Return the nodes that no plugin rejects which looks at nodes alone, ignoring the plugin ``but_for``, (N,)."""
     eligible = cycle.considered.copy()
     results = cycle.pre_filter.results
-    for plugin in cycle.framework.at("filter"):
+    for plugin in cycle.framework.plugins_at("filter"):
         verdict = cycle.filter.verdicts.get(plugin.name)
         if verdict is None or plugin.name == but_for:
             continue
         if reads_of(plugin, results.get(plugin.name)) is Reads.NODES:
-            eligible &= ~verdict.refused
+            eligible &= ~verdict.rejected
     return eligible
 
 
-def _refusing(cycle: Cycle) -> set[str]:
-    """The plugins that refuse a node and look at pods anywhere."""
+def _find_pod_dependent_rejecters(cycle: Cycle) -> set[str]:
+    """Return the rejecting plugins that look at pods anywhere."""
     verdicts, results = cycle.filter.verdicts, cycle.pre_filter.results
     return {
         plugin.name
-        for plugin in cycle.framework.at("filter")
+        for plugin in cycle.framework.plugins_at("filter")
         if reads_of(plugin, results.get(plugin.name)) is Reads.PODS
         and plugin.name in verdicts
-        and verdicts[plugin.name].refused.any()
+        and verdicts[plugin.name].rejected.any()
     }
 
 
-def depends_on_others(cycle: Cycle) -> bool:
-    """Whether a node is refused for pods, or what they use, elsewhere."""
-    return bool(_refusing(cycle) - OF_THE_NODE)
+def depends_on_other_nodes(cycle: Cycle) -> bool:
+    """Return whether a node is rejected because of pods, or their resources, on other nodes."""
+    return bool(_find_pod_dependent_rejecters(cycle) - NODE_LOCAL_PLUGINS)
 
 
-def _interesting(view: Fork, cycle: Cycle) -> Bools:
-    """(T,): pods with anti-affinity of their own, and those that the pod's affinity or spreading selects."""
+def _find_interacting_pods(view: Fork, cycle: Cycle) -> Bools:
+    """Return PodInfos with anti-affinity, and those that the pod's affinity or spreading selects, (T,)."""
     info = cycle.info
     others = view.pods.where(lambda other: bool(other.required_anti_affinity))
     for term in (*info.required_anti_affinity, *info.required_affinity):
         others = others | view.pods.matching(term.selector, None)
-    for counts in cycle.pre_filter.state_of(PodTopologySpread) or []:
+    for counts in cycle.pre_filter.find_state(PodTopologySpread) or []:
         others = others | view.pods.matching(counts.constraint.selector, frozenset((info.namespace,)))
     return others

@@ -1,4 +1,4 @@
-"""`kschedctl mcp`: Serve these questions to agents, by the Model Context Protocol.
+"""`mcp`: serve the questions to agents over the Model Context Protocol.
 
-Read `command`, then the analysis.
+`tools` has the tools, `server` the protocol, `transports` the connections.
 """

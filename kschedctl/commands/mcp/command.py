@@ -1,4 +1,4 @@
-"""``kschedctl mcp``: the questions about a cluster as tools for agents."""
+"""The command `mcp`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.source import EVERYTHING, load, time_of
+from kschedctl.cli.source import ALL_KINDS, get_cluster_time, load_cluster
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.sources.documents.documents import read_content
@@ -21,25 +21,25 @@ EXAMPLES = (
     "kschedctl mcp --snapshot prod.ksnap",
     "kschedctl mcp --http 127.0.0.1:8000 --token-file token",
 )
-TOKEN = "KSCHEDCTL_MCP_TOKEN"
-FRESH_SECONDS = 30
-"""A live cluster is read again for a question that comes later."""
+TOKEN_VARIABLE = "KSCHEDCTL_MCP_TOKEN"
+REFRESH_SECONDS = 30
+"""After this time a live cluster is read again for the next question."""
 
 
 @dataclass
 class ServedCluster:
-    """What the options name, read when it is asked about first; a live cluster again after a while."""
+    """The cluster that the options name, read at the first question; a live cluster is read again later."""
 
     source: Source
     _cluster: Cluster | None = None
     _read: float = field(default=0.0)
 
     def __call__(self) -> tuple[Cluster, str]:
-        """The cluster and its time. Raises KschedctlError."""
-        old = self.source.live and time.monotonic() - self._read > FRESH_SECONDS
+        """Return the cluster and its time. Raises KschedctlError."""
+        old = self.source.live and time.monotonic() - self._read > REFRESH_SECONDS
         if self._cluster is None or old:
-            self._cluster, self._read = load(self.source, live=EVERYTHING), time.monotonic()
-        return self._cluster, time_of(self._cluster, self.source)
+            self._cluster, self._read = load_cluster(self.source, live=ALL_KINDS), time.monotonic()
+        return self._cluster, get_cluster_time(self._cluster, self.source)
 
 
 @with_options
@@ -50,7 +50,7 @@ def mcp(
         str, typer.Option("--http", metavar="HOST:PORT", help="Serve over HTTP, at /mcp, instead of stdin and stdout.")
     ] = "",
     token_file: Annotated[
-        str, typer.Option("--token-file", metavar="FILE", help=f"The token for --http.  [default: ${TOKEN}]")
+        str, typer.Option("--token-file", metavar="FILE", help=f"The token for --http.  [default: ${TOKEN_VARIABLE}]")
     ] = "",
 ) -> int:
     """Serve the questions about this cluster to agents, by the Model Context Protocol.
@@ -65,27 +65,27 @@ def mcp(
         raise UsageError(f"mcp needs the SDK of MCP: {error}", hint="pip install 'kschedctl[mcp]'") from None
     served = server.McpServer(ServedCluster(source))
     if not http:
-        transports.over_stdio(served)
+        transports.serve_stdio(served)
         return 0
-    host, port = _address(http)
-    transports.over_http(served, host, port, _token(token_file))
+    host, port = _parse_address(http)
+    transports.serve_http(served, host, port, _read_token(token_file))
     return 0
 
 
-def _address(text: str) -> tuple[str, int]:
-    """Raises UsageError."""
+def _parse_address(text: str) -> tuple[str, int]:
+    """Parse HOST:PORT. Raises UsageError."""
     host, colon, port = text.rpartition(":")
     if not (colon and host and port.isdecimal() and 0 < int(port) < 1 << 16):
         raise UsageError(f"--http {text}: not HOST:PORT", hint="127.0.0.1:8000")
     return host.strip("[]"), int(port)
 
 
-def _token(file: str) -> str:
-    """Raises UsageError where there is none, InputError."""
-    token = os.environ.get(TOKEN, "")
+def _read_token(file: str) -> str:
+    """Read the token from the file or the environment. Raises UsageError if it is missing, InputError."""
+    token = os.environ.get(TOKEN_VARIABLE, "")
     if file:
         with open_file(file) as reader:
             token = read_content(reader).text
     if not (token := token.strip()):
-        raise UsageError("--http needs a token", hint=f"--token-file FILE, or {TOKEN}")
+        raise UsageError("--http needs a token", hint=f"--token-file FILE, or {TOKEN_VARIABLE}")
     return token

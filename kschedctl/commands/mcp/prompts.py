@@ -1,4 +1,4 @@
-"""What people ask most, as prompts that name the tools to use."""
+"""Prompts for the most common questions, which name the tools to use."""
 
 from __future__ import annotations
 
@@ -6,17 +6,19 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class AskedPrompt:
-    """``text`` has the places of the ``arguments``, name -> what it is."""
+class PromptTemplate:
+    """A prompt with placeholders."""
 
     name: str
     title: str
     arguments: dict[str, str]
+    """Placeholder -> its description."""
     text: str
+    """The text, with placeholders in braces."""
 
 
 PROMPTS = (
-    AskedPrompt(
+    PromptTemplate(
         "why_is_this_pending",
         "Why is this pod pending?",
         {"pod": "namespace/name of the pod"},
@@ -24,7 +26,7 @@ PROMPTS = (
         "it lacks, then the best fix and who makes it, with its command. Say what was not read if the answer is "
         "undecided. If no fix is given, call find_remedies. Do not propose anything that no tool verified.",
     ),
-    AskedPrompt(
+    PromptTemplate(
         "is_this_safe_to_deploy",
         "Is this safe to deploy?",
         {"manifests": "the manifests, as YAML or JSON"},

@@ -1,4 +1,4 @@
-"""The tools: each a function of the library, with the JSON Schema of its arguments. Nothing here knows the protocol."""
+"""The tools of the MCP server: library functions with JSON Schemas of their arguments. They know no protocol."""
 
 from __future__ import annotations
 
@@ -8,91 +8,84 @@ from typing import Any
 
 import jsonschema
 
-from kschedctl.admission.admit import admit
+import kschedctl
 from kschedctl.api.json_values import Json, JsonObject
 from kschedctl.cli.option_groups.karpenter import check_pools
 from kschedctl.cluster import Cluster
-from kschedctl.commands import drain, failures, pools, provision, scale
-from kschedctl.commands.audit import audit
 from kschedctl.commands.audit.sections import SECTIONS
-from kschedctl.commands.capacity import capacity
-from kschedctl.commands.consolidate import consolidate
-from kschedctl.commands.consolidate.plan import ConsolidationWishes
-from kschedctl.commands.explain import one_pod as pods
-from kschedctl.commands.explain import pending_pods as pending
-from kschedctl.commands.lint import lint
-from kschedctl.commands.make_room import make_room
-from kschedctl.commands.remedies import pending_remedies, remedies_with_room
-from kschedctl.commands.simulate import simulate
-from kschedctl.commands.wakes import wake_ups, wakes_by
-from kschedctl.commands.whatif import whatif
 from kschedctl.errors import UsageError
 from kschedctl.replay.parallel import Progress
 from kschedctl.reports.command import all_commands
-from kschedctl.reports.summary import Report
+from kschedctl.reports.report import Report
 
-MOST_SECONDS = 60.0
-"""In which nodes are tried for consolidation, and sets of nodes for sizing, since somebody waits."""
+SEARCH_SECONDS = 60.0
+"""Time limit of the searches for consolidation and sizing, because a client waits for the answer."""
 Arguments = Mapping[str, Any]
-"""Arguments as the client sent them, checked against the schema before anybody reads them."""
+"""The arguments of a call, which were validated against the schema of the tool."""
 
 
 @dataclass(frozen=True)
 class ToolCall:
-    """The cluster at a time (RFC 3339), and what hears how far the answer is."""
+    """The context of a call."""
 
     cluster: Cluster
     now: str
+    """The time of the cluster in RFC 3339."""
     progress: Progress
+    """Receives how far the answer is."""
 
 
 @dataclass(frozen=True)
 class Tool:
-    """``arguments``: name -> JSON Schema; those that are ``required``."""
+    """A question that clients can ask."""
 
     name: str
     title: str
     description: str
     arguments: Mapping[str, JsonObject]
+    """Name of an argument -> its JSON Schema."""
     ask: Callable[[ToolCall, Arguments], Report]
+    """Returns the report for a call and its arguments."""
     required: Sequence[str] = ()
+    """Names of required arguments."""
     command: str = ""
-    """The command without which the tool is not offered. Its library function is imported when the tool is called."""
+    """The command without which the tool does not exist, or ""."""
 
     @property
     def schema(self) -> JsonObject:
-        """The schema of all arguments, as an object with no others."""
+        """The JSON Schema of all arguments, without additional ones."""
         properties = dict(self.arguments)
         required = list(self.required)
         return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
-    def answer(self, asked: ToolCall, arguments: Arguments) -> Report:
-        """Raises UsageError for arguments that the schema does not allow, and what the function raises."""
+    def answer(self, call: ToolCall, arguments: Arguments) -> Report:
+        """Validate the arguments and return the report. Raises UsageError, and errors of the library function."""
         try:
             jsonschema.validate(arguments, self.schema)
         except jsonschema.ValidationError as error:
             raise UsageError(f"{error.json_path}: {error.message}", where=self.name) from None
-        return self.ask(asked, arguments)
+        return self.ask(call, arguments)
 
 
-def _text(description: str, **more: Json) -> JsonObject:
+def _text_schema(description: str, **more: Json) -> JsonObject:
+    """Return the schema of a text argument."""
     return {"type": "string", "description": description, **more}
 
 
-POD = _text("A pod of the cluster, as namespace/name.")
+POD = _text_schema("A pod of the cluster, as namespace/name.")
 MANIFEST: JsonObject = {"type": "object", "description": "A manifest of a Pod or of what makes pods, as JSON."}
 MANIFESTS: JsonObject = {"type": "array", "items": {"type": "object"}, "description": "Manifests, as JSON objects."}
 NAMES: JsonObject = {"type": "array", "items": {"type": "string"}, "minItems": 1, "description": "Names of nodes."}
-NAMESPACE = _text("Only this namespace; all without it.")
+NAMESPACE = _text_schema("Only this namespace; all without it.")
 MOST: JsonObject = {"type": "integer", "minimum": 1, "maximum": 100_000, "description": "Try at most this many pods."}
-UNIT = _text("What is lost in turn.", enum=["node", "zone", "pool"], default="zone")
+UNIT = _text_schema("What is lost in turn.", enum=["node", "zone", "pool"], default="zone")
 SCENARIO: JsonObject = {"type": "object", "description": "steps, in the form of `kschedctl help what-if`."}
 OBJECTS: JsonObject = {"type": "array", "items": {"type": "object"}}
 GROUPS: JsonObject = {
     **OBJECTS,
     "description": "Node groups: id, min, max, target, nodes, template, as `kschedctl help scale` has them.",
 }
-POOL_LABEL = _text("The label of nodes that names their node group.")
+POOL_LABEL = _text_schema("The label of nodes that names their node group.")
 FLAGS: JsonObject = {"type": "object", "description": "Flags of the Cluster Autoscaler, without dashes."}
 OF_GROUPS: Mapping[str, JsonObject] = {"node_groups": GROUPS, "pool_label": POOL_LABEL, "flags": FLAGS}
 TYPES: JsonObject = {**OBJECTS, "description": "Instance types, as kwok's instance_types.json has them."}
@@ -105,91 +98,99 @@ PERCENT: JsonObject = {"type": "number", "minimum": 0, "exclusiveMaximum": 100}
 SECTION: JsonObject = {"type": "array", "items": {"type": "string", "enum": list(SECTIONS)}}
 
 
-def _explain(asked: ToolCall, arguments: Arguments) -> Report:
-    pod = _one_of(arguments, "pod", "manifest")
-    return pods.explain(asked.cluster, pod, remedies=True, now=asked.now, as_written=True)
+def explain_pod(call: ToolCall, arguments: Arguments) -> Report:
+    pod = take_one_argument(arguments, "pod", "manifest")
+    return kschedctl.explain(call.cluster, pod, remedies=True, now=call.now, as_written=True)
 
 
-def _remedies(asked: ToolCall, arguments: Arguments) -> Report:
-    pod = pods.asked_pod(asked.cluster, _one_of(arguments, "pod", "manifest"))
-    return remedies_with_room(pod, tried=asked.progress.begin("trying remedies", 0), now=asked.now)
+def find_remedies(call: ToolCall, arguments: Arguments) -> Report:
+    from kschedctl.commands.explain.one_pod import find_target  # noqa: PLC0415 - as the commands below
+    from kschedctl.commands.remedies import remedies_with_room  # noqa: PLC0415
+
+    pod = find_target(call.cluster, take_one_argument(arguments, "pod", "manifest"))
+    return remedies_with_room(pod, tried=call.progress.begin("trying remedies", 0), now=call.now)
 
 
-def _clear_pending(asked: ToolCall, arguments: Arguments) -> Report:
-    namespace, tried = str(arguments.get("namespace", "")), asked.progress.begin("trying remedies", 0)
-    return pending_remedies(asked.cluster, namespace, now=asked.now, tried=tried)
-
-
-def _one_of(arguments: Arguments, *names: str) -> Any:
-    """Raises UsageError for none, and for several."""
-    given = [arguments[name] for name in names if name in arguments]
-    if len(given) != 1:
-        raise UsageError(f"give one of {' and '.join(names)}")
-    return given[0]
-
-
-def _simulate(asked: ToolCall, arguments: Arguments) -> Report:
-    return simulate(
-        asked.cluster,
-        arguments["manifests"],
-        rollout=bool(arguments.get("rollout")),
-        pending=bool(arguments.get("pending")),
-        progress=asked.progress,
+def clear_pending_pods(call: ToolCall, arguments: Arguments) -> Report:
+    count_tried = call.progress.begin("trying remedies", 0)
+    return kschedctl.pending_remedies(
+        call.cluster, str(arguments.get("namespace", "")), now=call.now, tried=count_tried
     )
 
 
-def _scale(ask: Callable[..., Report]) -> Callable[[ToolCall, Arguments], Report]:
-    """The next loop of the Cluster Autoscaler."""
-
-    def asked_tool(asked: ToolCall, arguments: Arguments) -> Report:
-        groups, flags = arguments.get("node_groups") or (), arguments.get("flags")
-        return ask(asked.cluster, groups, flags, pool_label=arguments.get("pool_label", ""), now=asked.now)
-
-    return asked_tool
+def take_one_argument(arguments: Arguments, *names: str) -> Any:
+    """Return the value of the only argument among `names`. Raises UsageError if there is none, or several."""
+    values = [arguments[name] for name in names if name in arguments]
+    if len(values) != 1:
+        raise UsageError(f"give one of {' and '.join(names)}")
+    return values[0]
 
 
-def _karpenter(ask: Callable[..., Report]) -> Callable[[ToolCall, Arguments], Report]:
-    """The next round of Karpenter. Raises UsageError where there is none."""
+def simulate_apply(call: ToolCall, arguments: Arguments) -> Report:
+    return kschedctl.simulate(
+        call.cluster,
+        arguments["manifests"],
+        rollout=bool(arguments.get("rollout")),
+        pending=bool(arguments.get("pending")),
+        progress=call.progress,
+    )
 
-    def asked_tool(asked: ToolCall, arguments: Arguments) -> Report:
-        check_pools(asked.cluster)
-        return ask(asked.cluster, arguments.get("instance_types"), arguments.get("settings"), now=asked.now)
 
-    return asked_tool
+def scale_up(call: ToolCall, arguments: Arguments) -> Report:
+    groups, flags = arguments.get("node_groups") or (), arguments.get("flags")
+    pool_label = arguments.get("pool_label", "")
+    return kschedctl.scale_up(call.cluster, groups, flags, pool_label=pool_label, now=call.now)
 
 
-def _consolidate(asked: ToolCall, arguments: Arguments) -> Report:
+def scale_down(call: ToolCall, arguments: Arguments) -> Report:
+    groups, flags = arguments.get("node_groups") or (), arguments.get("flags")
+    pool_label = arguments.get("pool_label", "")
+    return kschedctl.scale_down(call.cluster, groups, flags, pool_label=pool_label, now=call.now)
+
+
+def provision_nodes(call: ToolCall, arguments: Arguments) -> Report:
+    """Replay the next provisioning round of Karpenter. Raises UsageError if the cluster has no NodePools."""
+    check_pools(call.cluster)
+    return kschedctl.provision(call.cluster, arguments.get("instance_types"), arguments.get("settings"), now=call.now)
+
+
+def disrupt_nodes(call: ToolCall, arguments: Arguments) -> Report:
+    """Replay the next disruption round of Karpenter. Raises UsageError if the cluster has no NodePools."""
+    check_pools(call.cluster)
+    return kschedctl.disrupt(call.cluster, arguments["instance_types"], arguments.get("settings"), now=call.now)
+
+
+def consolidate_nodes(call: ToolCall, arguments: Arguments) -> Report:
+    from kschedctl.commands.consolidate.plan import ConsolidationWishes  # noqa: PLC0415 - the command can be deleted
+
     wishes = ConsolidationWishes(
         bool(arguments.get("keep_zone_loss")),
         float(arguments.get("headroom_percent", 0)),
         pool=str(arguments.get("pool", "")),
-        seconds=MOST_SECONDS,
+        seconds=SEARCH_SECONDS,
     )
-    return consolidate(asked.cluster, wishes, progress=asked.progress)
+    return kschedctl.consolidate(call.cluster, wishes, progress=call.progress)
 
 
-def _rebalance(asked: ToolCall, arguments: Arguments) -> Report:
-    from kschedctl.commands.rebalance import rebalance  # noqa: PLC0415 - the command can be deleted
-
-    return rebalance(asked.cluster, arguments.get("policy"), now=asked.now, progress=asked.progress)
+def rebalance_pods(call: ToolCall, arguments: Arguments) -> Report:
+    return kschedctl.rebalance(call.cluster, arguments.get("policy"), now=call.now, progress=call.progress)
 
 
-def _size(asked: ToolCall, arguments: Arguments) -> Report:
-    from kschedctl.commands.size import size  # noqa: PLC0415 - the command can be deleted
-    from kschedctl.commands.size.sizing import SizingWishes  # noqa: PLC0415
+def size_nodes(call: ToolCall, arguments: Arguments) -> Report:
+    from kschedctl.commands.size.sizing import SizingWishes  # noqa: PLC0415 - the command can be deleted
 
     wishes = SizingWishes(
         bool(arguments.get("by_nodes")),
         bool(arguments.get("keep_zone_loss")),
         float(arguments.get("scale", 1)),
-        MOST_SECONDS,
+        SEARCH_SECONDS,
     )
     types, manifests = arguments.get("instance_types") or (), arguments.get("manifests") or ()
-    return size(asked.cluster, manifests, wishes, instance_types=types, progress=asked.progress)
+    return kschedctl.size(call.cluster, manifests, wishes, instance_types=types, progress=call.progress)
 
 
-def _make_room(asked: ToolCall, arguments: Arguments) -> Report:
-    return make_room(asked.cluster, _one_of(arguments, "pod", "manifests"))
+def make_room(call: ToolCall, arguments: Arguments) -> Report:
+    return kschedctl.make_room(call.cluster, take_one_argument(arguments, "pod", "manifests"))
 
 
 _DECLARED_TOOLS = (
@@ -199,36 +200,41 @@ _DECLARED_TOOLS = (
         "Replays kube-scheduler for one pod of the cluster, or for a manifest that is not in it: the scheduler's own "
         "message, what refuses which nodes, the closest nodes, and the smallest verified fixes.",
         {"pod": POD, "manifest": MANIFEST},
-        _explain,
+        explain_pod,
+        command="explain",
     ),
     Tool(
         "list_pending_pods",
         "Which pods are Pending, and why?",
         "All pods that wait for a node, grouped by cause, and workloads that lack pods nobody could create.",
         {"namespace": NAMESPACE},
-        lambda asked, a: pending.pending(asked.cluster, str(a.get("namespace", "")), now=asked.now),
+        lambda call, arguments: kschedctl.pending(call.cluster, str(arguments.get("namespace", "")), now=call.now),
+        command="explain",
     ),
     Tool(
         "find_remedies",
         "Which changes would let this pod schedule?",
         "All smallest sets of changes, each verified by replay. Nothing is executed.",
         {"pod": POD, "manifest": MANIFEST},
-        _remedies,
+        find_remedies,
+        command="remedies",
     ),
     Tool(
         "clear_pending_pods",
         "Which few changes would clear most of what is Pending?",
         "The changes that let the most waiting pods schedule, each verified by replay. Nothing is executed.",
         {"namespace": NAMESPACE},
-        _clear_pending,
+        clear_pending_pods,
+        command="remedies",
     ),
     Tool(
         "what_wakes_pod",
         "What makes the scheduler retry this pod?",
         "The events for which a refused pod waits, by the plugins that refused it.",
         {"pod": POD},
-        lambda asked, a: wake_ups(asked.cluster, str(a["pod"])),
+        lambda call, arguments: kschedctl.wake_ups(call.cluster, str(arguments["pod"])),
         ("pod",),
+        command="wakes",
     ),
     Tool(
         "changes_that_wake",
@@ -236,8 +242,11 @@ _DECLARED_TOOLS = (
         "Each change by itself: objects as they would be applied, or events {action: Add|Update|Delete, old, new}. Of "
         "all that wait, or of one pod.",
         {"changes": {**OBJECTS, "minItems": 1, "description": "Objects or events, as JSON."}, "pod": POD},
-        lambda asked, a: wakes_by(asked.cluster, a["changes"], [a["pod"]] if "pod" in a else ()),
+        lambda call, arguments: kschedctl.wakes_by(
+            call.cluster, arguments["changes"], [arguments["pod"]] if "pod" in arguments else ()
+        ),
         ("changes",),
+        command="wakes",
     ),
     Tool(
         "simulate_apply",
@@ -245,46 +254,55 @@ _DECLARED_TOOLS = (
         "Applies manifests to a copy of the cluster: where their pods go, which stay Pending, and whom they evict. "
         "rollout: replace the pods of workloads that exist, as their controllers do; pending: waiting pods take part.",
         {"manifests": MANIFESTS, "rollout": {"type": "boolean"}, "pending": {"type": "boolean"}},
-        _simulate,
+        simulate_apply,
         ("manifests",),
+        command="simulate",
     ),
     Tool(
         "capacity_left",
         "How many more of these pods fit?",
         "Each manifest by itself: how many fit, and what stops the next one.",
         {"manifests": MANIFESTS, "most": MOST},
-        lambda asked, a: capacity(asked.cluster, a["manifests"], most=a.get("most"), progress=asked.progress),
+        lambda call, arguments: kschedctl.capacity(
+            call.cluster, arguments["manifests"], most=arguments.get("most"), progress=call.progress
+        ),
         ("manifests",),
+        command="capacity",
     ),
     Tool(
         "simulate_drain",
         "Can these nodes be drained?",
         "Where the pods of the nodes would go, and what blocks the drain. No node is drained.",
         {"nodes": NAMES},
-        lambda asked, a: drain.drain(asked.cluster, a["nodes"], progress=asked.progress),
+        lambda call, arguments: kschedctl.drain(call.cluster, arguments["nodes"], progress=call.progress),
         ("nodes",),
+        command="drain",
     ),
     Tool(
         "simulate_failures",
         "What would no longer fit if a node, a zone or a pool were lost?",
         "Loses each in turn, worst first.",
         {"unit": UNIT},
-        lambda asked, a: failures.failures(asked.cluster, str(a.get("unit", "zone")), progress=asked.progress),
+        lambda call, arguments: kschedctl.failures(
+            call.cluster, str(arguments.get("unit", "zone")), progress=call.progress
+        ),
+        command="failures",
     ),
     Tool(
         "simulate_changes",
         "What would these changes to the cluster do to its pods?",
         "Takes the steps of a scenario (cordon, taint, label, addNodes, removeNodes, drain, scale, …) on a copy.",
         {"scenario": SCENARIO},
-        lambda asked, a: whatif(asked.cluster, a["scenario"], progress=asked.progress),
+        lambda call, arguments: kschedctl.whatif(call.cluster, arguments["scenario"], progress=call.progress),
         ("scenario",),
+        command="whatif",
     ),
     Tool(
         "check_manifest",
         "Would the API server create this?",
         "What admission makes of a manifest: refused, or changed by defaults, LimitRanges, quotas, classes.",
         {"manifest": MANIFEST},
-        lambda asked, a: admit(asked.cluster, a["manifest"]),
+        lambda call, arguments: kschedctl.admit(call.cluster, arguments["manifest"]),
         ("manifest",),
     ),
     Tool(
@@ -292,39 +310,46 @@ _DECLARED_TOOLS = (
         "What in the cluster breaks scheduling?",
         "The rules of lint on all objects of the cluster that scheduling reads.",
         {},
-        lambda asked, a: lint(cluster=asked.cluster),
+        lambda call, arguments: kschedctl.lint(cluster=call.cluster),
+        command="lint",
     ),
     Tool(
         "audit_cluster",
         "Is the cluster scheduled well?",
         "Sections, each sound or with findings and what to do.",
         {"sections": SECTION},
-        lambda asked, a: audit(asked.cluster, a.get("sections") or (), now=asked.now, progress=asked.progress),
+        lambda call, arguments: kschedctl.audit(
+            call.cluster, arguments.get("sections") or (), now=call.now, progress=call.progress
+        ),
+        command="audit",
     ),
     Tool(
         "list_node_pools",
         "Which node pools are there, and what is free on their nodes?",
         "Node pools with their shapes, zones, taints and free resources.",
         {},
-        lambda asked, a: pools.pools(asked.cluster, now=asked.now),
+        lambda call, arguments: kschedctl.pools(call.cluster, now=call.now),
+        command="pools",
     ),
     Tool(
         "make_room",
         "Which pods have to move so that this one fits?",
         "The fewest moves within disruption budgets, each replayed, with the node where each pod goes.",
         {"pod": POD, "manifests": MANIFESTS},
-        _make_room,
+        make_room,
+        command="make-room",
     ),
     Tool(
         "consolidate_nodes",
         "Which nodes could go with all pods placed again?",
         "Drains node after node on a copy; what keeps each other node. Independent of any autoscaler.",
         {
-            "pool": _text("Only nodes of this node pool."),
+            "pool": _text_schema("Only nodes of this node pool."),
             "headroom_percent": {**PERCENT, "description": "So much cpu and memory stays free."},
             "keep_zone_loss": KEEP_ZONES,
         },
-        _consolidate,
+        consolidate_nodes,
+        command="consolidate",
     ),
     Tool(
         "size_nodes",
@@ -338,7 +363,7 @@ _DECLARED_TOOLS = (
             "keep_zone_loss": KEEP_ZONES,
             "by_nodes": {"type": "boolean", "description": "The fewest nodes, though prices are known."},
         },
-        _size,
+        size_nodes,
         command="size",
     ),
     Tool(
@@ -347,7 +372,7 @@ _DECLARED_TOOLS = (
         "Its rounds, replayed with where each pod goes then; what of it loops, and which budgets stop it. Without "
         "policy what pods ask for themselves is restored.",
         {"policy": {"type": "object", "description": "A DeschedulerPolicy of descheduler/v1alpha2."}},
-        _rebalance,
+        rebalance_pods,
         command="rebalance",
     ),
     Tool(
@@ -355,14 +380,16 @@ _DECLARED_TOOLS = (
         "Which nodes would the Cluster Autoscaler add?",
         "Its next loop: which groups grow for pending pods, and why not more.",
         OF_GROUPS,
-        _scale(scale.scale_up),
+        scale_up,
+        command="scale",
     ),
     Tool(
         "scale_down",
         "Which nodes would the Cluster Autoscaler remove?",
         "Its next loop: which nodes go, and what keeps the others.",
         OF_GROUPS,
-        _scale(scale.scale_down),
+        scale_down,
+        command="scale",
     ),
     Tool(
         "provision_nodes",
@@ -370,15 +397,17 @@ _DECLARED_TOOLS = (
         "Its next round: the NodeClaims for pending pods, and why none for the others. Without instance_types those of "
         "the nodes that exist.",
         {"instance_types": TYPES, "settings": SETTINGS},
-        _karpenter(provision.provision),
+        provision_nodes,
+        command="provision",
     ),
     Tool(
         "disrupt_nodes",
         "Which nodes would Karpenter take away or replace?",
         "Its next round: consolidation, drift and expiry within budgets, and what keeps each other node.",
         {"instance_types": TYPES, "settings": SETTINGS},
-        _karpenter(provision.disrupt),
+        disrupt_nodes,
         ("instance_types",),
+        command="provision",
     ),
 )
 _COMMANDS = {"", *(command.name for command in all_commands())}

@@ -1,4 +1,4 @@
-"""How clients reach the server: standard input and output, or HTTP for those who have the token."""
+"""Transports of the MCP server: standard input and output, or HTTP with a token."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Scope = MutableMapping[str, Any]
 App = Callable[[Scope, Callable[[], Awaitable[object]], Callable[[object], Awaitable[None]]], Awaitable[None]]
 
 
-def over_stdio(server: McpServer) -> None:
-    """Until standard input ends."""
+def serve_stdio(server: McpServer) -> None:
+    """Serve until standard input ends."""
 
     async def serve() -> None:
         async with stdio_server() as (read, write):
@@ -32,16 +32,18 @@ def over_stdio(server: McpServer) -> None:
         sys.stdout = guarded
 
 
-def over_http(server: McpServer, host: str, port: int, token: str) -> None:
-    """Until it is interrupted; at /mcp."""
-    uvicorn.run(with_token(server.protocol.streamable_http_app(host=host), token), host=host, port=port, log_level=30)
+def serve_http(server: McpServer, host: str, port: int, token: str) -> None:
+    """Serve at /mcp until interrupted."""
+    uvicorn.run(
+        require_token(server.protocol.streamable_http_app(host=host), token), host=host, port=port, log_level=30
+    )
 
 
-def with_token(app: App, token: str) -> App:
-    """The app for requests with ``Authorization: Bearer TOKEN``; others get 401 and no more."""
+def require_token(app: App, token: str) -> App:
+    """Wrap the app so that requests without `Authorization: Bearer TOKEN` get 401."""
     wanted = f"Bearer {token}".encode()
 
-    async def guarded(scope: Scope, receive: Any, send: Any) -> None:
+    async def check_token(scope: Scope, receive: Any, send: Any) -> None:
         given = dict(scope.get("headers") or ()).get(b"authorization", b"")
         if scope["type"] == "http" and not hmac.compare_digest(given, wanted):
             refused = PlainTextResponse("a token is needed", 401, {"WWW-Authenticate": "Bearer"})
@@ -49,4 +51,4 @@ def with_token(app: App, token: str) -> App:
         else:
             await app(scope, receive, send)
 
-    return guarded
+    return check_token

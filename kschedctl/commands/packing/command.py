@@ -8,8 +8,8 @@ import typer
 
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.progress import bars
-from kschedctl.cli.source import load
+from kschedctl.cli.progress import show_progress
+from kschedctl.cli.source import load_cluster
 from kschedctl.commands import packing as library
 from kschedctl.commands.audit.judging import DrawnJudged
 from kschedctl.commands.audit.next_commands import about_findings
@@ -46,7 +46,7 @@ def packing(
     """
     if nodes < -1:
         raise UsageError(f"--nodes {nodes}: a number of nodes, or 0")
-    cluster = load(source)
-    with bars() as progress:
+    cluster = load_cluster(source)
+    with show_progress() as progress:
         section = library.packing(cluster, nodes=None if nodes == -1 else nodes, progress=progress)
         return shown.judged(section, about_findings(source, section))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.option_groups.karpenter import WHAT_KARPENTER_READS
-from kschedctl.cli.option_groups.node_groups import WHAT_IT_READS, NodeGroupInput
+from kschedctl.cli.option_groups.karpenter import KARPENTER_KINDS
+from kschedctl.cli.option_groups.node_groups import AUTOSCALER_KINDS, NodeGroupInput
 from kschedctl.cli.options import Source, Untabled, with_options
-from kschedctl.cli.run_options import exit_code
-from kschedctl.cli.source import load, time_of
+from kschedctl.cli.run_options import choose_exit_code
+from kschedctl.cli.source import get_cluster_time, load_cluster
 from kschedctl.commands import pools as library
 
 EXAMPLES = (
@@ -25,8 +25,8 @@ def pools(*, source: Source, view: Untabled, asked: NodeGroupInput) -> Answer:
     used, and how many nodes may be taken away now. Node groups of the Cluster Autoscaler are shown with their limits,
     and with the pods that one more of their nodes would take.
     """
-    cluster, given = load(source, live=WHAT_KARPENTER_READS.and_also(WHAT_IT_READS)), asked.given()
+    cluster, given = load_cluster(source, live=KARPENTER_KINDS.union(AUTOSCALER_KINDS)), asked.read_groups()
     report = library.pools(
-        cluster, given.groups, pool_label=given.label, where=given.where, now=time_of(cluster, source)
+        cluster, given.groups, pool_label=given.label, where=given.where, now=get_cluster_time(cluster, source)
     )
-    return view.answer(report, exit_code(good=True, interrupted=False, undecided=report.undecided))
+    return view.answer(report, choose_exit_code(good=True, interrupted=False, undecided=report.undecided))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.commands.pools.report import NodePools, PoolReport
 from kschedctl.render.page import Marked, Page, Style, paragraph
-from kschedctl.render.tables import listed, rounded
+from kschedctl.render.tables import build_struct_table, format_rounded
 from kschedctl.reports.columns import Tone
 from kschedctl.text.counts import first_few
 
@@ -16,12 +16,12 @@ def pools_page(report: NodePools, style: Style) -> Page:
     first, pending = report.first_line()
     cells: Mapping[str, Callable[[PoolReport], str]] = {
         "shapes": lambda pool: first_few(pool.shapes, 1),
-        "free_cpu": lambda pool: rounded(CPU, pool.free_cpu) if pool.nodes else "",
-        "most_free_cpu": lambda pool: rounded(CPU, pool.most_free_cpu) if pool.nodes else "",
-        "free_memory": lambda pool: rounded(MEMORY, pool.free_memory) if pool.nodes else "",
+        "free_cpu": lambda pool: format_rounded(CPU, pool.free_cpu) if pool.nodes else "",
+        "most_free_cpu": lambda pool: format_rounded(CPU, pool.most_free_cpu) if pool.nodes else "",
+        "free_memory": lambda pool: format_rounded(MEMORY, pool.free_memory) if pool.nodes else "",
         "limits": lambda pool: ", ".join(f"{name} {text}" for name, text in pool.limits.items()),
     }
     doubts = [paragraph(Marked("Not certain:", Tone.WARNING), doubt) for doubt in report.doubts]
     sources = [paragraph(Marked(source, Tone.FAINT)) for source in report.sources]
-    table = listed(report.pools, style, cells, full=False)
+    table = build_struct_table(report.pools, style, cells, full=False)
     return (paragraph(Marked(first, Tone.STRONG), pending), *doubts, *table, *sources)

@@ -22,7 +22,7 @@ from kschedctl.autoscaling.karpenter.state_nodes import StateNode, state_nodes
 from kschedctl.cluster import Cluster
 from kschedctl.commands.pools.pool_groups import PoolGroups
 from kschedctl.commands.pools.report import NodePools, PoolReport
-from kschedctl.replay.pools import Pools, free_of
+from kschedctl.replay.pools import Pools, free_resources
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.node_order import ZONE
@@ -56,7 +56,7 @@ def pools(scheduler: Scheduler, now: str, groups: PoolGroups | None = None) -> N
 
 def _report(name: str, rows: Rows, view: Fork) -> PoolReport:
     nodes: Sequence[Node] = [view.nodes.objects[row] for row in rows.tolist()]
-    free, allocatable = free_of(view)[rows], view.allocatable[rows]
+    free, allocatable = free_resources(view)[rows], view.allocatable[rows]
     cpu, memory = view.resources[CPU], view.resources[MEMORY]
     shapes = Counter(f"{int(a[cpu]) / 1000:g} cpu, {format_amount(MEMORY, int(a[memory]))}" for a in allocatable)
     taints = set.intersection(*({str(taint) for taint in node.spec.taints} for node in nodes))

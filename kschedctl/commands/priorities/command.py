@@ -8,8 +8,8 @@ import typer
 
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.progress import bars
-from kschedctl.cli.source import LiveKinds, load
+from kschedctl.cli.progress import show_progress
+from kschedctl.cli.source import LiveKinds, load_cluster
 from kschedctl.commands import priorities as library
 from kschedctl.commands.audit.judging import Judged
 from kschedctl.commands.audit.next_commands import about_findings
@@ -55,8 +55,8 @@ def priorities(
     if not 0 <= grow <= MOST_GROWN:
         raise UsageError(f"--grow {grow}: a number of pods, up to {MOST_GROWN:,}")
     limits = PriorityLimits(grow, tier, _seconds(starving_after))
-    cluster = load(source, live=LiveKinds(("Event",)))
-    with bars() as progress:
+    cluster = load_cluster(source, live=LiveKinds(("Event",)))
+    with show_progress() as progress:
         section = library.priorities(cluster, limits, now=time.moment(source, cluster), progress=progress)
         return shown.judged(section, about_findings(source, section))
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.option_groups.karpenter import WHAT_KARPENTER_READS, KarpenterInput, check_pools
+from kschedctl.cli.option_groups.karpenter import KARPENTER_KINDS, KarpenterInput, check_pools
 from kschedctl.cli.options import Source, Untabled, with_options
-from kschedctl.cli.run_options import exit_code
-from kschedctl.cli.source import load, time_of
+from kschedctl.cli.run_options import choose_exit_code
+from kschedctl.cli.source import get_cluster_time, load_cluster
 from kschedctl.commands import provision as library
 
 EXAMPLES = (
@@ -23,7 +23,10 @@ def provision(*, source: Source, view: Untabled, asked: KarpenterInput) -> Answe
     first, and gives them up one by one. Without --instance-types only the types of nodes that exist are known, and no
     prices: then that no type fits is not certain. Exits with 1 if a pod gets no node.
     """
-    cluster = load(source, live=WHAT_KARPENTER_READS)
+    cluster = load_cluster(source, live=KARPENTER_KINDS)
     check_pools(cluster)
-    report = library.provision(cluster, asked.types(), asked.settings(), now=time_of(cluster, source))
-    return view.answer(report, exit_code(report.everyone_gets_a_node, interrupted=False, undecided=report.undecided))
+    now = get_cluster_time(cluster, source)
+    report = library.provision(cluster, asked.read_types(), asked.parse_settings(), now=now)
+    return view.answer(
+        report, choose_exit_code(report.everyone_gets_a_node, interrupted=False, undecided=report.undecided)
+    )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kschedctl.render.page import Marked, Page, Paragraph, Style, paragraph
-from kschedctl.render.still_pending import still_pending_table
-from kschedctl.render.tables import listed, numbers, table_of
+from kschedctl.render.still_pending import build_still_pending
+from kschedctl.render.tables import build_struct_table, build_table, number_columns
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.disruption import Disruption, DisruptionCommand
-from kschedctl.reports.provisioning import LaunchedClaim, Provisioning, without_lists
-from kschedctl.reports.unknown import UnknownKind, reasons
+from kschedctl.reports.provisioning import LaunchedClaim, Provisioning, shorten_error
+from kschedctl.reports.unknown import UnknownKind, describe_unread
 from kschedctl.text.counts import counted, first_of
 
 TYPES_SHOWN = 3
@@ -31,7 +31,7 @@ def provisioning_page(report: Provisioning, style: Style) -> Page:
         *_node_classes(report),
         *_launched(report.new_node_claims, style),
         *_existing(report, style),
-        *still_pending_table(report.still_pending, report.rivals, report.enough, style),
+        *build_still_pending(report.still_pending, report.rivals, report.enough, style),
         *_refused(report, style),
         *_per_pool(report, style),
         *_given_up(report, style),
@@ -42,7 +42,7 @@ def provisioning_page(report: Provisioning, style: Style) -> Page:
 def disruption_page(report: Disruption, style: Style) -> Page:
     """What goes, then what keeps each other node."""
     commands = [(name, command) for name, method in report.methods.items() for command in method.commands]
-    columns = (Column("by"), Column("what"), Column("nodes", keep=True), *numbers("saves/h"), Column("instead"))
+    columns = (Column("by"), Column("what"), Column("nodes", keep=True), *number_columns("saves/h"), Column("instead"))
 
     def row(of_method: tuple[str, DisruptionCommand]) -> tuple[str, ...]:
         name, command = of_method
@@ -53,8 +53,8 @@ def disruption_page(report: Disruption, style: Style) -> Page:
     return (
         *_not_certain(report.unknown),
         _headline(report.first_line(), Tone.GOOD if commands else Tone.PLAIN),
-        *table_of(commands, columns, row, style, title=title),
-        *listed(report.fates, style, title="Each node alone, whatever budgets say", full=False),
+        *build_table(commands, columns, row, style, title=title),
+        *build_struct_table(report.fates, style, title="Each node alone, whatever budgets say", full=False),
         *([ONE_RUN] if commands else []),
     )
 
@@ -65,7 +65,7 @@ def _headline(line: tuple[str, ...], tone: Tone) -> Paragraph:
 
 
 def _not_certain(unknown: Sequence[UnknownKind]) -> Page:
-    return (paragraph(Marked("Not certain:", Tone.WARNING), reasons(unknown)),) if unknown else ()
+    return (paragraph(Marked("Not certain:", Tone.WARNING), describe_unread(unknown)),) if unknown else ()
 
 
 def _seen_types(seen: int | None) -> Page:
@@ -84,7 +84,7 @@ def _node_classes(report: Provisioning) -> Page:
 
 
 def _launched(claims: tuple[LaunchedClaim, ...], style: Style) -> Page:
-    columns = (POOL, *numbers("pods"), Column("instance types"), Column("zone and capacity"))
+    columns = (POOL, *number_columns("pods"), Column("instance types"), Column("zone and capacity"))
 
     def row(claim: LaunchedClaim) -> tuple[str, ...]:
         values = {
@@ -95,7 +95,7 @@ def _launched(claims: tuple[LaunchedClaim, ...], style: Style) -> Page:
         where = "; ".join(values[key] for key in CHOSEN if key in values)
         return claim.node_pool, f"{len(claim.pods):,}", _types(claim), where
 
-    return table_of(claims, columns, row, style, title="New nodes")
+    return build_table(claims, columns, row, style, title="New nodes")
 
 
 def _types(claim: LaunchedClaim) -> str:
@@ -107,15 +107,15 @@ def _types(claim: LaunchedClaim) -> str:
 
 def _existing(report: Provisioning, style: Style) -> Page:
     rows = [(node.node, f"{len(node.pods):,}", ", ".join(node.pods)) for node in report.existing_nodes]
-    columns = (Column("node", keep=True), *numbers("pods"), Column("which"))
-    return table_of(rows, columns, lambda row: row, style, title="Need no new node, as Karpenter sees it")
+    columns = (Column("node", keep=True), *number_columns("pods"), Column("which"))
+    return build_table(rows, columns, lambda row: row, style, title="Need no new node, as Karpenter sees it")
 
 
 def _refused(report: Provisioning, style: Style) -> Page:
     """Show what stops each NodePool from taking the pods without a node, then the same in Karpenter's words."""
     by_reasons: dict[tuple[str, ...], list[str]] = {}
     for pod, error in report.pod_errors.items():
-        by_reasons.setdefault(tuple(part if style.wide else without_lists(part) for part in error.parts), []).append(
+        by_reasons.setdefault(tuple(part if style.wide else shorten_error(part) for part in error.parts), []).append(
             pod
         )
     for event in report.rejected:
@@ -130,8 +130,8 @@ def _refused(report: Provisioning, style: Style) -> Page:
     columns = (Column("pods"), POOL, Column("why, in Karpenter's words"))
     return (
         *_missing(report, style),
-        *table_of(rows, columns, lambda row: row, style, title="No new node", full=False),
-        *table_of(limits, (POOL, Column("why")), lambda row: row, style, title="Launch nothing more"),
+        *build_table(rows, columns, lambda row: row, style, title="No new node", full=False),
+        *build_table(limits, (POOL, Column("why")), lambda row: row, style, title="Launch nothing more"),
     )
 
 
@@ -147,7 +147,7 @@ def _missing(report: Provisioning, style: Style) -> Page:
         for stop in stops
     ]
     columns = (Column("pods"), POOL, Column("what stops it"))
-    return table_of(rows, columns, lambda row: row, style, title="What stops each NodePool", full=False)
+    return build_table(rows, columns, lambda row: row, style, title="What stops each NodePool", full=False)
 
 
 def _per_pool(report: Provisioning, style: Style) -> Page:
@@ -157,17 +157,17 @@ def _per_pool(report: Provisioning, style: Style) -> Page:
         error = report.pod_errors.get(pod)
         if error and set(error.parts) == {answer.error for answer in pools.values()}:
             continue  # the table of refused pods says the same
-        answers = tuple((pool, answer.text(style.wide)) for pool, answer in pools.items())
+        answers = tuple((pool, answer.describe(in_full=style.wide)) for pool, answer in pools.items())
         by_answers.setdefault(answers, []).append(pod)
     rows = [(first_of(pods), pool, text) for answers, pods in by_answers.items() for pool, text in answers]
     columns = (Column("pods"), POOL, Column("answer"))
-    return table_of(rows, columns, lambda row: row, style, title="Each NodePool alone, for a pod alone")
+    return build_table(rows, columns, lambda row: row, style, title="Each NodePool alone, for a pod alone")
 
 
 def _given_up(report: Provisioning, style: Style) -> Page:
     dropped = report.relaxations
     if style.wide:
-        return listed(dropped, style, title="Wishes given up, in order")
+        return build_struct_table(dropped, style, title="Wishes given up, in order")
     pods = counted(len({wish.pod for wish in dropped}), "pod")
     wishes = counted(len(dropped), "wish", "wishes")
     return (paragraph(f"{pods} gave up {wishes} to find a place; -o wide lists them."),) if dropped else ()

@@ -11,8 +11,8 @@ from kschedctl.api.times import parse_duration
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.option_groups.drawn import DrawnUnlisted
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.progress import bars
-from kschedctl.cli.source import load
+from kschedctl.cli.progress import show_progress
+from kschedctl.cli.source import load_cluster
 from kschedctl.commands import races as library
 from kschedctl.commands.audit.races.latency import latency_of
 from kschedctl.commands.audit.races.measured import Measures
@@ -111,7 +111,7 @@ def races(*, source: Source, simulated: Simulated, result: DrawnUnlisted) -> Ans
     pod that is not confirmed in time: the next pod then gets its room. Each size is combined with each rate
     and expiry. A cluster, if you name one, gives the sizes, rates and times that no option sets.
     """
-    with bars() as progress:
+    with show_progress() as progress:
         measures = _measures(source)
         return result.answer(library.races(simulated.fields(measures), measures=measures, progress=progress))
 
@@ -121,7 +121,7 @@ def _measures(source: Source) -> Measures | None:
     named = source.kubeconfig or source.context or source.cluster or source.user
     if source.live and not named:
         return None
-    return library.measures_of_cluster(load(source))
+    return library.measures_of_cluster(load_cluster(source))
 
 
 def _seconds(duration: str) -> float:

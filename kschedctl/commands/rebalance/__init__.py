@@ -1,6 +1,6 @@
 """``rebalance``: what would the descheduler evict, where to, and does that end?
 
-Read ``rounds``, then ``replay`` for one round; ``lingering`` and ``removed_pods`` say which pods leave. The plugins
+Read ``rounds``, then ``replay`` for one round. ``lingering`` and ``removed_pods`` handle pods that leave. The plugins
 are in ``kschedctl/descheduling``.
 """
 
@@ -10,7 +10,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.cluster import Cluster
 from kschedctl.commands.rebalance import rounds as study
 from kschedctl.commands.rebalance.report import Rebalancing
-from kschedctl.descheduling.default_policy import DEFAULT, DEFAULT_POLICY
+from kschedctl.descheduling.default_policy import DEFAULT_POLICY, PROFILE_NAME
 from kschedctl.descheduling.policy import read_policy
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.sources.cluster import moment_of
@@ -26,12 +26,13 @@ def rebalance(
     now: str = "",
     progress: Progress = NO_PROGRESS,
 ) -> Rebalancing:
-    """What would the descheduler evict, where do the pods go, does that end, and which budgets stop it?
+    """Find what the descheduler would evict, where the pods go, whether that ends, and which budgets stop it.
 
-    ``policy``: a DeschedulerPolicy of descheduler/v1alpha2, as a dict; without one a policy of kschedctl's own, which
-    restores what pods ask for themselves; a plugin that is not replayed makes the answer undecided. ``name``: what
-    errors call it. At most so many ``rounds`` are replayed, each when all pods of the one before run. ``seed``
-    decides between nodes that are equal; ``now``: when pods are as old as they are, else when the cluster was read.
+    ``policy`` is a DeschedulerPolicy of descheduler/v1alpha2 as a dict. Without one, a built-in policy restores what
+    pods require themselves. A plugin that is not replayed makes the answer undecided. ``name`` is the policy's name in
+    errors. At most ``rounds`` rounds are replayed, each once all pods of the previous one run. ``seed`` decides between
+    equally good nodes, and ``now`` is the time for the age of pods, by default when the cluster was read.
+
     Raises InputError for a policy that cannot be used.
 
     >>> import kschedctl
@@ -40,6 +41,6 @@ def rebalance(
     'Nothing is evicted'
     """
     read = read_policy(DEFAULT_POLICY if policy is None else policy, name)
-    name = DEFAULT if policy is None else name
+    name = PROFILE_NAME if policy is None else name
     moment = now or moment_of(cluster)
     return study.rebalance(cluster, read, name=name, rounds=rounds, seed=seed, now=moment, progress=progress)

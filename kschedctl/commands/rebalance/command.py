@@ -1,4 +1,4 @@
-"""``kschedctl rebalance``: what would the descheduler evict, and where would the pods go?"""
+"""The command ``kschedctl rebalance``."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.option_groups.drawn import DrawnUntabled
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.progress import bars
-from kschedctl.cli.run_options import exit_code
-from kschedctl.cli.source import WHAT_EVICTIONS_END, load, time_of
+from kschedctl.cli.progress import show_progress
+from kschedctl.cli.run_options import choose_exit_code
+from kschedctl.cli.source import EVICTION_KINDS, get_cluster_time, load_cluster
 from kschedctl.commands import rebalance as library
 from kschedctl.errors import InputError
 from kschedctl.sources.read import read_objects
@@ -44,17 +44,17 @@ def rebalance(
     it without a node is told, and is no step. Without --policy: one that restores taints, required node affinity and
     pod anti-affinity, and spread constraints. Plugins that are not replayed are told.
     """
-    document = _document(policy) if policy else None
-    cluster = load(source, live=WHAT_EVICTIONS_END)
-    now = time_of(cluster, source)
-    with bars() as progress:
+    document = _read_policy(policy) if policy else None
+    cluster = load_cluster(source, live=EVICTION_KINDS)
+    now = get_cluster_time(cluster, source)
+    with show_progress() as progress:
         report = library.rebalance(cluster, document, name=policy, rounds=rounds, seed=seed, now=now, progress=progress)
     good = report.quiet and not report.unsafe
-    return view.answer(report, exit_code(good, report.interrupted, report.undecided))
+    return view.answer(report, choose_exit_code(good, report.interrupted, report.undecided))
 
 
-def _document(path: str) -> JsonObject:
-    """The one document of a file. Raises InputError."""
+def _read_policy(path: str) -> JsonObject:
+    """Read the only document of a file. Raises InputError."""
     documents = read_objects(path)
     if len(documents) != 1:
         raise InputError(f"{len(documents)} documents, want one DeschedulerPolicy", where=path)

@@ -1,4 +1,4 @@
-"""A cluster that has a pod of each kind besides, as it terminates: they stand for evicted pods that linger."""
+"""Stand-ins for evicted pods that are still terminating: one additional pod per template."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from kschedctl.snapshot.fork import Fork
 
 
 class LingeringPods(NamedTuple):
-    """``templates`` (P,): which template each pod follows; ``leaving``: template -> the pod that stands for those of it
-    that terminate, which is on no node now.
-    """
+    """The stand-ins in a view."""
 
     view: Fork
     templates: Ints
-    leaving: dict[int, Position]
+    """The template of each pod, (P,)."""
+    stand_ins: dict[int, Position]
+    """The stand-in for each template, on no node at first."""
 
     @classmethod
-    def taken_off(cls, view: Fork, names: dict[str, str]) -> LingeringPods:
-        """``names``: pod -> the one that stands for it, both ``namespace/name``; these have no node from now on."""
+    def take_off_nodes(cls, view: Fork, names: dict[str, str]) -> LingeringPods:
+        """Take the stand-ins off their nodes. ``names`` maps each to its pod, both ``namespace/name``."""
         pods, absent = view.pods, np.zeros(len(view.pods), np.bool_)
         templates = pods.objects.table.template[pods.objects.rows]
         leaving = {int(templates[pods.index[of]]): pods.index[name] for of, name in names.items()}
@@ -34,21 +34,21 @@ class LingeringPods(NamedTuple):
         view.absent = absent
         return cls(view, templates, leaving)
 
-    def stay(self, position: Position, row: Row) -> Position | None:
-        """The pod that an evicted pod is on its node while it terminates; None for one that goes at once."""
-        leaving = self.leaving.get(int(self.templates[position]))
+    def start_terminating(self, position: Position, row: Row) -> Position | None:
+        """Put the stand-in of an evicted pod on its node. Return it, or None for a pod that leaves at once."""
+        leaving = self.stand_ins.get(int(self.templates[position]))
         if leaving is not None:
             self.view.assume(leaving, row)
         return leaving
 
-    def go(self, leaving: Position) -> None:
+    def finish_terminating(self, leaving: Position) -> None:
         self.view.forget(leaving)
 
 
-def with_lingering(cluster: Cluster, grace: int | None) -> tuple[Cluster, dict[str, str]]:
-    """The cluster with one pod more of each template, and the names of these for LingeringPods.
+def add_stand_ins(cluster: Cluster, grace: int | None) -> tuple[Cluster, dict[str, str]]:
+    """Return the cluster with one additional pod per template, and their names for LingeringPods.
 
-    ``grace``: how many seconds evictions give pods, None for what they say themselves.
+    ``grace`` is the grace period of evictions in seconds, None for the pods' own.
     """
     pods, patient = cluster.pods, find_jobs_that_wait(cluster)
     slow = np.array(

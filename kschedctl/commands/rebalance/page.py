@@ -1,58 +1,58 @@
-"""The page of Rebalancing: which pods the descheduler evicts in which order, what stops it, and whether it loops."""
+"""The page of a Rebalancing: evictions in order, what stops them, and whether they loop."""
 
 from __future__ import annotations
 
 from kschedctl.commands.rebalance.report import Rebalancing, RebalancingStep
-from kschedctl.render.page import Command, Marked, Page, Style, first_rows, paragraph, section
-from kschedctl.render.sections import caveats, interruption, pools_before_and_after
-from kschedctl.render.tables import listed
+from kschedctl.render.page import Command, Marked, Page, Style, limit_rows_by_style, paragraph, section
+from kschedctl.render.sections import build_caveats, build_interruption, build_pools_before_and_after
+from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.columns import Tone
 
 
-def rebalancing_page(report: Rebalancing, style: Style) -> Page:
+def build_page(report: Rebalancing, style: Style) -> Page:
     """All sections that have something to say."""
     verdict, rest = report.first_line()
-    shown, note = first_rows(report.commands, style, 25)
+    shown, note = limit_rows_by_style(report.commands, style, 25)
     commands = (*map(Command, shown), *([paragraph(note)] if note else ()))
     return (
-        *interruption(report.interrupted, "the rounds so far"),
-        paragraph(Marked(verdict, _tone(report)), rest),
+        *build_interruption(report.interrupted, "the rounds so far"),
+        paragraph(Marked(verdict, _choose_tone(report)), rest),
         paragraph(f"Policy: {report.policy} ({', '.join(report.plugins)})"),
-        *_ignored(report),
-        *caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
-        *listed(
+        *_describe_ignored(report),
+        *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
+        *build_struct_table(
             report.steps,
             style,
-            {"target": _target},
+            {"target": _mark_target},
             numbered="step",
             title="Evictions, in this order",
             full=False,
         ),
-        *listed(report.removed, style, title="Pods that have ended, and are deleted"),
-        *(listed(report.rounds, style, title="Rounds") if len(report.rounds) > 1 else ()),
-        *listed(report.placed, style, title="Pods that waited, and fit then"),
-        *listed(report.held, style, title="Not evicted", full=False),
-        *pools_before_and_after(report.pools, style),
-        *listed(report.kept, style, title="Pods that DefaultEvictor keeps"),
+        *build_struct_table(report.removed, style, title="Pods that have ended, and are deleted"),
+        *(build_struct_table(report.rounds, style, title="Rounds") if len(report.rounds) > 1 else ()),
+        *build_struct_table(report.placed, style, title="Pods that waited, and fit then"),
+        *build_struct_table(report.held, style, title="Not evicted", full=False),
+        *build_pools_before_and_after(report.pools, style),
+        *build_struct_table(report.kept, style, title="Pods that DefaultEvictor keeps"),
         *(section("Commands of the first round", *commands) if report.commands else ()),
     )
 
 
-def _ignored(report: Rebalancing) -> Page:
+def _describe_ignored(report: Rebalancing) -> Page:
     if not report.policy_ignored:
         return ()
     sentence = f"{', '.join(report.policy_ignored)} of the policy, which the descheduler does not read"
     return (paragraph(Marked("ignored:", Tone.WARNING), sentence),)
 
 
-def _target(step: RebalancingStep) -> Marked:
-    """Where the pod goes, with a check mark where the step helps."""
+def _mark_target(step: RebalancingStep) -> Marked:
+    """Mark the target, with a check mark if the step helps."""
     if step.helps:
         return Marked(f"✓ {step.target}", Tone.GOOD)
     return Marked(f"✗ {step.target}", Tone.WARNING)
 
 
-def _tone(report: Rebalancing) -> Tone:
+def _choose_tone(report: Rebalancing) -> Tone:
     if report.loops or report.unsafe:
         return Tone.BAD
     return Tone.WARNING if report.undecided or report.interrupted or not report.quiet else Tone.GOOD

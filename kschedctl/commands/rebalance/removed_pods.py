@@ -1,4 +1,4 @@
-"""Pods that have ended, which the descheduler may delete: they hold nothing, and no budget counts them."""
+"""Terminated pods, which the descheduler may delete. They hold nothing, and no budget counts them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from kschedctl.api.labels import Selector
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.commands.rebalance.report import HeldBack, RemovedPod
-from kschedctl.descheduling.evictions import RefusedEviction
+from kschedctl.descheduling.evictions import DeniedEviction
 from kschedctl.descheduling.seen_pods import SeenPods
 from kschedctl.snapshot.fork import Fork
 
 
 class DeletedPod(NamedTuple):
-    """By which plugin, in which round."""
+    """A terminated pod that a plugin deleted in a round."""
 
     round: int
     plugin: str
@@ -28,21 +28,25 @@ class DeletedPod(NamedTuple):
 
 @dataclass
 class RemovedPods:
-    """``view``: of the pods that have ended; ``gone`` (P,): those that were deleted; ``refused``: by round."""
+    """The terminated pods and which were deleted."""
 
     view: Fork
-    gone: Bools
+    is_deleted: Bools
+    """(P,)."""
     removed: list[DeletedPod] = field(default_factory=list)
-    refused: list[list[RefusedEviction]] = field(default_factory=list)
+    denied: list[list[DeniedEviction]] = field(default_factory=list)
+    """By round."""
 
     @classmethod
-    def of(cls, view: Fork) -> RemovedPods:
+    def start(cls, view: Fork) -> RemovedPods:
         return cls(view, np.zeros(len(view.pods), np.bool_))
 
-    def seen(self, now: int, nodes: Selector, number: int) -> tuple[SeenPods, Callable[[Position, str], str]]:
-        """The pods as a round of that number sees them, and who deletes one for a plugin."""
+    def build_round_view(
+        self, now: int, nodes: Selector, number: int
+    ) -> tuple[SeenPods, Callable[[Position, str], str]]:
+        """Return the pods as a round sees them, and the function that deletes one for a plugin."""
         seen = SeenPods(self.view, now, nodes=nodes)
-        seen.evicted = self.gone
+        seen.evicted = self.is_deleted
 
         def remove(position: Position, plugin: str) -> str:
             self.removed.append(DeletedPod(number, plugin, position))
@@ -50,26 +54,26 @@ class RemovedPods:
 
         return seen, remove
 
-    def of_round(self, number: int) -> Iterator[Pod]:
+    def iter_round(self, number: int) -> Iterator[Pod]:
         yield from (self.view.pods.objects[removal.position] for removal in self.removed if removal.round == number)
 
-    def report(self, nodes: Sequence[str]) -> Iterator[RemovedPod]:
+    def iter_reports(self, nodes: Sequence[str]) -> Iterator[RemovedPod]:
         for number, plugin, position in self.removed:
             pod = self.view.pods.objects[position]
             node = nodes[int(self.view.node[position])]
             yield RemovedPod(pod.key, str(find_owner(pod)), pod.status.phase, plugin, node, number)
 
-    def held(self) -> Iterator[HeldBack]:
-        """Those that are still there as a limit was reached."""
-        last = {refusal.position: refusal for refused in self.refused for refusal in refused}
+    def iter_held(self) -> Iterator[HeldBack]:
+        """Yield those that remain because a limit was reached."""
+        last = {refusal.position: refusal for refused in self.denied for refusal in refused}
         groups: dict[tuple[str, str], list[str]] = {}
         for position, refusal in last.items():
-            if not self.gone[position]:
-                groups.setdefault((refusal.plugin, refusal.why), []).append(self.view.pods.objects[position].key)
+            if not self.is_deleted[position]:
+                groups.setdefault((refusal.plugin, refusal.reason), []).append(self.view.pods.objects[position].key)
         for (plugin, why), names in groups.items():
             yield HeldBack(plugin, why, len(names), tuple(names))
 
 
-def distinct(refused: Iterable[RefusedEviction]) -> int:
-    """Of how many pods an eviction was refused."""
+def count_pods(refused: Iterable[DeniedEviction]) -> int:
+    """Return how many different pods the denied evictions concern."""
     return len({refusal.position for refusal in refused})

@@ -1,12 +1,11 @@
-"""Evictions that the descheduler asks for, carried out one by one: the pod goes, and its successor is placed.
+"""Evictions requested by the descheduler, carried out one by one: the pod leaves and its replacement is placed.
 
-The successor is tried while the pod still terminates on its node, and once more when that is over, if it fits nowhere.
-Those of StatefulSets come when the pod is gone.
+The replacement is tried while the pod is still terminating and, if it fits nowhere, once more afterwards. Replacements
+in StatefulSets come when the pod is gone. Then previously waiting pods are tried, since the eviction wakes them.
 
-Then those are tried that waited before, as the eviction wakes them; whoever fits is there from then on.
-
-What would do harm is left out of the plan and told: a pod that nobody recreates, one that fits nowhere then, and what a
-PodDisruptionBudget forbids. Within a round budgets do not recover, as the descheduler does not wait for successors.
+Harmful evictions are left out of the plan and reported: pods that nobody recreates, replacements that fit nowhere, and
+evictions that a PodDisruptionBudget forbids. Within a round budgets do not recover, since the descheduler does not wait
+for replacements.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from kschedctl.api.arrays import Bools, Position, Row
 from kschedctl.commands.rebalance.lingering import LingeringPods
 from kschedctl.replay.controllers.eviction import Evictions, job_would_fail
 from kschedctl.replay.edits import is_recreated
-from kschedctl.replay.settling import come_back, pending
+from kschedctl.replay.settling import find_pending, recreate_gone
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import Outcome
@@ -28,15 +27,12 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 
 ENDS_JOB = "its Job allows no more failed pods (backoffLimit)"
 LOST, HOMELESS, BUDGET = "nothing recreates it", "it fits nowhere else", "PodDisruptionBudget"
-REASONS_TOLD = 25
-"""Of so many pods that fit nowhere the reason is asked for."""
+MAX_EXPLAINED = 25
+"""The number of unplaceable pods for which the reason is determined."""
 
 
 class PlayedEviction(NamedTuple):
-    """A pod that left ``source`` for ``target``, one of ``tied`` that are equally good, as a plugin wants it.
-
-    ``again``: it had come there by an eviction of this plan.
-    """
+    """A pod that left one node for another at the request of a plugin."""
 
     round: int
     plugin: str
@@ -44,49 +40,51 @@ class PlayedEviction(NamedTuple):
     source: Row
     target: Row
     tied: int
+    """The number of equally good targets."""
     again: bool
+    """Whether the pod had come to ``source`` by an earlier eviction of the plan."""
 
 
 @dataclass
 class EvictionReplay:
-    """``simulation``: the cluster as it is by now, with all placed that waited and fit. ``came`` (P,): the pods that
-    came to where they are by an eviction; ``spent``: those of this round, of which the budgets still lack one.
-    ``lingering``: the pods that terminate; ``waiting``: who waits from the beginning; ``placed``: where those of them
-    are that got a node.
-    """
+    """The cluster during the replay."""
 
     simulation: Simulation
-    came: Bools
+    was_moved: Bools
+    """Pods that came to their nodes by an eviction, (P,)."""
     evictions: Evictions
     lingering: LingeringPods
     round: int = 0
     played: list[PlayedEviction] = field(default_factory=list)
-    spent: list[Position] = field(default_factory=list)
+    recovering: list[Position] = field(default_factory=list)
+    """Pods evicted in this round, which budgets still miss."""
     reasons: dict[Position, str] = field(default_factory=dict)
     waiting: list[Position] = field(default_factory=list)
+    """Pods that waited from the beginning."""
     placed: dict[Position, Row] = field(default_factory=dict)
+    """The nodes of formerly waiting pods."""
 
     @classmethod
-    def of(cls, scheduler: Scheduler, seed: int, lingering: dict[str, str]) -> EvictionReplay:
-        """``lingering``: as for LingeringPods. Raises KeyboardInterrupt."""
+    def start(cls, scheduler: Scheduler, seed: int, lingering: dict[str, str]) -> EvictionReplay:
+        """Schedule the waiting pods and prepare the replay. Raises KeyboardInterrupt."""
         simulation = Simulation(scheduler, seed=seed, preemption=False)
-        slow = LingeringPods.taken_off(simulation.view, lingering)
-        simulation.schedule(pending(simulation))
+        slow = LingeringPods.take_off_nodes(simulation.view, lingering)
+        simulation.schedule(find_pending(simulation))
         if simulation.interrupted:
             raise KeyboardInterrupt
         replay = cls(simulation, np.zeros(len(simulation.view.pods), np.bool_), Evictions(simulation), slow)
-        replay.waiting = pending(simulation)
+        replay.waiting = find_pending(simulation)
         return replay
 
-    def begin(self) -> None:
-        """Another round: the successors of the one before run, and count for their budgets."""
-        for position in self.spent:
+    def begin_round(self) -> None:
+        """Begin another round: replacements of the previous one run and count for their budgets."""
+        for position in self.recovering:
             self.evictions.count_recovery(position)
-        self.spent = []
+        self.recovering = []
         self.round += 1
 
-    def carry_out(self, position: Position, plugin: str) -> str:
-        """Evict a pod and place its successor; why not, if that does harm."""
+    def evict(self, position: Position, plugin: str) -> str:
+        """Evict a pod and place its replacement. Return why not if that does harm, else ""."""
         if refusal := self.evictions.find_denial(position):
             return refusal
         if not is_recreated(self.simulation.view.pods.objects[position]):
@@ -94,26 +92,26 @@ class EvictionReplay:
         if job_would_fail(self.simulation.view.pods.objects[position], self.simulation.view.objects):
             return ENDS_JOB
         source = Row(int(self.simulation.view.node[position]))
-        outcome = self._replaced(position, source)
+        outcome = self._place_replacement(position, source)
         if outcome is None or outcome.row < 0:
-            return self._undone(position, source, outcome.message if outcome else "")
+            return self._undo(position, source, outcome.message if outcome else "")
         self.evictions.count_eviction(position)
-        self.spent.append(position)
-        again = bool(self.came[position])
-        self.came[position] = True
+        self.recovering.append(position)
+        again = bool(self.was_moved[position])
+        self.was_moved[position] = True
         self.played.append(PlayedEviction(self.round, plugin, position, source, outcome.row, outcome.tied, again))
         self._try_waiting()
         return ""
 
-    def _replaced(self, position: Position, source: Row) -> Outcome | None:
+    def _place_replacement(self, position: Position, source: Row) -> Outcome | None:
         """What becomes of the pod that is created instead of one that is evicted from a node."""
         self.simulation.take_down([position])
-        come_back(self.simulation, [position])
-        leaving = self.lingering.stay(position, source)
+        recreate_gone(self.simulation, [position])
+        leaving = self.lingering.start_terminating(position, source)
         outcome = self.simulation.attempt(position)
         if leaving is None:
             return outcome
-        self.lingering.go(leaving)
+        self.lingering.finish_terminating(leaving)
         return outcome if outcome is not None and outcome.row >= 0 else self.simulation.attempt(position)
 
     def _try_waiting(self) -> None:
@@ -122,9 +120,9 @@ class EvictionReplay:
             self.placed |= {outcome.position: outcome.row for outcome in outcomes if outcome.row >= 0}
             self.waiting = [position for position in self.waiting if position not in self.placed]
 
-    def _undone(self, position: Position, source: Row, message: str) -> str:
-        """The pod stays where it is; why its successor fits nowhere."""
-        if not message and len(self.reasons) < REASONS_TOLD and self.simulation.framework(position):
+    def _undo(self, position: Position, source: Row, message: str) -> str:
+        """Put the pod back on its node, and record why its replacement fits nowhere."""
+        if not message and len(self.reasons) < MAX_EXPLAINED and self.simulation.framework(position):
             message = self.simulation.message(position)
         try:
             self.simulation.bind(position, source)
@@ -134,7 +132,7 @@ class EvictionReplay:
             self.reasons[position] = message.partition(". ")[0]
         return HOMELESS
 
-    def placement(self) -> int:
-        """Equal where as many pods alike are on each node."""
+    def placement_hash(self) -> int:
+        """Return a hash that is equal if every node has the same numbers of equal pods."""
         view = self.simulation.view
         return hash(np.sort(view.pods.info.astype(np.int64) * (len(view.nodes) + 1) + view.node + 1).tobytes())

@@ -1,4 +1,4 @@
-"""Rounds of the descheduler, as a document: apiVersion kschedctl.dev/v1, kind Rebalancing."""
+"""The report of ``rebalance``: apiVersion kschedctl.dev/v1, kind Rebalancing."""
 
 from __future__ import annotations
 
@@ -10,17 +10,14 @@ from kschedctl.commands.make_room.report import HeldPods, PlacedPod
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
 from kschedctl.reports.pool_change import PoolChange
-from kschedctl.reports.summary import Report, ShortPods, Summary
-from kschedctl.reports.unknown import UnknownKind, doubt
+from kschedctl.reports.report import Report
+from kschedctl.reports.summary import ShortPods, Summary
+from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.text.counts import counted
 
 
 class RebalancingStep(Document, frozen=True):
-    """A pod that a plugin of the descheduler evicts, and where kube-scheduler puts the one that is created instead.
-
-    ``budgets``: those that select it, which allow it at this step. ``again``: it had come to ``source`` by a step of an
-    earlier round; ``stays``: its successor comes to the same node.
-    """
+    """A pod that a descheduler plugin evicts, and where kube-scheduler puts the replacement."""
 
     round: Annotated[int, Column("round", right=True, place=1)]
     pod: Annotated[str, Column("evict", keep=True)]
@@ -30,17 +27,20 @@ class RebalancingStep(Document, frozen=True):
     target: Annotated[str, Column("goes to", keep=True, beneath="to")]
     tied: Annotated[int, Column("equally good", above=1, form="")] = 1
     budgets: Annotated[tuple[str, ...], Column("budgets")] = ()
+    """Budgets that select the pod and allow its eviction at this step."""
     again: bool = False
+    """Whether the pod had come to ``source`` by an earlier step."""
     stays: bool = False
+    """Whether the replacement comes to the same node."""
 
     @property
     def helps(self) -> bool:
-        """Whether it leaves its node for good, as far as was replayed."""
+        """Return whether the pod leaves its node for good, as far as was replayed."""
         return not (self.again or self.stays)
 
 
 class RemovedPod(Document, frozen=True):
-    """A pod that has ended, in this ``phase``, and that a plugin of the descheduler has deleted."""
+    """A terminated pod that a descheduler plugin deletes."""
 
     pod: Annotated[str, Column("delete", keep=True)]
     workload: Annotated[str, Column(narrow=True)]
@@ -51,7 +51,7 @@ class RemovedPod(Document, frozen=True):
 
 
 class HeldBack(Document, frozen=True):
-    """``pods`` that a plugin wants to evict, and which stay: by a limit, a budget, or as their eviction does harm."""
+    """Pods that a plugin wants to evict but that stay because of a limit, a budget, or harm."""
 
     plugin: Annotated[str, Column("plugin", keep=True)]
     why: Annotated[str, Column("stays, as", tone=Tone.WARNING)]
@@ -60,7 +60,7 @@ class HeldBack(Document, frozen=True):
 
 
 class DeschedulerRound(Document, frozen=True):
-    """How many pods a round evicts, and of how many the eviction is refused."""
+    """How many pods a round evicts, and how many evictions are denied."""
 
     number: Annotated[int, Column("round", right=True)]
     evicted: Annotated[int, Column("evicted")]
@@ -117,7 +117,7 @@ class Rebalancing(Report, frozen=True):
             (self.unsafe, "eviction would do harm and is left out", "evictions would do harm and are left out"),
         )
         rest = "; ".join(counted(number, one, many) for number, one, many in others if number)
-        doubts = doubt(self.unknown)
+        doubts = describe_doubt(self.unknown)
         return (f"{self._verdict()};", f"{rest}{doubts}") if rest else (f"{self._verdict()}{doubts}", "")
 
     def _verdict(self) -> str:

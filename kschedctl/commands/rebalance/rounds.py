@@ -15,19 +15,19 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.api.times import parse_microseconds
 from kschedctl.cluster import Cluster
 from kschedctl.commands.make_room.report import HeldPods, PlacedPod
-from kschedctl.commands.rebalance.lingering import with_lingering
-from kschedctl.commands.rebalance.removed_pods import RemovedPods, distinct
+from kschedctl.commands.rebalance.lingering import add_stand_ins
+from kschedctl.commands.rebalance.removed_pods import RemovedPods, count_pods
 from kschedctl.commands.rebalance.replay import ENDS_JOB, HOMELESS, LOST, EvictionReplay
 from kschedctl.commands.rebalance.report import DeschedulerRound, HeldBack, Rebalancing, RebalancingStep
-from kschedctl.descheduling.descheduler import not_replayed, run_round
-from kschedctl.descheduling.evictions import EvictionCounter, RefusedEviction
+from kschedctl.descheduling.descheduler import find_unreplayed, run_round
+from kschedctl.descheduling.evictions import DeniedEviction, EvictionCounter
 from kschedctl.descheduling.policy import DeschedulerPolicy
 from kschedctl.descheduling.seen_pods import SeenPods
 from kschedctl.replay import kubectl
 from kschedctl.replay.controllers.eviction import is_of_job
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
-from kschedctl.replay.pools import pool_changes
-from kschedctl.replay.shared_cluster import cluster_basis
+from kschedctl.replay.pools import compare_pools
+from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import find_simulation_unknowns
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.scheduler import Scheduler
@@ -50,12 +50,12 @@ def rebalance(
 
     Raises InputError.
     """
-    more, lingering = with_lingering(cluster, policy.grace)
+    more, lingering = add_stand_ins(cluster, policy.grace_seconds)
     scheduler = Scheduler(more)
-    replay = EvictionReplay.of(scheduler, seed, lingering)
-    ended = Fork.of(cluster, scheduler.view.settings._replace(ended=True))
+    replay = EvictionReplay.start(scheduler, seed, lingering)
+    ended = Fork.from_cluster(cluster, scheduler.view.settings._replace(ended=True))
     rebalancing = Rebalance(
-        replay, replay.simulation.view.fork(), RemovedPods.of(ended), policy, parse_microseconds(now)
+        replay, replay.simulation.view.fork(), RemovedPods.start(ended), policy, parse_microseconds(now)
     )
     rebalancing.run(rounds, progress)
     return rebalancing.report(name, scheduler)
@@ -72,7 +72,7 @@ class Rebalance:
     ended: RemovedPods
     policy: DeschedulerPolicy
     now: int
-    refused: list[list[RefusedEviction]] = field(default_factory=list)
+    refused: list[list[DeniedEviction]] = field(default_factory=list)
     evicted: list[int] = field(default_factory=list)
     kept: dict[str, int] = field(default_factory=dict)
     placements: set[int] = field(default_factory=set)
@@ -87,7 +87,7 @@ class Rebalance:
     def run(self, rounds: int, progress: Progress) -> None:
         """At most so many rounds. Raises InputError."""
         done = progress.begin("Rounds", rounds)
-        self.placements.add(self.replay.placement())
+        self.placements.add(self.replay.placement_hash())
         try:
             while len(self.evicted) < rounds and not (self.quiet or self.loops):
                 self._round()
@@ -97,18 +97,18 @@ class Rebalance:
 
     def _round(self) -> None:
         replay, before = self.replay, len(self.replay.played)
-        replay.begin()
+        replay.begin_round()
         removed = len(self.ended.removed)
-        seen = SeenPods(replay.simulation.view.fork(), self.now, replay.came.copy(), self.policy.nodes)
-        counter = EvictionCounter(seen, self.policy.limits, replay.carry_out)
-        of_ended = counter.of_others(*self.ended.seen(self.now, self.policy.nodes, replay.round))
+        seen = SeenPods(replay.simulation.view.fork(), self.now, replay.was_moved.copy(), self.policy.nodes)
+        counter = EvictionCounter(seen, self.policy.limits, replay.evict)
+        of_ended = counter.for_other_pods(*self.ended.build_round_view(self.now, self.policy.nodes, replay.round))
         evictors = run_round(self.policy, counter, of_ended)
         if not self.evicted:
             for evictor in evictors[:1]:
-                self.kept = evictor.kept(seen.on_ready)
-        self.refused.append(counter.refused)
-        self.ended.refused.append(of_ended.refused)
-        moved, placement = len(replay.played) - before, replay.placement()
+                self.kept = evictor.count_protected(seen.on_ready_nodes)
+        self.refused.append(counter.denied)
+        self.ended.denied.append(of_ended.denied)
+        moved, placement = len(replay.played) - before, replay.placement_hash()
         self.evicted.append(moved + len(self.ended.removed) - removed)
         self.loops = bool(moved) and placement in self.placements
         self.placements.add(placement)
@@ -119,24 +119,24 @@ class Rebalance:
         """What was replayed."""
         pods = self.replay.simulation.view.pods.objects
         jobs = (JOBS,) if any(is_of_job(pods[step.position]) for step in self.replay.played) else ()
-        basis = cluster_basis(find_simulation_unknowns(self.replay.simulation, *BUDGETS, *jobs), scheduler)
+        basis = build_cluster_basis(find_simulation_unknowns(self.replay.simulation, *BUDGETS, *jobs), scheduler)
         held = pods.table.columns.containers.values
-        missing = tuple(dict.fromkeys(not_replayed(self.policy, containers=NOT_RECORDED not in held)))
+        missing = tuple(dict.fromkeys(find_unreplayed(self.policy, containers=NOT_RECORDED not in held)))
         basis["not_replayed"] = (*basis["not_replayed"], *missing)
         basis["undecided"] = basis["undecided"] or bool(missing)
-        held_back = [*self._held(), *self.ended.held()]
+        held_back = [*self._held(), *self.ended.iter_held()]
         return Rebalancing(
             policy=name,
             policy_ignored=self.policy.ignored,
-            plugins=tuple(dict.fromkeys(run.name for _, run in self.policy.runs())),
+            plugins=tuple(dict.fromkeys(run.name for _, run in self.policy.iter_runs())),
             steps=tuple(self._steps()),
             rounds=tuple(
-                DeschedulerRound(number + 1, evicted, distinct(refused) + distinct(of_ended))
+                DeschedulerRound(number + 1, evicted, count_pods(refused) + count_pods(of_ended))
                 for number, (evicted, refused, of_ended) in enumerate(
-                    zip(self.evicted, self.refused, self.ended.refused, strict=True)
+                    zip(self.evicted, self.refused, self.ended.denied, strict=True)
                 )
             ),
-            removed=tuple(self.ended.report(self.replay.simulation.view.nodes.names)),
+            removed=tuple(self.ended.iter_reports(self.replay.simulation.view.nodes.names)),
             held=tuple(held_back),
             quiet=self.quiet,
             loops=self.loops,
@@ -144,7 +144,7 @@ class Rebalance:
             kept=tuple(HeldPods(why, count) for why, count in sorted(self.kept.items(), key=lambda item: -item[1])),
             placed=tuple(self._placed()),
             commands=tuple(self._commands()),
-            pools=pool_changes(self.before, self.replay.simulation.view),
+            pools=compare_pools(self.before, self.replay.simulation.view),
             interrupted=self.interrupted,
             **basis,
         )
@@ -177,11 +177,11 @@ class Rebalance:
         for step in self.replay.played:
             if step.round == 1 and step.source != step.target:
                 yield kubectl.render_eviction(pods[step.position])
-        yield from (kubectl.render_eviction(pod) for pod in self.ended.of_round(1))
+        yield from (kubectl.render_eviction(pod) for pod in self.ended.iter_round(1))
 
     def _held(self) -> Iterator[HeldBack]:
         """What the last round in which it was asked for was refused, by plugin and reason."""
-        last: dict[Position, RefusedEviction] = {}
+        last: dict[Position, DeniedEviction] = {}
         for refusal in (refusal for refused in self.refused for refusal in refused):
             last[refusal.position] = refusal
         moved = {step.position: step.round for step in self.replay.played}
@@ -192,9 +192,9 @@ class Rebalance:
         for (plugin, why), positions in sorted(groups.items(), key=lambda item: -len(item[1])):
             yield HeldBack(plugin, why, len(positions), self._keys(positions))
 
-    def _why(self, refusal: RefusedEviction) -> str:
-        reason = self.replay.reasons.get(refusal.position) if refusal.why == HOMELESS else None
-        return f"{refusal.why}: {reason}" if reason else refusal.why
+    def _why(self, refusal: DeniedEviction) -> str:
+        reason = self.replay.reasons.get(refusal.position) if refusal.reason == HOMELESS else None
+        return f"{refusal.reason}: {reason}" if reason else refusal.reason
 
     def _keys(self, positions: Sequence[Position]) -> tuple[str, ...]:
         pods = self.replay.simulation.view.pods.objects

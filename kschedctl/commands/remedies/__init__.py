@@ -16,9 +16,8 @@ from kschedctl.api.objects import Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.autoscaling.node_groups.found import Given
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.attempt import PodReference
-from kschedctl.commands.explain.one_pod import asked_pod
-from kschedctl.commands.explain.pending_pods import UNSCHEDULABLE
+from kschedctl.commands.explain.one_pod import PodReference, find_target
+from kschedctl.commands.explain.report import UNSCHEDULABLE
 from kschedctl.commands.remedies.pending_fixes import remedies_of_many
 from kschedctl.commands.remedies.pod_fixes import remedies_of
 from kschedctl.commands.remedies.report import Remedies, RemediesOfMany
@@ -62,7 +61,7 @@ def remedies(
     >>> found.remedies[0].kinds
     ('Uncordon',)
     """
-    return remedies_with_room(asked_pod(cluster, pod, call_extender), wishes, tried)
+    return remedies_with_room(find_target(cluster, pod, call_extender), wishes, tried)
 
 
 def remedies_with_room(

@@ -12,17 +12,17 @@ from msgspec import structs
 from kschedctl.cli import pods as found_pods
 from kschedctl.cli import subjects
 from kschedctl.cli.answer import SCHEDULES, UNDECIDED, Answer
-from kschedctl.cli.forms import TABLE, Form, option
+from kschedctl.cli.forms import TABLE, OutputFormat, output_option
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
-from kschedctl.cli.next_commands import again
+from kschedctl.cli.next_commands import build_command
 from kschedctl.cli.option_groups.extending import Extending
-from kschedctl.cli.option_groups.node_groups import WHAT_IT_SAYS, NodeGroupInput
-from kschedctl.cli.option_groups.whole_pods import remember
+from kschedctl.cli.option_groups.node_groups import AUTOSCALER_STATUS_KINDS, NodeGroupInput
+from kschedctl.cli.option_groups.whole_pods import collect_pod_extras
 from kschedctl.cli.options import Output, Scope, Source, with_options
-from kschedctl.cli.progress import bars
-from kschedctl.cli.references import are_pods
-from kschedctl.cli.run_options import exit_code
-from kschedctl.cli.source import NOTHING_MORE, WHAT_FAILED, in_context, time_of
+from kschedctl.cli.progress import show_progress
+from kschedctl.cli.references import name_only_pods
+from kschedctl.cli.run_options import choose_exit_code
+from kschedctl.cli.source import CREATION_FAILURE_KINDS, NOTHING_MORE, get_cluster_time, with_context_namespace
 from kschedctl.commands.explain.named_elsewhere import find_new_resources
 from kschedctl.commands.explain.report import FINE
 from kschedctl.commands.remedies import manifest_remedies, pending_remedies, remedies_with_room
@@ -34,7 +34,7 @@ from kschedctl.fixes.trial.prices import PRICES
 from kschedctl.replay.controllers.creation_fix_steps import StepKind
 from kschedctl.replay.controllers.manifests import locate_errors
 from kschedctl.replay.controllers.target_pod import TargetPod
-from kschedctl.reports.waiting_elsewhere import is_not_checked
+from kschedctl.reports.waiting_elsewhere import has_unchecked
 
 EXAMPLES = (
     "kschedctl remedies shop/web-6d4cf56db6-h8s2k",
@@ -57,7 +57,7 @@ class Maker(StrEnum):
 class Patches(Output):
     """The forms of remedies."""
 
-    output: Annotated[Form, option("table", "wide", "json", "yaml", "markdown", "html", "patch")] = TABLE
+    output: Annotated[OutputFormat, output_option("table", "wide", "json", "yaml", "markdown", "html", "patch")] = TABLE
 
 
 @with_options
@@ -90,82 +90,82 @@ def remedies(
     """
     wishes = RemedyWishes(max_changes, by=by or "", only=_kinds(only, "--only"), without=_kinds(without, "--without"))
     words = tuple(pods or ())
-    with extending.calling() as call_extender:
+    with extending.open_caller() as call_extender:
         inquiry = replace(_inquiry(source, scope, words), call_extender=call_extender)
         asked = _asked(inquiry, source, scope, words)
         if len(asked) == 1:
-            remember(call_extender, asked, inquiry, source)
-            one, code = _of_one(asked[0], wishes, time_of(inquiry.cluster, source), node_groups)
+            collect_pod_extras(call_extender, asked, inquiry, source)
+            one, code = _of_one(asked[0], wishes, get_cluster_time(inquiry.cluster, source), node_groups)
             return view.answer(*(_with_new_resources(one, code, inquiry) if not words else (one, code)))
         if words:
             hint = "name one of them, or none for all of them"
             raise UsageError(f"these are {len(asked):,} different pods", hint=hint)
         if any(asked_pod.workload is not None for asked_pod in asked):
             return view.answer(*_with_new_resources(*_of_manifests(inquiry, wishes), inquiry))
-        report, code = _of_many(inquiry, in_context(scope, source, inquiry.cluster), wishes)
-        return view.answer(report, code, {"": again(source, "remedies", "-A")} if report.elsewhere else {})
+        report, code = _of_many(inquiry, with_context_namespace(scope, source, inquiry.cluster), wishes)
+        return view.answer(report, code, {"": build_command(source, "remedies", "-A")} if report.elsewhere else {})
 
 
 def _inquiry(source: Source, scope: Scope, words: tuple[str, ...]) -> Inquiry:
     """About workloads of the cluster also why they lack pods."""
-    pods_alone, of_pods = are_pods(words), bool(words) and are_pods(words)
-    live = (NOTHING_MORE if of_pods else WHAT_FAILED).and_also(WHAT_IT_SAYS)
+    pods_alone, of_pods = name_only_pods(words), bool(words) and name_only_pods(words)
+    live = (NOTHING_MORE if of_pods else CREATION_FAILURE_KINDS).union(AUTOSCALER_STATUS_KINDS)
     inquiry = read_inquiry(source, scope.namespace, pods_alone=pods_alone, live=live)
-    now = "" if of_pods else time_of(inquiry.cluster, source)
-    return replace(inquiry, now=now).asking_for(scope.scheduler_name)
+    now = "" if of_pods else get_cluster_time(inquiry.cluster, source)
+    return replace(inquiry, now=now).with_scheduler_name(scope.scheduler_name)
 
 
 def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...]) -> list[TargetPod]:
     """The pods that are asked about."""
     if words:
-        return subjects.named(inquiry, words, scope, source)
-    if asked_pods := subjects.of_files(inquiry, scope):
+        return subjects.find_named_targets(inquiry, words, scope, source)
+    if asked_pods := subjects.find_targets_in_files(inquiry, scope):
         return asked_pods
-    scope = in_context(scope, source, inquiry.cluster)
+    scope = with_context_namespace(scope, source, inquiry.cluster)
     found_pods.check_namespace(inquiry.cluster, scope)
-    waiting = found_pods.pending(inquiry.cluster, scope)
+    waiting = found_pods.find_pending(inquiry.cluster, scope)
     return [TargetPod(inquiry.scheduler, inquiry.scheduler.view.stored(pod)) for pod in waiting]
 
 
 def _of_one(asked: TargetPod, wishes: RemedyWishes, now: str, groups: NodeGroupInput) -> tuple[Remedies, int]:
-    with bars() as shown:
+    with show_progress() as shown:
         tried = shown.begin("trying remedies", 0)
-        report = remedies_with_room(asked, wishes, tried, now=now, given=groups.given())
-    return report, exit_code(report.verdict in FINE, interrupted=False, undecided=report.undecided)
+        report = remedies_with_room(asked, wishes, tried, now=now, given=groups.read_groups())
+    return report, choose_exit_code(report.verdict in FINE, interrupted=False, undecided=report.undecided)
 
 
 def _with_new_resources(report: AnyRemedies, code: int, inquiry: Inquiry) -> tuple[AnyRemedies, int]:
     """Return the report with what else of the files waits elsewhere, and the exit code, which then is no success."""
-    waiting = find_new_resources(inquiry.cluster, inquiry.now) if inquiry.asked else ()
+    waiting = find_new_resources(inquiry.cluster, inquiry.now) if inquiry.targets else ()
     if not waiting:
         return report, code
-    undecided = report.undecided or (code == SCHEDULES and is_not_checked(waiting))
+    undecided = report.undecided or (code == SCHEDULES and has_unchecked(waiting))
     report = structs.replace(report, waiting_elsewhere=waiting, undecided=undecided)
     return report, UNDECIDED if undecided and code == SCHEDULES else code
 
 
 def _of_many(inquiry: Inquiry, scope: Scope, wishes: RemedyWishes) -> tuple[RemediesOfMany, int]:
     """All that wait in the scope."""
-    namespace, selector = found_pods.namespace_of(scope) or "", scope.selector or ""
-    with bars() as shown:
+    namespace, selector = found_pods.namespace_of_scope(scope) or "", scope.selector or ""
+    with show_progress() as shown:
         tried, asks = shown.begin("trying remedies", 0), inquiry.call_extender
         report = pending_remedies(
             inquiry.cluster, namespace, wishes, selector=selector, now=inquiry.now, call_extender=asks, tried=tried
         )
-    return report, exit_code(not report.waiting, interrupted=report.interrupted, undecided=report.undecided)
+    return report, choose_exit_code(not report.waiting, interrupted=report.interrupted, undecided=report.undecided)
 
 
 def _of_manifests(inquiry: Inquiry, wishes: RemedyWishes) -> tuple[RemediesOfMany, int]:
     """Answer about all workloads in the files, as if they were applied together."""
-    manifests = [inquiry.manifests[key] for key in inquiry.asked if key in inquiry.manifests]
-    written = {key: inquiry.written[key].document for key in inquiry.asked if key in inquiry.written}
-    with bars() as shown, locate_errors(inquiry.places):
+    manifests = [inquiry.manifests[key] for key in inquiry.targets if key in inquiry.manifests]
+    written = {key: inquiry.written[key].document for key in inquiry.targets if key in inquiry.written}
+    with show_progress() as shown, locate_errors(inquiry.places):
         tried = shown.begin("trying remedies", 0)
         report = manifest_remedies(
             inquiry.cluster, manifests, wishes, written=written, call_extender=inquiry.call_extender, tried=tried
         )
     good = not report.waiting and not report.not_created
-    return report, exit_code(good, interrupted=report.interrupted, undecided=report.undecided)
+    return report, choose_exit_code(good, interrupted=report.interrupted, undecided=report.undecided)
 
 
 def _kinds(text: str, option_name: str) -> frozenset[str]:

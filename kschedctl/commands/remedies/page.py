@@ -5,26 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from kschedctl.commands.make_room.page import moves_sections
+from kschedctl.commands.make_room.page import build_moves_sections
 from kschedctl.commands.remedies.report import ChosenRemedy, HelplessPods, Remedies, RemediesOfMany
-from kschedctl.render.fixes import _fix_blocks, remedies_section
-from kschedctl.render.not_created import not_created_section
+from kschedctl.render.fixes import _build_fix, build_fixes_section
+from kschedctl.render.not_created import build_not_created_section
 from kschedctl.render.page import (
     Marked,
     Page,
     Stack,
     Style,
+    describe_verdict,
     names,
     paragraph,
     section,
-    verdict_words,
 )
-from kschedctl.render.sections import caveats, interruption, marked_verdict, next_section, refused
-from kschedctl.render.tables import Row, table_of
-from kschedctl.render.waiting_elsewhere import waiting_elsewhere_section
+from kschedctl.render.sections import (
+    build_caveats,
+    build_interruption,
+    build_next_section,
+    describe_message,
+    mark_verdict,
+)
+from kschedctl.render.tables import Row, build_table
+from kschedctl.render.waiting_elsewhere import build_held_back_section
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.reports.remedy import OWNERS
-from kschedctl.reports.unknown import VERDICT, reasons, unless
+from kschedctl.reports.remedy import TEAMS
+from kschedctl.reports.unknown import VERDICT, describe_unread, describe_verdict_doubts
 from kschedctl.text.counts import counted
 
 
@@ -32,9 +38,9 @@ def remedies_page(report: Remedies, style: Style) -> Page:
     """The pod's verdict, then the remedies and how they are made."""
     return (
         *_verdict(report),
-        *caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
-        *remedies_section(report.remedies, report.impossible, style, with_manifests=True),
-        *(moves_sections(report.make_room, style) if report.make_room else ()),
+        *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
+        *build_fixes_section(report.remedies, report.impossible, style, with_manifests=True),
+        *(build_moves_sections(report.make_room, style) if report.make_room else ()),
         *_searched(report),
         *_unchecked(report),
         *_waiting_elsewhere(report, style),
@@ -45,19 +51,19 @@ def _verdict(report: Remedies) -> Page:
     pod = Marked(report.pod, Tone.STRONG)
     doubts = [unknown for unknown in report.unknown if unknown.affects == VERDICT]
     if report.undecided and doubts:
-        verdict = Marked(f"{verdict_words(report.verdict)}, {unless(doubts)}:", Tone.WARNING)
-        return (paragraph(pod, verdict, reasons(doubts)), paragraph(report.headline))
+        verdict = Marked(f"{describe_verdict(report.verdict)}, {describe_verdict_doubts(doubts)}:", Tone.WARNING)
+        return (paragraph(pod, verdict, describe_unread(doubts)), paragraph(report.headline))
     _, _, headline_text = report.first_line()
-    headline: Page = (paragraph(pod, marked_verdict(report.verdict, ":"), headline_text),)
+    headline: Page = (paragraph(pod, mark_verdict(report.verdict, ":"), headline_text),)
     return (*headline, paragraph(Marked(report.stands_for, Tone.FAINT))) if report.stands_for else headline
 
 
 def many_page(report: RemediesOfMany, style: Style) -> Page:
     """How many the chosen changes clear; each change, how it is made, and who still waits."""
     title, *where = report.first_line()
-    lacking = not_created_section(report.not_created, style) if report.not_created else ()
+    lacking = build_not_created_section(report.not_created, style) if report.not_created else ()
     if not report.waiting:
-        elsewhere = next_section(style, "But elsewhere") if report.elsewhere else ()
+        elsewhere = build_next_section(style, "But elsewhere") if report.elsewhere else ()
         tone = Tone.WARNING if report.waiting_elsewhere else Tone.GOOD
         nothing = paragraph(Marked(title, tone), *where)
         return (*lacking, nothing, *_waiting_elsewhere(report, style), *elsewhere)
@@ -67,9 +73,9 @@ def many_page(report: RemediesOfMany, style: Style) -> Page:
     partly = "not all that may help was tried: there may be better ones"
     return (
         *section(title, *fixes),
-        *interruption(report.interrupted),
+        *build_interruption(report.interrupted),
         *(() if report.complete else (paragraph(Marked("Not complete:", Tone.WARNING), partly),)),
-        *caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
+        *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *lacking,
         *_left(report.left, style),
         *_waiting_elsewhere(report, style),
@@ -79,22 +85,22 @@ def many_page(report: RemediesOfMany, style: Style) -> Page:
 def _chosen_blocks(number: int, chosen: ChosenRemedy, style: Style) -> Page:
     """Return one of the fixes for many pods: whose pods it changes, how many it clears, and its commands."""
     facts = [Marked(f"of {names(chosen.workloads)}", Tone.FAINT)] if chosen.workloads else []
-    clears = Marked(f"{OWNERS[chosen.remedy.by]}; clears {counted(len(chosen.clears), 'pod')}", Tone.FAINT)
-    return _fix_blocks(number, chosen.remedy, style, with_manifests=True, facts=(*facts, clears))
+    clears = Marked(f"{TEAMS[chosen.remedy.by]}; clears {counted(len(chosen.clears), 'pod')}", Tone.FAINT)
+    return _build_fix(number, chosen.remedy, style, with_manifests=True, facts=(*facts, clears))
 
 
 def _left(left: Sequence[HelplessPods], style: Style) -> Page:
     columns = (Column("pods", right=True), Column("workload and why"))
-    return table_of(left, columns, partial(_waiting, style=style), style, title="Still waiting")
+    return build_table(left, columns, partial(_waiting, style=style), style, title="Still waiting")
 
 
 def _waiting(pods: HelplessPods, style: Style) -> Row:
-    return (f"{len(pods.pods):,}", Stack((Marked(pods.workload, Tone.STRONG), *refused(pods.message, style))))
+    return (f"{len(pods.pods):,}", Stack((Marked(pods.workload, Tone.STRONG), *describe_message(pods.message, style))))
 
 
 def _waiting_elsewhere(report: Remedies | RemediesOfMany, style: Style) -> Page:
     """Build the table of the objects of the files whose pods kube-scheduler does not see yet."""
-    return waiting_elsewhere_section(report.waiting_elsewhere, style) if report.waiting_elsewhere else ()
+    return build_held_back_section(report.waiting_elsewhere, style) if report.waiting_elsewhere else ()
 
 
 def _searched(report: Remedies) -> Page:

@@ -6,7 +6,7 @@ from kschedctl.commands.remedies.report import Remedies, RemediesOfMany
 from kschedctl.errors import UsageError
 from kschedctl.render.data import to_yaml
 from kschedctl.reports.document import Document
-from kschedctl.reports.remedy import OWNERS, Remedy
+from kschedctl.reports.remedy import TEAMS, Remedy
 from kschedctl.text.printable import printable
 
 
@@ -23,7 +23,7 @@ def to_patch(document: Document) -> str:
 
 
 def _remedy(number: int, remedy: Remedy) -> str:
-    said = [f"{number}: {remedy.summary} ({OWNERS[remedy.by]}; makes schedulable on {', '.join(remedy.opens)})"]
+    said = [f"{number}: {remedy.summary} ({TEAMS[remedy.by]}; makes schedulable on {', '.join(remedy.opens)})"]
     said += [f"but {drawback}" for drawback in remedy.drawbacks]
     said += [remedy.gain] if remedy.gain else []
     said += [f"strategic merge patch of {remedy.owner}"] if remedy.owner else []

@@ -18,8 +18,8 @@ from msgspec import structs
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.attempt import explain_pod
-from kschedctl.commands.explain.fixes import may_help, searched, unheard
+from kschedctl.commands.explain.cycle_report import explain_pod
+from kschedctl.commands.explain.fixes import find_unheard_extenders, may_be_fixed, run_search
 from kschedctl.commands.remedies.report import ChosenRemedy, HelplessPods, RemediesOfMany
 from kschedctl.fixes.document import remedy_of
 from kschedctl.fixes.impossible import impossible
@@ -32,8 +32,8 @@ from kschedctl.fixes.trial.trials import Trials, changed_cluster
 from kschedctl.fixes.ways.new_nodes import more_like
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.object_keys import ObjectKey
-from kschedctl.replay.settling import Settled, Unexplained, settle
-from kschedctl.replay.shared_cluster import cluster_basis
+from kschedctl.replay.settling import SettledCluster, UnexplainedSettling, settle
+from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
@@ -104,7 +104,7 @@ class GreedyChoice:
 
     cluster: Cluster
     proposals: list[Proposal]
-    rest: Settled
+    rest: SettledCluster
     progress: Progress
     call_extender: CallExtender | None = None
     rollouts: Rollouts = field(default_factory=Rollouts)
@@ -128,7 +128,7 @@ class GreedyChoice:
 
     def _choose(self, left: int, until: float) -> bool:
         """Take the proposal of at most so many changes after which fewest pods wait; whether there is one."""
-        best: tuple[Proposal, Unexplained] | None = None
+        best: tuple[Proposal, UnexplainedSettling] | None = None
         queue = self._promising(left)
         while queue:
             proposal = queue.pop(0)
@@ -153,7 +153,7 @@ class GreedyChoice:
         self._choose_this(*best)
         return True
 
-    def _with_more_nodes(self, proposal: Proposal, cleared: int, after: Unexplained) -> Proposal | None:
+    def _with_more_nodes(self, proposal: Proposal, cleared: int, after: UnexplainedSettling) -> Proposal | None:
         """Return the proposal with as many nodes as its pods may need, None if it adds none or was multiplied already.
 
         If one node clears none of the pods, those outside took it: the nodes have to be enough for them, too.
@@ -170,13 +170,13 @@ class GreedyChoice:
         """Return the number of the waiting pods that are asked about, or that wait because of what is chosen."""
         return sum(key not in self.outside for key in waiting)
 
-    def _known_worse(self, proposal: Proposal, best: Proposal, after: Unexplained) -> bool:
+    def _known_worse(self, proposal: Proposal, best: Proposal, after: UnexplainedSettling) -> bool:
         """Whether, clearing as many as it can at most, it would be no better than the best."""
         waiting = self._count(self.rest.waiting)
         clears = min(self.cleared.get(proposal, waiting), self._reached(proposal))
         return self._no_better(proposal, waiting - clears, best, after)
 
-    def _no_better(self, proposal: Proposal, waiting: int, best: Proposal, after: Unexplained) -> bool:
+    def _no_better(self, proposal: Proposal, waiting: int, best: Proposal, after: UnexplainedSettling) -> bool:
         """Return whether a proposal after which so many pods wait is no better than the best."""
         return _worth(proposal, waiting) >= _worth(best, self._count(after.waiting))
 
@@ -184,9 +184,9 @@ class GreedyChoice:
         """How many that wait it can help: who asks for less gets a node, and nobody else does."""
         return self._hoped(proposal) if proposal.own in proposal.remedy.trial.edits else self._count(self.rest.waiting)
 
-    def _choose_this(self, proposal: Proposal, after: Unexplained) -> None:
+    def _choose_this(self, proposal: Proposal, after: UnexplainedSettling) -> None:
         """Add a proposal to the chosen ones, and drop those that would create objects of the same names."""
-        rest = after.settled()
+        rest = after.explain()
         self.chosen.append((proposal, [key for key in self.rest.waiting if key not in rest.waiting]))
         edits = proposal.remedy.trial.edits
         created = {key for key, edit in edits.items() if edit.before is None}
@@ -197,9 +197,9 @@ class GreedyChoice:
         ]
         self.rest = rest
 
-    def _tried(self, proposal: Proposal) -> Unexplained:
+    def _tried(self, proposal: Proposal) -> UnexplainedSettling:
         changed = changed_cluster(self.cluster, self._edits(proposal), whole=True)
-        return Unexplained.of(changed, self.call_extender)
+        return UnexplainedSettling.settle(changed, self.call_extender)
 
     def _hoped(self, proposal: Proposal) -> int:
         """How many of those that it may help still wait."""
@@ -275,7 +275,7 @@ def remedies_of_many(
     choice.run(wishes.max_changes, SIMULATED)
     waiting = [key for key in first.waiting if key in keys]
     unknown = merge_unknown_kinds(
-        (first.unknown, choice.rest.unknown, unheard(entry.remedy for entry, _ in choice.chosen))
+        (first.unknown, choice.rest.unknown, find_unheard_extenders(entry.remedy for entry, _ in choice.chosen))
     )
     return RemediesOfMany(
         scope=scope,
@@ -288,7 +288,7 @@ def remedies_of_many(
         left=tuple(_left([*helped, *groups[len(helped) :]], choice.rest)),
         complete=choice.complete and len(helped) == len(groups),
         interrupted=first.interrupted or choice.interrupted,
-        **cluster_basis(unknown, scheduler),
+        **build_cluster_basis(unknown, scheduler),
     )
 
 
@@ -306,9 +306,9 @@ def _alike(scheduler: Scheduler, keys: Iterable[str]) -> list[Alike]:
 def _helped(scheduler: Scheduler, group: Alike, wishes: RemedyWishes, progress: Progress) -> Alike:
     """The pods with what helps the first of them."""
     asked = TargetPod(scheduler, scheduler.view.stored(group.pods[0]))
-    if not may_help(explain_pod(scheduler, asked.pod, nodes=False), asked):
+    if not may_be_fixed(explain_pod(scheduler, asked.pod, nodes=False), asked):
         return group
-    search, best = searched(asked, wishes)
+    search, best = run_search(asked, wishes)
     progress(1)
     return replace(group, found=tuple(best), impossible=impossible(search))
 
@@ -326,7 +326,7 @@ def _chosen(
     return ChosenRemedy(structs.replace(remedy, also_places=others), clears, tuple(workloads))
 
 
-def _left(groups: Iterable[Alike], rest: Settled) -> Iterable[HelplessPods]:
+def _left(groups: Iterable[Alike], rest: SettledCluster) -> Iterable[HelplessPods]:
     for group in groups:
         waiting = tuple(pod.key for pod in group.pods if pod.key in rest.waiting)
         if waiting:

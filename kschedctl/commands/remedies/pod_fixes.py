@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from kschedctl.commands.explain.attempt import explain_pod, explain_stand_in
-from kschedctl.commands.explain.fixes import check_in_queue, may_help, searched, unheard
+from kschedctl.commands.explain.cycle_report import explain_pod
+from kschedctl.commands.explain.fixes import check_in_queue, find_unheard_extenders, may_be_fixed, run_search
+from kschedctl.commands.explain.one_pod import explain_target
 from kschedctl.commands.explain.report import Explanation
 from kschedctl.commands.remedies.creation_fixes import creation_remedies, once_created
 from kschedctl.commands.remedies.report import Remedies, SearchReport
@@ -18,7 +19,7 @@ from kschedctl.fixes.rollouts import Rollouts
 from kschedctl.fixes.search import RemedyWishes
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.unreplayed_admission import has_mutating_hooks
-from kschedctl.replay.shared_cluster import of_extenders
+from kschedctl.replay.shared_cluster import extender_notes
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.remedy import complete_first
@@ -31,7 +32,7 @@ def remedies_of(
     lacking = asked.not_created
     if lacking is None or lacking.past:
         return _found(asked, explain_pod(asked.scheduler, asked.pod), wishes, progress)
-    document = _found(asked, explain_stand_in(asked), wishes, progress)
+    document = _found(asked, explain_target(asked), wishes, progress)
     if document.verdict == NOT_CREATED:
         return replace(document, remedies=tuple(creation_remedies(lacking, wishes)))
     document = once_created(document, lacking, wishes)
@@ -53,9 +54,9 @@ def _found(asked: TargetPod, report: Explanation, wishes: RemedyWishes, progress
         unknown=report.unknown,
         undecided=report.undecided,
     )
-    if not may_help(report, asked):
+    if not may_be_fixed(report, asked):
         return document
-    search, ranking = searched(asked, wishes, progress)
+    search, ranking = run_search(asked, wishes, progress)
     rollouts = Rollouts(asked.workload)
     best = check_in_queue(rollouts.holding(ranking), QueueChecks(search.trials))
     return replace(
@@ -67,7 +68,7 @@ def _found(asked: TargetPod, report: Explanation, wishes: RemedyWishes, progress
             for fix in best
         ),
         impossible=(*impossible(search), *rollouts.refused()),
-        extended=of_extenders(asked.scheduler),
+        extended=extender_notes(asked.scheduler),
         searched=SearchReport(wishes.max_changes, search.trials.replayed, search.exhausted),
-        unknown=merge_unknown_kinds((document.unknown, unheard(fix.ranked for fix in best))),
+        unknown=merge_unknown_kinds((document.unknown, find_unheard_extenders(fix.ranked for fix in best))),
     )

@@ -12,8 +12,9 @@ from kschedctl.commands.make_room.report import MakeRoom
 from kschedctl.reports.document import Document
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.remedy import Remedy
-from kschedctl.reports.summary import Report, ShortPods, Summary
-from kschedctl.reports.unknown import UnknownKind, doubt
+from kschedctl.reports.report import Report
+from kschedctl.reports.summary import ShortPods, Summary
+from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, count_by_state
 from kschedctl.text.counts import agreeing, counted
 
@@ -54,7 +55,7 @@ class Remedies(Report, frozen=True):
     def first_line(self) -> tuple[str, ...]:
         """The first line of its Explanation."""
         besides = f"; {count_by_state(self.waiting_elsewhere)}" if self.waiting_elsewhere else ""
-        return (self.pod, f"{self.verdict}{doubt(self.unknown)}:", self.headline + besides)
+        return (self.pod, f"{self.verdict}{describe_doubt(self.unknown)}:", self.headline + besides)
 
     def summarized(self, summary: Summary) -> Summary:
         fixes = tuple(remedy.shortened() for remedy in self.remedies)
@@ -112,7 +113,7 @@ class RemediesOfMany(Report, frozen=True):
     def first_line(self) -> tuple[str, ...]:
         """How many of the pods are cleared with how many changes."""
         if not self.waiting:
-            where = self.scope + doubt(self.unknown) + self._besides
+            where = self.scope + describe_doubt(self.unknown) + self._besides
             if not self.elsewhere:
                 return ("No pod waits", where)
             wait = agreeing(self.elsewhere, "waits", "wait")
@@ -122,7 +123,7 @@ class RemediesOfMany(Report, frozen=True):
         how = changes if self.chosen else ": nothing was found that helps more"
         get = agreeing(1 if self.waiting == 1 else self.cleared, "gets", "get")
         cleared = f"{self.cleared:,} of {counted(self.waiting, 'waiting pod')} {self.scope} {get} a node"
-        return (f"{cleared}{how}{self._besides}{doubt(self.unknown)}",)
+        return (f"{cleared}{how}{self._besides}{describe_doubt(self.unknown)}",)
 
     @property
     def _besides(self) -> str:

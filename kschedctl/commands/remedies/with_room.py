@@ -6,11 +6,11 @@ import numpy as np
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import Position
-from kschedctl.commands.make_room.asked import waiting_with
-from kschedctl.commands.make_room.movable import movable
-from kschedctl.commands.make_room.plan import SharedRoom, _begun, _made
+from kschedctl.commands.make_room.asked import collect_waiting
+from kschedctl.commands.make_room.movable import find_movable
+from kschedctl.commands.make_room.plan import SharedRoom, _finish, _start
 from kschedctl.commands.make_room.room import RoomWishes
-from kschedctl.commands.make_room.search import depends_on_others
+from kschedctl.commands.make_room.search import depends_on_other_nodes
 from kschedctl.commands.make_room.sets import SetsOnNodes
 from kschedctl.commands.remedies.report import Remedies
 from kschedctl.fixes.search import RemedyWishes
@@ -29,12 +29,12 @@ def with_room(report: Remedies, asked: TargetPod, wishes: RemedyWishes) -> Remed
     moved = any(set(remedy.kinds) == {MOVE} for remedy in report.remedies)
     if report.verdict != "Unschedulable" or moved or not wishes.considers(MOVE, "operator"):
         return report
-    cluster, keys = waiting_with([asked])
+    cluster, keys = collect_waiting([asked])
     known = cluster is asked.scheduler.cluster
     scheduler = asked.scheduler if known else Scheduler(cluster, asked.scheduler.call_extender)
     if not _may_help(scheduler, keys[0]):
         return report
-    room = _made(_begun(scheduler, SharedRoom(cluster, tuple(keys), BESIDE_REMEDIES, seed=0)))
+    room = _finish(_start(scheduler, SharedRoom(cluster, tuple(keys), BESIDE_REMEDIES, seed=0)))
     return replace(report, make_room=room) if room.fits and room.moves else report
 
 
@@ -45,7 +45,7 @@ def _may_help(scheduler: Scheduler, key: str) -> bool:
     if simulation.framework(position) is None:
         return False
     everywhere = np.ones(len(simulation.view.nodes), np.bool_)
-    movable_pods, cycle = movable(simulation, everywhere, None, [position]), simulation.cycle(position)
-    return depends_on_others(cycle) or bool(
+    movable_pods, cycle = find_movable(simulation, everywhere, None, [position]), simulation.cycle(position)
+    return depends_on_other_nodes(cycle) or bool(
         SetsOnNodes(cycle, movable_pods, movable_pods.pods, everywhere).promising.any()
     )

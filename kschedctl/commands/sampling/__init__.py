@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.sampling.report import SamplingCosts
 from kschedctl.commands.audit.sampling.sampled_searches import MAX_LOSS, SamplingLimits, costs_of_named, usual_costs
-from kschedctl.commands.explain.attempt import PodReference
-from kschedctl.commands.explain.one_pod import asked_pod
+from kschedctl.commands.explain.one_pod import PodReference, find_target
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
@@ -38,7 +37,7 @@ def sampling_costs(
     1
     """
     if pods:
-        asked = [asked_pod(cluster, pod) for pod in pods]
+        asked = [find_target(cluster, pod) for pod in pods]
         return sampling_costs_of_asked(asked, max_loss=max_loss, progress=progress)
     if kinds < 1:
         raise UsageError(f"--kinds {kinds}: at least one")

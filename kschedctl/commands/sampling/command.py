@@ -11,8 +11,8 @@ from kschedctl.cli.answer import Answer
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
 from kschedctl.cli.option_groups.drawn import DrawnUntabled
 from kschedctl.cli.options import Scope, Source, with_options
-from kschedctl.cli.progress import bars
-from kschedctl.cli.run_options import exit_code
+from kschedctl.cli.progress import show_progress
+from kschedctl.cli.run_options import choose_exit_code
 from kschedctl.commands import sampling as library
 from kschedctl.commands.audit.sampling.report import SamplingCosts
 from kschedctl.commands.audit.sampling.sampled_searches import MAX_LOSS
@@ -59,7 +59,7 @@ def sampling(
     library.limits_of(max_loss)
     inquiry = read_inquiry(source, namespace)
     asked = _asked(inquiry, source, Scope(namespace=namespace), tuple(pods or ()))
-    with bars() as progress:
+    with show_progress() as progress:
         if asked is None:
             report = library.sampling_costs(
                 inquiry.cluster, namespace=namespace or "", kinds=kinds, max_loss=max_loss, progress=progress
@@ -71,12 +71,12 @@ def sampling(
 
 def _code(report: SamplingCosts) -> int:
     if report.not_created:
-        return exit_code(good=False, interrupted=False)
-    return exit_code(good=True, interrupted=False, undecided=report.undecided)
+        return choose_exit_code(good=False, interrupted=False)
+    return choose_exit_code(good=True, interrupted=False, undecided=report.undecided)
 
 
 def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...]) -> list[TargetPod] | None:
     """The pods that are named or stand in files; None for those that the cluster has."""
     if words:
-        return subjects.named(inquiry, words, scope, source)
-    return subjects.of_files(inquiry, scope)
+        return subjects.find_named_targets(inquiry, words, scope, source)
+    return subjects.find_targets_in_files(inquiry, scope)

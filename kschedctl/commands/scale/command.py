@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.option_groups.node_groups import WHAT_IT_READS, NodeGroupInput
+from kschedctl.cli.option_groups.node_groups import AUTOSCALER_KINDS, NodeGroupInput
 from kschedctl.cli.options import Source, Untabled, with_options
-from kschedctl.cli.progress import bars
-from kschedctl.cli.run_options import exit_code
-from kschedctl.cli.source import load, time_of
+from kschedctl.cli.progress import show_progress
+from kschedctl.cli.run_options import choose_exit_code
+from kschedctl.cli.source import get_cluster_time, load_cluster
 from kschedctl.commands import scale as library
 from kschedctl.errors import UsageError
 
@@ -39,17 +39,17 @@ def scale(
     """
     if action not in ("up", "down"):
         raise UsageError(f'unknown action "{action}"', hint="kschedctl scale up; kschedctl scale down")
-    cluster = load(source, live=WHAT_IT_READS)
-    given, now = asked.given(), time_of(cluster, source)
+    cluster = load_cluster(source, live=AUTOSCALER_KINDS)
+    given, now = asked.read_groups(), get_cluster_time(cluster, source)
     label, where = given.label, given.where
     if action == "up":
-        with bars() as progress:
+        with show_progress() as progress:
             up = library.scale_up(
                 cluster, given.groups, given.options, pool_label=label, where=where, now=now, progress=progress
             )
-        return view.answer(up, exit_code(up.everyone_gets_a_node, interrupted=False, undecided=up.undecided))
-    with bars() as progress:
+        return view.answer(up, choose_exit_code(up.everyone_gets_a_node, interrupted=False, undecided=up.undecided))
+    with show_progress() as progress:
         down = library.scale_down(
             cluster, given.groups, given.options, pool_label=label, where=where, now=now, progress=progress
         )
-    return view.answer(down, exit_code(good=True, interrupted=False, undecided=down.undecided))
+    return view.answer(down, choose_exit_code(good=True, interrupted=False, undecided=down.undecided))

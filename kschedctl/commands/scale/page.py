@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kschedctl.render.page import Marked, Page, Paragraph, Style, paragraph
-from kschedctl.render.still_pending import still_pending_table
-from kschedctl.render.tables import listed, numbers, table_of
+from kschedctl.render.still_pending import build_still_pending
+from kschedctl.render.tables import build_struct_table, build_table, number_columns
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.scale_down import NodeKeepers, NodeRemoval, ScaleDown
 from kschedctl.reports.scale_up import GroupRefusal, ScaleUp
@@ -41,8 +41,8 @@ def scale_up_page(report: ScaleUp, style: Style) -> Page:
         *_not_certain(report),
         paragraph(Marked(first, Tone.GOOD if fine else Tone.BAD), pods),
         *(paragraph(Marked(line, Tone.BAD)) for line in why),
-        *listed(report.increases, style, title="Groups that grow"),
-        *still_pending_table(report.still_pending, report.rivals, report.enough, style),
+        *build_struct_table(report.increases, style, title="Groups that grow"),
+        *build_still_pending(report.still_pending, report.rivals, report.enough, style),
         *_filtered_out(report),
         *_template_gaps(report),
         *_remaining(report, style),
@@ -103,7 +103,7 @@ def _remaining(report: ScaleUp, style: Style) -> Page:
         (first_of(pods), group, why) for answers, pods in by_answers.items() for group, why in answers or (("", ""),)
     ]
     columns = (Column("pods"), GROUP, Column("why it does not grow"))
-    return table_of(rows, columns, lambda row: row, style, title="No group grows for", full=False)
+    return build_table(rows, columns, lambda row: row, style, title="No group grows for", full=False)
 
 
 def _why_rejected(refusal: GroupRefusal, figures: str, style: Style) -> str:
@@ -117,7 +117,7 @@ def scale_down_page(report: ScaleDown, style: Style) -> Page:
     """What goes, then each node with its reason."""
     first, could = report.first_line()
     going = (*report.deleted_now.empty, *report.deleted_now.drain)
-    columns = (Column("node", keep=True), GROUP, Column("verdict"), *numbers("used"), Column("why"))
+    columns = (Column("node", keep=True), GROUP, Column("verdict"), *number_columns("used"), Column("why"))
     nodes = sorted(report.nodes.items(), key=lambda item: (item[0] not in going, item[1].state != "unneeded", item[0]))
 
     def row(item: tuple[str, NodeRemoval]) -> tuple[str, ...]:
@@ -132,7 +132,7 @@ def scale_down_page(report: ScaleDown, style: Style) -> Page:
         *_not_certain(report),
         paragraph(Marked(first, Tone.GOOD if going else Tone.PLAIN), could),
         *([paragraph(Marked(report.loop_error, Tone.BAD))] if report.loop_error else []),
-        *table_of(nodes, columns, row, style, title="Nodes"),
+        *build_table(nodes, columns, row, style, title="Nodes"),
         *([ONE_RUN] if nodes else []),
         *_sources(report),
     )

@@ -1,4 +1,1 @@
-"""`kschedctl schema`: Print the JSON Schema of a document.
-
-Read `command`, then the analysis.
-"""
+"""`schema`: print the JSON Schema of a document. Read `schemas`."""

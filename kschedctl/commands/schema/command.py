@@ -1,4 +1,4 @@
-"""``kschedctl schema``: the JSON Schema of a kind of document."""
+"""The command `schema`."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import Annotated
 
 import typer
 
-from kschedctl.commands.schema.schemas import DOCUMENTS, schema_of
+from kschedctl.commands.schema.schemas import DOCUMENTS, build_schema
 from kschedctl.errors import UsageError
-from kschedctl.lint.settings import settings_schema
-from kschedctl.reports.scenario import scenario_schema
+from kschedctl.lint.settings import build_settings_schema
+from kschedctl.reports.scenario import build_scenario_schema
 
 EXAMPLES = (
     "kschedctl schema",
     "kschedctl schema explanation",
     "kschedctl schema scenario > scenario.schema.json",
 )
-READ = {"scenario": scenario_schema, "lint-settings": settings_schema}
-"""Kinds that users write: a scenario for whatif, .kschedctl.yaml."""
+INPUT_SCHEMAS = {"scenario": build_scenario_schema, "lint-settings": build_settings_schema}
+"""Kinds of documents that users write -> function that builds their schema."""
 
 
 def schema(
@@ -29,16 +29,16 @@ def schema(
     KIND is a name from the list or the "kind" of a document: explanation, or Explanation.
     """
     if not kind:
-        typer.echo("\n".join(sorted([*DOCUMENTS, *READ])))
+        typer.echo("\n".join(sorted([*DOCUMENTS, *INPUT_SCHEMAS])))
         return 0
-    typer.echo(json.dumps(_schema(kind), indent=2))
+    typer.echo(json.dumps(_find_schema(kind), indent=2))
     return 0
 
 
-def _schema(kind: str) -> dict[str, object]:
-    """Raises UsageError for a kind that there is not."""
-    names = {name.replace("-", ""): name for name in (*DOCUMENTS, *READ)}
+def _find_schema(kind: str) -> dict[str, object]:
+    """Return the schema for a name or kind. Raises UsageError if there is none."""
+    names = {name.replace("-", ""): name for name in (*DOCUMENTS, *INPUT_SCHEMAS)}
     name = names.get(kind.replace("-", "").lower())
     if name is None:
         raise UsageError(f'no kind of document "{kind}"', hint="kschedctl schema lists them")
-    return READ[name]() if name in READ else schema_of(DOCUMENTS[name])
+    return INPUT_SCHEMAS[name]() if name in INPUT_SCHEMAS else build_schema(DOCUMENTS[name])

@@ -1,4 +1,4 @@
-"""JSON Schemas of the documents that users see, made from the structs; ``kschedctl schema KIND`` prints one."""
+"""JSON Schemas of all documents, generated from their structs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHARED = {
     "queue-run": "replay.queue_run_report:QueueRun",
     "summary": "reports.summary:Summary",
 }
-"""Documents of several commands, or of the library alone."""
+"""Documents of several commands, or of the library only."""
 
 
 def load_struct(reference: str) -> Any:
@@ -31,11 +31,11 @@ DOCUMENTS: dict[str, Any] = {
     for schemas in (SHARED, *(command.schemas for command in all_commands()))
     for name, reference in schemas.items()
 }
-"""Name of a kind -> the document that its schema describes."""
+"""Name of a kind -> its struct."""
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def schema_of(document: type[Document]) -> dict[str, Json]:
-    """The JSON Schema (2020-12) of a document."""
+def build_schema(document: type[Document]) -> dict[str, Json]:
+    """Build the JSON Schema (2020-12) of a document."""
     return {"$schema": DIALECT, **msgspec.json.schema(document)}

@@ -1,4 +1,4 @@
-"""``kschedctl simulate``: where would the pods of these manifests go, and whom would they evict?"""
+"""The command ``kschedctl simulate``."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import typer
 
 from kschedctl.autoscaling.growth import Autoscaler
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.asking import answer
+from kschedctl.cli.asking import ask_and_answer
 from kschedctl.cli.manifests import Application, Namespace, read_manifests
-from kschedctl.cli.next_commands import STDIN, again
+from kschedctl.cli.next_commands import STDIN, build_command
 from kschedctl.cli.option_groups.drawn import Drawn
 from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.option_groups.fail_on import FailOn
-from kschedctl.cli.option_groups.karpenter import WHAT_KARPENTER_READS, KarpenterInput
-from kschedctl.cli.option_groups.node_groups import WHAT_IT_SAYS, NodeGroupInput
+from kschedctl.cli.option_groups.karpenter import KARPENTER_KINDS, KarpenterInput
+from kschedctl.cli.option_groups.node_groups import AUTOSCALER_STATUS_KINDS, NodeGroupInput
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.run_options import RunChoices, RunOptions
-from kschedctl.cli.source import NOTHING_MORE, WHAT_WAITS_ELSEWHERE, LiveKinds, clusters, time_of
+from kschedctl.cli.source import HELD_BACK_KINDS, NOTHING_MORE, LiveKinds, get_cluster_time, load_clusters
 from kschedctl.cluster import Cluster
 from kschedctl.commands import simulate as study
 from kschedctl.commands.simulate.follow_rollout import follow_rollout
@@ -31,7 +31,7 @@ from kschedctl.fixes.new_node import autoscaler_of
 from kschedctl.replay.controllers.manifests import locate_errors
 from kschedctl.replay.parallel import Progress, Workers
 from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
-from kschedctl.reports.waiting_elsewhere import is_not_admitted
+from kschedctl.reports.waiting_elsewhere import has_unadmitted
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.simulation.outcome import UNSCHEDULABLE
 from kschedctl.sources.read import read_documents
@@ -47,15 +47,15 @@ EXAMPLES = (
 )
 
 
-class SimulateChoices(RunChoices):
+class SimulateSettings(RunChoices):
     rollout: bool
     pending: bool
     in_full: int
 
 
 @dataclass(frozen=True)
-class Manner:
-    """Which pods come, and how."""
+class SimulateOptions:
+    """Options of which pods arrive and how."""
 
     rollout: Annotated[
         bool,
@@ -85,8 +85,8 @@ class Manner:
         ),
     ] = FailOn.ERROR
 
-    def is_borne(self, report: SimulationReport) -> bool:
-        """Whether no more pods lack a node, and no more are evicted, than may be; of several runs in each."""
+    def is_acceptable(self, report: SimulationReport) -> bool:
+        """Return whether the numbers of unplaced and evicted pods stay within the limits, in every run."""
         if self.fail_on is FailOn.NEVER:
             return True
         most_evicted = 0 if self.max_evictions is None and self.fail_on is not FailOn.ERROR else self.max_evictions
@@ -95,36 +95,38 @@ class Manner:
         unplaced = runs.pending.most if runs else unplaced
         evicted = runs.evicted.most if runs else report.evicted_pods
         borne = most_evicted is None or evicted <= most_evicted
-        waits = report.not_created or is_not_admitted(report.waiting_elsewhere)
+        waits = report.not_created or has_unadmitted(report.waiting_elsewhere)
         return borne and not waits and unplaced <= self.max_new_pending
 
-    def choices(self, run: RunChoices, in_full: int) -> SimulateChoices:
+    def build_settings(self, run: RunChoices, in_full: int) -> SimulateSettings:
         return {**run, "rollout": self.rollout, "pending": self.pending, "in_full": in_full}
 
-    def applications(self, source: Source, run: RunOptions, namespace: str | None) -> dict[str, Application]:
-        """The manifests to apply and the cluster. Raises KschedctlError."""
+    def read_applications(self, source: Source, run: RunOptions, namespace: str | None) -> dict[str, Application]:
+        """Read the manifests to apply and the cluster. Raises KschedctlError."""
         alone = self.pending or self.autoscale
         if self.autoscale and run.runs != 1:
             raise UsageError("--autoscale is one possible run: leave out --runs")
-        live = WHAT_IT_SAYS.and_also(WHAT_KARPENTER_READS) if self.autoscale else NOTHING_MORE
-        live = live.and_also(WHAT_WAITS_ELSEWHERE) if alone else live
-        applications = _applications(source, namespace, without_files=alone, live=live)
+        live = AUTOSCALER_STATUS_KINDS.union(KARPENTER_KINDS) if self.autoscale else NOTHING_MORE
+        live = live.union(HELD_BACK_KINDS) if alone else live
+        applications = _read_applications(source, namespace, without_files=alone, live=live)
         if not alone and not all(map(_has_something_to_apply, applications.values())):
             hint = "objects with a UID or a node count as part of the cluster: remove metadata.uid to apply them"
             raise UsageError("no workload among the manifests", where=", ".join(source.filename), hint=hint)
         return applications
 
-    def autoscaler(
+    def build_autoscaler(
         self, cluster: Cluster, source: Source, node_groups: NodeGroupInput, karpenter: KarpenterInput
     ) -> Autoscaler | None:
-        """Who makes nodes, where that is asked. Raises InputError, UsageError."""
+        """Build the autoscaler if one was requested. Raises InputError, UsageError."""
         if not self.autoscale:
             return None
-        now = time_of(cluster, source)
-        return autoscaler_of(cluster, now, node_groups.given(), karpenter.types(), karpenter.settings())
+        now = get_cluster_time(cluster, source)
+        return autoscaler_of(
+            cluster, now, node_groups.read_groups(), karpenter.read_types(), karpenter.parse_settings()
+        )
 
-    def check_followed(self, run: RunOptions) -> None:
-        """Raises UsageError for what cannot be asked of a rollout that is followed."""
+    def validate_follow(self, run: RunOptions) -> None:
+        """Raise UsageError for options that do not go with --follow."""
         if self.rollout or self.pending or self.autoscale or run.runs != 1:
             others = "--rollout, --pending, --autoscale and --runs"
             raise UsageError(f"--follow does what was really done: {others} say nothing to it")
@@ -144,7 +146,7 @@ def simulate(
     run: RunOptions,
     result: Drawn,
     extending: Extending,
-    manner: Manner,
+    manner: SimulateOptions,
     node_groups: NodeGroupInput,
     karpenter: KarpenterInput,
     namespace: Namespace = None,
@@ -159,25 +161,27 @@ def simulate(
     was before or is after: where did kube-scheduler choose differently, and why?
     """
     if manner.follow is not None:
-        manner.check_followed(run)
-        with extending.calling() as call:
-            return answer(run, result, *_followed(manner.follow, source, run, namespace, call))
-    applications = manner.applications(source, run, namespace)
-    options = manner.choices(run.options(), result.in_full)
-    ask = _question(options, lambda cluster: manner.autoscaler(cluster, source, node_groups, karpenter))
+        manner.validate_follow(run)
+        with extending.open_caller() as call:
+            return ask_and_answer(run, result, *_prepare_following(manner.follow, source, run, namespace, call))
+    applications = manner.read_applications(source, run, namespace)
+    options = manner.build_settings(run.options(), result.max_matrices)
+    ask = _build_question(options, lambda cluster: manner.build_autoscaler(cluster, source, node_groups, karpenter))
 
     def following(application: Application, report: SimulationReport) -> Sequence[str]:
-        return tuple(_next(report, application.source, namespace, extending))
+        return tuple(_suggest_commands(report, application.source, namespace, extending))
 
     places = next(iter(applications.values())).places
-    with extending.calling() as options["call_extender"]:
-        return answer(run, result, applications, ask, manner.is_borne, following=following, places=places)
+    with extending.open_caller() as options["call_extender"]:
+        return ask_and_answer(
+            run, result, applications, ask, manner.is_acceptable, suggest_commands=following, places=places
+        )
 
 
-def _question(
-    options: SimulateChoices, autoscaler: Callable[[Cluster], Autoscaler | None]
+def _build_question(
+    options: SimulateSettings, autoscaler: Callable[[Cluster], Autoscaler | None]
 ) -> Callable[[Application, Workers, Progress], SimulationReport]:
-    """What is asked about each cluster; ``autoscaler``: who makes nodes for it."""
+    """Build the function that simulates on one cluster."""
 
     def ask(application: Application, workers: Workers, progress: Progress) -> SimulationReport:
         with locate_errors(application.places):
@@ -194,10 +198,10 @@ def _question(
     return ask
 
 
-def _applications(
+def _read_applications(
     source: Source, namespace: str | None, without_files: bool, live: LiveKinds = NOTHING_MORE
 ) -> dict[str, Application]:
-    """The manifests to apply and the cluster; where it does ``without_files`` maybe the cluster alone.
+    """Read the manifests to apply and the cluster, or with ``without_files`` possibly the cluster alone.
 
     Raises KschedctlError.
     """
@@ -207,17 +211,17 @@ def _applications(
         raise UsageError(
             "-n is for manifests, and there are none", hint="leave it out: pods of all namespaces take part"
         )
-    return {name: Application(*asked, [], {}) for name, asked in clusters(source, live).items()}
+    return {name: Application(*asked, [], {}) for name, asked in load_clusters(source, live).items()}
 
 
-def _followed(
+def _prepare_following(
     events: str, source: Source, run: RunOptions, namespace: str | None, call_extender: CallExtender | None
 ) -> tuple[dict[str, Application], Callable[..., FollowedRollout], Callable[[FollowedRollout], bool]]:
-    """What is asked about, the question, and whether the answer is good. Raises KschedctlError."""
+    """Return the subjects, the question about each, and the function that judges the answer. Raises KschedctlError."""
     if events == STDIN and STDIN in source.filename:
         raise UsageError("standard input cannot be both the manifests and the events")
     documents = read_documents(events)
-    subjects = _applications(source, namespace, without_files=True)
+    subjects = _read_applications(source, namespace, without_files=True)
 
     def ask(application: Application, workers: Workers, progress: Progress) -> FollowedRollout:
         with locate_errors(application.places):
@@ -234,11 +238,13 @@ def _followed(
     return subjects, ask, lambda report: not report.otherwise
 
 
-def _next(report: SimulationReport, source: Source, namespace: str | None, extending: Extending) -> Iterator[str]:
-    """What to try: how many fit, or what helps; and how old pods would be replaced, where they are."""
+def _suggest_commands(
+    report: SimulationReport, source: Source, namespace: str | None, extending: Extending
+) -> Iterator[str]:
+    """Yield follow-up commands: how many pods fit, what helps, or how old pods would be replaced."""
     more = [*(["-n", namespace] if namespace else []), *extending.arguments()]
     daemons = any(workload.workload.startswith("DaemonSet ") for workload in report.workloads)
     if not daemons and any(group.verdict == UNSCHEDULABLE for group in report.pending):
-        yield from again(source, *(("capacity",) if source.filename else ("remedies", "-A")), options=more)
+        yield from build_command(source, *(("capacity",) if source.filename else ("remedies", "-A")), options=more)
     if any(w.removed and w.created and not w.rollout for w in report.workloads):
-        yield from again(source, "simulate", options=[*more, "--rollout"])
+        yield from build_command(source, "simulate", options=[*more, "--rollout"])

@@ -1,4 +1,4 @@
-"""``follow_rollout``: a real rollout tried pod by pod."""
+"""The library function ``follow_rollout``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kschedctl.api.objects import Struct
 from kschedctl.cluster import Cluster
 from kschedctl.commands.simulate.following import rollout
 from kschedctl.commands.simulate.following_report import FollowedRollout
-from kschedctl.commands.simulate.rollout_events import placements_of
+from kschedctl.commands.simulate.rollout_events import parse_placements
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
@@ -25,12 +25,14 @@ def follow_rollout(
     where: str = "",
     progress: Progress = NO_PROGRESS,
 ) -> FollowedRollout:
-    """Where did kube-scheduler choose differently, and why? Every pod is tried when it was really scheduled.
+    """Find where kube-scheduler chose differently in a real rollout, and why. Every pod is tried when it was really
+    scheduled.
 
-    ``events``: its Scheduled events, or Bindings, as kubectl prints them (dicts); the cluster is that before or after.
-    ``manifests`` are applied to it first. With ``sampling`` the scheduler looks at as many nodes as it really would.
-    ``where``: what errors call the source of the events. Raises InputError, also where no event says Scheduled, and
-    ConfigurationError.
+    ``events`` are its Scheduled events, or Bindings, as kubectl prints them (dicts). The cluster is that before or
+    after the rollout, and ``manifests`` are applied to it first. With ``sampling`` the scheduler looks at as many nodes
+    as it really would. ``where`` names the source of the events in errors.
+
+    Raises InputError, also if there is no Scheduled event, and ConfigurationError.
 
     >>> import kschedctl
     >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"pods": "9"}}}
@@ -41,7 +43,7 @@ def follow_rollout(
     >>> str(follow_rollout(cluster, [bound]))
     'As replayed: 1 of 1 pod went to a node that the replay has among the best'
     """
-    placements = placements_of(events, where)
+    placements = parse_placements(events, where)
     done = progress.begin("Following", len(placements))
     return rollout.follow_rollout(
         cluster, placements, manifests, sampling=sampling, call_extender=call_extender, done=done

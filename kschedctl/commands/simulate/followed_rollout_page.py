@@ -1,4 +1,4 @@
-"""The page of a FollowedRollout: which pods went otherwise than the replay has it, why, and what it may come from."""
+"""The page of a FollowedRollout: pods placed otherwise than replayed, why, and possible causes."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
-from kschedctl.render.sections import caveats, interruption
-from kschedctl.render.tables import table_of
+from kschedctl.render.sections import build_caveats, build_interruption
+from kschedctl.render.tables import build_table
 from kschedctl.reports.columns import Column, Tone
 
 MEANINGS = {
@@ -41,15 +41,15 @@ MEANINGS = {
     OTHER_SCHEDULER: "another scheduler places pods on these nodes, and neither knows what the other is about to do",
     UNKNOWN_NODE: "unknown node: it was removed since, or these are not the nodes of that cluster",
 }
-"""What an outcome may come from, where no overlapping bindings explain it."""
+"""Possible causes of each outcome that overlapping bindings do not explain."""
 OVERLAP = (
     "bindings that overlap: as replayed, had the pods that are named been tried after it, or before: an event tells "
     "when a binding is done, and in a burst they wait for each other"
 )
-PLUGINS_TOLD = 4
+MAX_SHOWN_PLUGINS = 4
 
 
-def followed_rollout_page(report: FollowedRollout, style: Style) -> Page:
+def build_page(report: FollowedRollout, style: Style) -> Page:
     """All sections that have something to say."""
     otherwise = [placement for placement in report.placements if placement.outcome in OTHERWISE]
     silent = [placement for placement in report.placements if placement.outcome in (UNKNOWN_POD, NOT_COMPARED)]
@@ -57,17 +57,17 @@ def followed_rollout_page(report: FollowedRollout, style: Style) -> Page:
     meanings = (OVERLAP,) * any(placement.overlapping for placement in otherwise)
     meanings += tuple(text for outcome, text in MEANINGS.items() if outcome in outcomes)
     return (
-        *interruption(report.interrupted),
-        *_verdict(report),
-        *caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
-        *_table("Otherwise", otherwise, style),
+        *build_interruption(report.interrupted),
+        *_build_verdict(report),
+        *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
+        *_build_table("Otherwise", otherwise, style),
         *(section("Possible causes", Bullets(meanings)) if meanings else ()),
-        *_table("Not compared", silent, style),
+        *_build_table("Not compared", silent, style),
         *(section("Notes", Bullets(report.assumed)) if report.assumed else ()),
     )
 
 
-def _verdict(report: FollowedRollout) -> Iterator[Paragraph]:
+def _build_verdict(report: FollowedRollout) -> Iterator[Paragraph]:
     verdict, sentence = report.first_line()
     agreed = Tone.GOOD if report.agree and not report.undecided else Tone.WARNING
     yield paragraph(Marked(verdict, Tone.BAD if report.otherwise else agreed), sentence)
@@ -85,41 +85,41 @@ def _verdict(report: FollowedRollout) -> Iterator[Paragraph]:
         yield paragraph(f"{part:,} of these {chose} of a part of the nodes, as kube-scheduler looks at no more")
 
 
-def _table(title: str, placements: Sequence[FollowedPlacement], style: Style) -> Page:
+def _build_table(title: str, placements: Sequence[FollowedPlacement], style: Style) -> Page:
     columns = (Column("pod", keep=True), Column("node", keep=True), Column("why"))
-    return table_of(
+    return build_table(
         placements,
         columns,
-        lambda placement: (placement.pod, placement.node, Stack(tuple(_why(placement)))),
+        lambda placement: (placement.pod, placement.node, Stack(tuple(_explain_placement(placement)))),
         style,
         title=title,
     )
 
 
-def _why(placement: FollowedPlacement) -> Iterator[str]:
-    """What the replay says instead, and which pods that were bound at the same time explain it."""
-    yield from _instead(placement)
+def _explain_placement(placement: FollowedPlacement) -> Iterator[str]:
+    """Yield what the replay says instead, and which overlapping bindings explain the difference."""
+    yield from _describe_replay(placement)
     for before in (True, False):
         bindings = [binding for binding in placement.overlapping if (binding.milliseconds <= 0) is before]
         if bindings:
             sides = [
-                f"{binding.pod} ({binding.node}, {abs(binding.milliseconds):,} ms {_side(before)})"
+                f"{binding.pod} ({binding.node}, {abs(binding.milliseconds):,} ms {_before_or_after(before)})"
                 for binding in bindings
             ]
-            yield f"as replayed if tried {_side(before)} {names(sides)}"
+            yield f"as replayed if tried {_before_or_after(before)} {names(sides)}"
 
 
-def _side(before: bool) -> str:
+def _before_or_after(before: bool) -> str:
     return "before" if before else "after"
 
 
-def _instead(placement: FollowedPlacement) -> Iterator[str]:
+def _describe_replay(placement: FollowedPlacement) -> Iterator[str]:
     match placement.outcome:
         case outcome if outcome == NOT_FEASIBLE:
             yield f"refused by {placement.plugin or 'PreFilter'}: {', '.join(placement.reasons)}"
             yield f"{count(placement.feasible, 'other node')} {'fits' if placement.feasible == 1 else 'fit'}"
         case outcome if outcome == NOT_BEST:
-            by = sorted(placement.lost.items(), key=lambda item: -abs(item[1]))[:PLUGINS_TOLD]
+            by = sorted(placement.lost.items(), key=lambda item: -abs(item[1]))[:MAX_SHOWN_PLUGINS]
             yield f"{count(placement.behind, 'point')} behind {names(placement.best)}"
             yield ", ".join(f"{plugin} {-points:+}" for plugin, points in by)
         case outcome if outcome == OTHER_SCHEDULER:

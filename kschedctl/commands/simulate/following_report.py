@@ -6,9 +6,10 @@ import msgspec
 from msgspec.structs import replace
 
 from kschedctl.reports.document import Document
-from kschedctl.reports.searches import SearchStart
-from kschedctl.reports.summary import Report, ShortPods, Summary
-from kschedctl.reports.unknown import UnknownKind, doubt
+from kschedctl.reports.plugin_answers import SearchStart
+from kschedctl.reports.report import Report
+from kschedctl.reports.summary import ShortPods, Summary
+from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.text.counts import counted
 
 
@@ -51,7 +52,7 @@ class FollowingReport(Report, frozen=True):
     def first_line(self) -> tuple[str, ...]:
         """How many of the pods were placed."""
         placed = sum(bool(step.node) for step in self.steps)
-        return (f"{placed:,} of {counted(len(self.steps), 'pod')} placed{doubt(self.unknown)}",)
+        return (f"{placed:,} of {counted(len(self.steps), 'pod')} placed{describe_doubt(self.unknown)}",)
 
 
 AS_REPLAYED, BEST_OF_A_PART = "AsReplayed", "BestOfAPart"
@@ -124,7 +125,7 @@ class FollowedRollout(Report, frozen=True):
         if self.otherwise:
             verdict = f"{self.otherwise:,} of {pods} placed otherwise:"
         sentence = f"{self.agree:,} of {pods} went to a node that the replay has among the best"
-        return (verdict, f"{sentence}{doubt(self.unknown)}")
+        return (verdict, f"{sentence}{describe_doubt(self.unknown)}")
 
     def summarized(self, summary: Summary) -> Summary:
         """With the pods that went elsewhere."""
@@ -172,6 +173,5 @@ class SamplingReport(Report, frozen=True):
 
     def first_line(self) -> tuple[str, ...]:
         """How many pods were tried."""
-        return (
-            f"{counted(len(self.steps), 'pod')} tried on {counted(len(self.node_order), 'node')}{doubt(self.unknown)}",
-        )
+        tried = f"{counted(len(self.steps), 'pod')} tried on {counted(len(self.node_order), 'node')}"
+        return (f"{tried}{describe_doubt(self.unknown)}",)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from kschedctl.commands.explain.growth_page import growth_section
+from kschedctl.commands.explain.new_node_page import build_growth
 from kschedctl.commands.simulate.report import SimulationReport, WorkloadPlacement
-from kschedctl.render.not_created import not_created_section
+from kschedctl.render.not_created import build_not_created_section
 from kschedctl.render.page import (
     Bullets,
     Marked,
@@ -18,18 +18,18 @@ from kschedctl.render.page import (
     section,
 )
 from kschedctl.render.sections import (
-    before_and_after,
-    caveats,
-    evicted_section,
-    headroom_section,
-    interruption,
-    next_section,
-    retried_section,
-    unplaced_section,
-    variation_section,
+    build_caveats,
+    build_headroom_section,
+    build_interruption,
+    build_next_section,
+    build_pods_before_and_after,
+    build_preempted_section,
+    build_retried_section,
+    build_unplaced_section,
+    build_variation_section,
 )
-from kschedctl.render.tables import listed
-from kschedctl.render.waiting_elsewhere import waiting_elsewhere_section
+from kschedctl.render.tables import build_struct_table
+from kschedctl.render.waiting_elsewhere import build_held_back_section
 from kschedctl.reports.columns import Tone
 from kschedctl.text.counts import counted
 
@@ -38,18 +38,18 @@ def simulation_page(report: SimulationReport, style: Style) -> Page:
     """All sections that have something to say."""
     return (
         *_verdict(report),
-        *caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
+        *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
         *_workloads(report.workloads, style, "Workloads, before nodes come" if report.growth else "Workloads"),
-        *(not_created_section(report.not_created, style) if report.not_created else ()),
-        *(growth_section(report.growth, style) if report.growth else unplaced_section(report.pending, style)),
-        *(waiting_elsewhere_section(report.waiting_elsewhere, style) if report.waiting_elsewhere else ()),
-        *retried_section(report.retried, style),
-        *evicted_section(report.evicted, style, report.chain),
-        *headroom_section(report.headroom),
-        *before_and_after(report.zones, report.nodes_changed),
-        *variation_section(report.variation),
+        *(build_not_created_section(report.not_created, style) if report.not_created else ()),
+        *(build_growth(report.growth, style) if report.growth else build_unplaced_section(report.pending, style)),
+        *(build_held_back_section(report.waiting_elsewhere, style) if report.waiting_elsewhere else ()),
+        *build_retried_section(report.retried, style),
+        *build_preempted_section(report.evicted, style, report.chain),
+        *build_headroom_section(report.headroom),
+        *build_pods_before_and_after(report.zones, report.nodes_changed),
+        *build_variation_section(report.variation),
         *(section("Notes", Bullets(report.assumed)) if report.assumed else ()),
-        *next_section(style),
+        *build_next_section(style),
     )
 
 
@@ -57,13 +57,13 @@ def _verdict(report: SimulationReport) -> Page:
     """How many pods get a node; of several runs how many in all of them."""
     total = report.placed + report.unplaced
     if report.interrupted and not total:
-        return interruption(True, "nothing was known by then")
+        return build_interruption(True, "nothing was known by then")
     verdict, sentence = report.first_line()
     fine = Tone.WARNING if (report.undecided and total) or report.waiting_elsewhere else Tone.GOOD
     unplaced = report.variation.pending.most if report.variation else report.unplaced
     unplaced = report.growth.without if report.growth else unplaced
     line = paragraph(Marked(verdict, Tone.BAD if unplaced or report.not_created else fine), sentence)
-    return (*interruption(report.interrupted), line, *_fitting(report), *_waiting(report))
+    return (*build_interruption(report.interrupted), line, *_fitting(report), *_waiting(report))
 
 
 def _fitting(report: SimulationReport) -> Iterator[Paragraph]:
@@ -89,7 +89,7 @@ def _waiting(report: SimulationReport) -> Iterator[Paragraph]:
 
 def _workloads(workloads: Sequence[WorkloadPlacement], style: Style, title: str) -> Page:
     cells = {"running": _running, "domains": lambda workload: _where(workload, style)}
-    return listed(workloads, style, cells, title=title, full=False)
+    return build_struct_table(workloads, style, cells, title=title, full=False)
 
 
 def _running(workload: WorkloadPlacement) -> str:

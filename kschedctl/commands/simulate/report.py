@@ -1,4 +1,4 @@
-"""Where pods would go, as a document: apiVersion kschedctl.dev/v1, kind Simulation."""
+"""The report of ``simulate``: apiVersion kschedctl.dev/v1, kind Simulation."""
 
 from __future__ import annotations
 
@@ -11,52 +11,40 @@ from kschedctl.commands.explain.pending_report import ExplainedPods
 from kschedctl.reports.columns import Column, CsvTable, Tone
 from kschedctl.reports.document import Document
 from kschedctl.reports.eviction_chain import EvictionChain
-from kschedctl.reports.gate_problem import GateProblem
-from kschedctl.reports.growth import NodeGrowth
-from kschedctl.reports.not_created import NotCreated, refused
+from kschedctl.reports.new_node import NodeGrowth
+from kschedctl.reports.not_created import NotCreated, describe_not_created
 from kschedctl.reports.placements import EvictedPod, Headroom, PodCount, RetriedPods, UnplacedPods, Variation
-from kschedctl.reports.searches import SearchStart
-from kschedctl.reports.summary import Report, Summary
-from kschedctl.reports.unknown import UnknownKind, doubt
-from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, count_by_state, is_not_admitted, not_admitted
+from kschedctl.reports.plugin_answers import SearchStart
+from kschedctl.reports.report import GateProblem, Report
+from kschedctl.reports.summary import Summary
+from kschedctl.reports.unknown import UnknownKind, describe_doubt
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, count_by_state, find_unadmitted, has_unadmitted
 from kschedctl.text.counts import counted
 
 
 class WorkloadPlacement(Document, frozen=True):
-    """One workload as it would be in the end.
-
-    ``desired`` pods, of which ``created`` are new; ``running`` have a node, ``pending`` have none. ``removed``: pods of
-    the old version that went. ``nodes``: node -> its pods; ``domains``: topology key -> value -> its pods. ``rollout``
-    says how far a rollout comes, empty without one.
-    """
+    """A workload as it would be in the end."""
 
     workload: Annotated[str, Column(keep=True)]
     desired: int
     created: int
+    """New pods."""
     running: Annotated[int, Column()]
+    """Pods with a node."""
     pending: Annotated[int, Column(above=0, tone=Tone.BAD)]
+    """Pods without a node."""
     removed: Annotated[int, Column(above=0)] = 0
+    """Pods of the old version that were removed."""
     nodes: Annotated[dict[str, int], Column(counted=True)] = msgspec.field(default_factory=dict)
+    """The number of its pods per node."""
     domains: Annotated[dict[str, dict[str, int]], Column("where", narrow=True)] = msgspec.field(default_factory=dict)
+    """The number of its pods per topology key and value."""
     rollout: Annotated[str, Column(narrow=True)] = ""
+    """The progress of the rollout, or ""."""
 
 
 class SimulationReport(Report, frozen=True):
-    """``placements``: pod -> node for all that were placed, in that order; ``tied``: pod -> how many nodes were equally
-    good where it was more than one. ``zones``: the pods of each; ``nodes_changed``: of the nodes
-    where their number is another one in the end.
-    ``waiting``: pod -> why Permit lets it wait on its node before it is bound.
-    ``assumed``: what had to be guessed, and what to know of the manifests;
-    ``not_replayed``: what the configuration runs and this answer leaves out; ``ignored``: what of the input the
-    replayed version's API server drops from new objects and its scheduler ignores or refuses, as of every such report.
-    ``explained``: pods without a node in full, where that was asked for;
-    ``interrupted``: this is what was known when the user stopped it.
-    ``not_created``: workloads of which quotas or LimitRanges refuse pods.
-    ``growth``: the nodes that an autoscaler makes for those of ``pending``, where it was asked.
-    ``waiting_elsewhere``: what of the manifests, or of the cluster whose pending pods take part, has no pods that
-    kube-scheduler sees.
-    ``chain``: what becomes of the ``evicted`` pods in the end, None if there are none or the user interrupted.
-    """
+    """What applying manifests would do."""
 
     seed: int
     sampling: bool
@@ -67,36 +55,48 @@ class SimulationReport(Report, frozen=True):
     retried: tuple[RetriedPods, ...] = ()
     evicted: tuple[EvictedPod, ...] = ()
     explained: tuple[ExplainedPods, ...] = ()
+    """Unplaced pods in full, if requested."""
     headroom: tuple[Headroom, ...] = ()
     zones: tuple[PodCount, ...] = ()
+    """Pods per zone."""
     nodes_changed: tuple[PodCount, ...] = ()
+    """Pods of the nodes where the number changed."""
     placements: dict[str, str] = msgspec.field(default_factory=dict)
+    """The node of each placed pod, in the order of placement."""
     tied: dict[str, int] = msgspec.field(default_factory=dict)
+    """The number of equally good nodes of each pod, if more than one."""
     waiting: dict[str, str] = msgspec.field(default_factory=dict)
+    """Why Permit lets a pod wait on its node before it is bound."""
     assumed: tuple[str, ...] = ()
+    """Assumptions, and notes on the manifests."""
     not_replayed: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     extended: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     interrupted: bool = False
+    """Whether the user stopped the run, so that this is what was known by then."""
     variation: Variation | None = None
     search_start: SearchStart | None = None
     not_created: tuple[NotCreated, ...] = ()
+    """Workloads whose pods are denied by quotas or LimitRanges."""
     growth: NodeGrowth | None = None
+    """The nodes that an autoscaler adds for pending pods, if requested."""
     waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
+    """Workloads without pods that kube-scheduler could see."""
     chain: EvictionChain | None = None
+    """What becomes of the evicted pods in the end; None if there are none or the run was interrupted."""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Simulation"
 
     def first_line(self) -> tuple[str, ...]:
-        """How many pods get a node; of several runs how many in all of them."""
+        """Return how many pods get a node; of several runs how many in all of them."""
         total, runs = self.placed + self.unplaced, self.variation
         if self.not_created and not total:
-            return ("Not created:", f"{refused(self.not_created)}{doubt(self.unknown)}")
+            return ("Not created:", f"{describe_not_created(self.not_created)}{describe_doubt(self.unknown)}")
         waiting = count_by_state(self.waiting_elsewhere)
         if not total and waiting and not self.interrupted:
-            return ("No pod to schedule:", f"{waiting}{doubt(self.unknown)}")
+            return ("No pod to schedule:", f"{waiting}{describe_doubt(self.unknown)}")
         if not total:
             return ("Nothing was known by then" if self.interrupted else "Nothing to schedule", "")
         unplaced, placed = str(runs.pending) if runs else f"{self.unplaced:,}", f"{self.placed:,}"
@@ -104,37 +104,37 @@ class SimulationReport(Report, frozen=True):
             placed = str(runs.placed)
         verdict = f"{unplaced} {'pod' if unplaced == '1' else 'pods'} not scheduled:"
         get = "gets" if total == 1 or placed == "1" else "get"
-        sentence = f"{placed} of {counted(total, 'pod')} {get} a node{self._besides}"
-        sentence = f"{sentence}{f'; {waiting}' if waiting else ''}{doubt(self.unknown)}"
+        sentence = f"{placed} of {counted(total, 'pod')} {get} a node{self._describe_side_effects}"
+        sentence = f"{sentence}{f'; {waiting}' if waiting else ''}{describe_doubt(self.unknown)}"
         if self.growth:
-            return self._with_growth(self.growth)
+            return self._describe_growth(self.growth)
         if self.not_created:
-            return ("Not created:", f"{refused(self.not_created)}; {sentence}")
+            return ("Not created:", f"{describe_not_created(self.not_created)}; {sentence}")
         scheduled = "Scheduled:" if waiting else "All scheduled:"
         return (scheduled if unplaced == "0" else verdict, sentence)
 
     @property
     def good(self) -> bool:
-        """Whether all pods are created and get a node, in each run."""
+        """Return whether all pods are created and get a node in every run."""
         unplaced = self.variation.pending.most if self.variation else self.unplaced
         unplaced = self.growth.without if self.growth else unplaced
-        return not (self.not_created or unplaced or is_not_admitted(self.waiting_elsewhere))
+        return not (self.not_created or unplaced or has_unadmitted(self.waiting_elsewhere))
 
-    def _with_growth(self, growth: NodeGrowth) -> tuple[str, ...]:
+    def _describe_growth(self, growth: NodeGrowth) -> tuple[str, ...]:
         """How many pods get a node now, and how many once nodes come."""
-        now = f"{counted(self.placed, 'pod')} now{self._besides}"
+        now = f"{counted(self.placed, 'pod')} now{self._describe_side_effects}"
         later = f"{len(growth.placements):,} with {growth.sentence}" if growth.nodes else growth.sentence
         without = f"{counted(growth.without, 'pod')} never scheduled:"
-        return (without if growth.without else "All scheduled:", f"{now}, {later}{doubt(self.unknown)}")
+        return (without if growth.without else "All scheduled:", f"{now}, {later}{describe_doubt(self.unknown)}")
 
     @property
     def evicted_pods(self) -> int:
-        """How many pods are evicted; one that is evicted several times counts once."""
+        """Return the number of evicted pods. A pod that is evicted several times counts once."""
         return len({pod.pod for pod in self.evicted})
 
     @property
-    def _besides(self) -> str:
-        """Who is evicted, and which rollouts are stuck."""
+    def _describe_side_effects(self) -> str:
+        """Return who is evicted and which rollouts are stuck."""
         chain = self.chain
         homeless = chain.pending + chain.lost if chain else 0
         stuck = sum(workload.rollout.startswith("stuck") for workload in self.workloads)
@@ -143,7 +143,7 @@ class SimulationReport(Report, frozen=True):
         return f"{evicted}, {counted(stuck, 'rollout')} stuck" if stuck else evicted
 
     def summarized(self, summary: Summary) -> Summary:
-        """With who is not scheduled and who is evicted."""
+        """Return the summary with unplaced and evicted pods."""
         return replace(
             summary,
             verdict="Not all created"
@@ -178,6 +178,6 @@ class SimulationReport(Report, frozen=True):
         return [
             *(workload.gate_problem for workload in self.not_created),
             *(group.gate_problem for group in self.pending),
-            *(entry.gate_problem for entry in not_admitted(self.waiting_elsewhere)),
+            *(entry.gate_problem for entry in find_unadmitted(self.waiting_elsewhere)),
             *(pod.gate_problem for pod in self.evicted),
         ]

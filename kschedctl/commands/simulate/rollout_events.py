@@ -1,4 +1,4 @@
-"""Where a real scheduler put pods, from the events that it wrote, or Bindings."""
+"""Real placements, read from Scheduled events or Bindings."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from kschedctl.sources.documents.place import Place
 from kschedctl.sources.read import read_documents
 from kschedctl.sources.typed import typed
 
-MOST_EVENTS = 200_000
+MAX_EVENTS = 200_000
 NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 HINT = "kubectl get events -A -o json prints them; they are kept for an hour"
 
 
 def read_placements(path: str) -> list[RealPlacement]:
-    """Placements of a file, by ``placements_of``."""
-    return placements_of(read_documents(path), path)
+    """Read the placements of a file."""
+    return parse_placements(read_documents(path), path)
 
 
-def placements_of(documents: Iterable[JsonObject], path: str = "") -> list[RealPlacement]:
-    """The Scheduled events and Bindings among documents, in the order of time; others are passed over.
+def parse_placements(documents: Iterable[JsonObject], path: str = "") -> list[RealPlacement]:
+    """Return the placements among documents, in order of time. Other documents are ignored.
 
-    Events are those of core/v1 or events.k8s.io/v1, each by itself or in lists. Raises InputError, also where there is
-    none.
+    Events are those of core/v1 or events.k8s.io/v1, alone or in lists. Raises InputError, also if there is no
+    placement.
     """
     placements = []
     for document in documents:
-        for item in _items(document, path):
-            placement = _placement(item, path)
+        for item in _iter_items(document, path):
+            placement = _parse_placement(item, path)
             if placement is not None:
                 placements.append(placement)
-        if len(placements) > MOST_EVENTS:
-            raise InputError(f"more than {MOST_EVENTS:,} placements", where=path)
+        if len(placements) > MAX_EVENTS:
+            raise InputError(f"more than {MAX_EVENTS:,} placements", where=path)
     if not placements:
         raise InputError("no Scheduled event", where=path, hint=HINT)
     return sorted(placements, key=lambda real_placement: real_placement.nanoseconds)
 
 
-def _items(document: JsonObject, path: str) -> Iterator[JsonObject]:
+def _iter_items(document: JsonObject, path: str) -> Iterator[JsonObject]:
     if not str(document.get("kind", "")).endswith("List"):
         yield document
         return
@@ -59,29 +59,29 @@ def _items(document: JsonObject, path: str) -> Iterator[JsonObject]:
         yield item if kind == "" else {"kind": kind, **item}
 
 
-def _placement(document: JsonObject, path: str) -> RealPlacement | None:
+def _parse_placement(document: JsonObject, path: str) -> RealPlacement | None:
     if document.get("kind") == "Event" and document.get("reason") == "Scheduled":
-        return _of_event(document, path)
-    return _of_binding(document, path) if document.get("kind") == "Binding" else None
+        return _parse_event(document, path)
+    return _parse_binding(document, path) if document.get("kind") == "Binding" else None
 
 
-def _of_event(document: JsonObject, path: str) -> RealPlacement | None:
-    """None for events of others with the same reason."""
+def _parse_event(document: JsonObject, path: str) -> RealPlacement | None:
+    """Parse a Scheduled event. Return None for events of other components with the same reason."""
     event = typed(document, Event, Place(path))
     names = parse_assignment(event)
     if names is None:
         return None
-    return _made(names, first_seen(event) or None, path)._replace(scheduler=get_reporter(event)[:253])
+    return _build_placement(names, first_seen(event) or None, path)._replace(scheduler=get_reporter(event)[:253])
 
 
-def _of_binding(binding: JsonObject, path: str) -> RealPlacement:
-    metadata, target = _mapping(binding, "metadata"), _mapping(binding, "target")
+def _parse_binding(binding: JsonObject, path: str) -> RealPlacement:
+    metadata, target = _get_mapping(binding, "metadata"), _get_mapping(binding, "target")
     namespace, name = metadata.get("namespace") or "default", metadata.get("name")
-    return _made((namespace, name, target.get("name")), metadata.get("creationTimestamp"), path)
+    return _build_placement((namespace, name, target.get("name")), metadata.get("creationTimestamp"), path)
 
 
-def _made(names: Sequence[object], time: object, path: str) -> RealPlacement:
-    """The placement of a pod, from three names. Raises InputError for names that are none, or no time."""
+def _build_placement(names: Sequence[object], time: object, path: str) -> RealPlacement:
+    """Build a placement. Raises InputError for invalid names or a missing time."""
     for what, name in zip(("namespace", "pod", "node"), names, strict=True):
         if not isinstance(name, str) or not NAME.fullmatch(name):
             raise InputError(f"{what} {str(name)[:60]!r} is not a name", where=path)
@@ -95,6 +95,6 @@ def _made(names: Sequence[object], time: object, path: str) -> RealPlacement:
     return RealPlacement(moment, time, f"{namespace}/{pod}", node)
 
 
-def _mapping(document: JsonObject, key: str) -> JsonObject:
+def _get_mapping(document: JsonObject, key: str) -> JsonObject:
     value = document.get(key)
     return value if isinstance(value, Mapping) else {}

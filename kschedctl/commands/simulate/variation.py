@@ -1,4 +1,4 @@
-"""How the runs of a simulation differ."""
+"""Differences between the runs of a simulation."""
 
 from __future__ import annotations
 
@@ -9,29 +9,33 @@ from kschedctl.replay.repeated_runs import build_spread
 from kschedctl.reports.placements import Variation, WorkloadVariation
 
 
-def variation(runs: Sequence[SimulationReport]) -> Variation:
-    """How the runs of a simulation differ, also in where the pods of each workload are."""
+def compare_runs(runs: Sequence[SimulationReport]) -> Variation:
+    """Compare runs, including where the pods of each workload are."""
     return Variation(
         runs=len(runs),
-        outcomes=len({_outcome(run) for run in runs}),
+        outcomes=len({_build_outcome_key(run) for run in runs}),
         placed=build_spread(run.placed for run in runs),
         pending=build_spread(run.unplaced for run in runs),
         evicted=build_spread(run.evicted_pods for run in runs),
-        workloads=tuple(_workload(runs, i) for i in range(len(runs[0].workloads))),
+        workloads=tuple(_compare_workload(runs, i) for i in range(len(runs[0].workloads))),
     )
 
 
-def _outcome(run: SimulationReport) -> object:
-    """Equal for runs that place as many pods of each workload in each domain, and evict the same pods."""
+def _build_outcome_key(run: SimulationReport) -> object:
+    """Return a key that is equal for runs with the same pods per workload and domain, and the same evicted pods."""
     placed = tuple((w.running, repr(w.domains)) for w in run.workloads)
     return placed, frozenset(evicted.pod for evicted in run.evicted)
 
 
-def _workload(runs: Sequence[SimulationReport], number: int) -> WorkloadVariation:
-    same = [run.workloads[number] for run in runs]
-    values = {key: sorted({v for one in same for v in one.domains[key]}) for key in same[0].domains}
+def _compare_workload(runs: Sequence[SimulationReport], number: int) -> WorkloadVariation:
+    placements = [run.workloads[number] for run in runs]
+    values = {
+        key: sorted({v for placement in placements for v in placement.domains[key]}) for key in placements[0].domains
+    }
     domains = {
-        key: {value: build_spread(one.domains[key].get(value, 0) for one in same) for value in of_key}
+        key: {value: build_spread(placement.domains[key].get(value, 0) for placement in placements) for value in of_key}
         for key, of_key in values.items()
     }
-    return WorkloadVariation(same[0].workload, build_spread(one.running for one in same), domains)
+    return WorkloadVariation(
+        placements[0].workload, build_spread(placement.running for placement in placements), domains
+    )

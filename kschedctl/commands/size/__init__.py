@@ -1,6 +1,7 @@
-"""``size``: which nodes would you need if you built the cluster from scratch? Read ``sizing`` first: it starts from
-node sets of a solver (``solved``) or a greedy packing (``plain``) and makes them cheaper (``search``). ``replays``
-proves each set. ``shapes`` and ``type_shapes`` are the node shapes to choose from.
+"""``size``: which nodes would you need if you built the cluster from scratch?
+
+Read ``sizing`` first: it starts from node sets of a solver (``solved``) or a greedy packing (``plain``) and makes them
+cheaper (``search``). ``replays`` proves each set. ``shapes`` and ``type_shapes`` are the node shapes to choose from.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from kschedctl.commands.size.steps import apply_steps
 from kschedctl.commands.size.type_shapes import build_type_shapes
 from kschedctl.errors import InputError, UsageError
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers
-from kschedctl.replay.scenarios.scenario import Files, files_of, load_scenario, no_files
+from kschedctl.replay.scenarios.scenario import FileReader, load_scenario, read_files, read_no_files
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.scenario import Scenario
 
@@ -36,7 +37,7 @@ def size(
     node_labels: Mapping[str, str] | None = None,
     written: Mapping[Owner, JsonObject] | None = None,
     scenario: Scenario | JsonObject | None = None,
-    read: Files = no_files,
+    read: FileReader = read_no_files,
     where: str = "",
     workers: Workers = ONE_PROCESS,
     progress: Progress = NO_PROGRESS,
@@ -80,13 +81,13 @@ def _apply_manifests(
 
 
 def _apply_scenario(
-    cluster: Cluster, scenario: Scenario | JsonObject | None, read: Files, where: str
+    cluster: Cluster, scenario: Scenario | JsonObject | None, read: FileReader, where: str
 ) -> tuple[Cluster, Sequence[NotCreated]]:
     """Return the cluster after the steps of the scenario, and the objects that the API server would deny."""
     if scenario is None:
         return cluster, ()
     steps = scenario if isinstance(scenario, Scenario) else load_scenario(scenario, where)
-    return apply_steps(cluster, steps, files_of(steps, read, where), where)
+    return apply_steps(cluster, steps, read_files(steps, read, where), where)
 
 
 def _validate_shapes(shapes: Sequence[NodeShape], wishes: SizingWishes, *, from_types: bool) -> None:

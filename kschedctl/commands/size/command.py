@@ -10,11 +10,11 @@ import typer
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.manifests import Application, read_manifests
 from kschedctl.cli.option_groups.drawn import DrawnUntabled
-from kschedctl.cli.option_groups.karpenter import WHAT_POOLS_ARE, InstanceTypeInput
+from kschedctl.cli.option_groups.karpenter import POOL_KINDS, InstanceTypeInput
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.progress import bars
-from kschedctl.cli.run_options import WorkOptions, exit_code
-from kschedctl.cli.source import WHAT_LIMITS, LiveKinds, load
+from kschedctl.cli.progress import show_progress
+from kschedctl.cli.run_options import WorkOptions, choose_exit_code
+from kschedctl.cli.source import CREATION_LIMIT_KINDS, LiveKinds, load_cluster
 from kschedctl.commands import size as library
 from kschedctl.commands.size.sizing import SizingWishes
 from kschedctl.commands.whatif.scenario_file import ScenarioFile, read_scenario
@@ -30,7 +30,7 @@ EXAMPLES = (
     "kschedctl size --pools --instance-types types.json --jobs 4",
     "kschedctl size -f apps/ --snapshot prod.ksnap --keep-zone-loss",
 )
-WHAT_COUNTS = LiveKinds(("DaemonSet",)).and_also(WHAT_POOLS_ARE).and_also(WHAT_LIMITS)
+WHAT_COUNTS = LiveKinds(("DaemonSet",)).union(POOL_KINDS).union(CREATION_LIMIT_KINDS)
 
 
 @dataclass(frozen=True)
@@ -92,10 +92,10 @@ def size(
     pods, DaemonSets and volumes included. With scipy (pip install 'kschedctl[solver]') a solver proposes the first
     sets, and tells better what is needed at least.
     """
-    types, wishes, workers = asked.types() or (), sizes.build_wishes(), work.workers
+    types, wishes, workers = asked.read_types() or (), sizes.build_wishes(), work.workers
     application = _read_input(source)
     steps = read_scenario(sizes.scenario) if sizes.scenario else ScenarioFile()
-    with locate_errors(application.places), bars() as shown:
+    with locate_errors(application.places), show_progress() as shown:
         report = library.size(
             application.cluster,
             application.manifests,
@@ -111,13 +111,13 @@ def size(
             workers=workers,
             progress=shown,
         )
-    return view.answer(report, exit_code(report.good, report.interrupted, report.undecided))
+    return view.answer(report, choose_exit_code(report.good, report.interrupted, report.undecided))
 
 
 def _read_input(source: Source) -> Application:
     """Read one cluster and the manifests to apply to it. Raises KschedctlError."""
     if not source.filename:
-        return Application(source, load(source, live=WHAT_COUNTS), [], {})
+        return Application(source, load_cluster(source, live=WHAT_COUNTS), [], {})
     if len(source.snapshot) > 1:
         raise UsageError("one cluster is sized", hint="name one --snapshot")
     try:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from kschedctl.commands.size.report import NodeSizing, SizingAlternative
-from kschedctl.render.not_created import not_created_section
+from kschedctl.render.not_created import build_not_created_section
 from kschedctl.render.page import Marked, Page, Style, paragraph
-from kschedctl.render.sections import caveats, interruption, pools_before_and_after
-from kschedctl.render.tables import listed
+from kschedctl.render.sections import build_caveats, build_interruption, build_pools_before_and_after
+from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.columns import Tone
 from kschedctl.text.counts import counted
 
@@ -20,27 +20,27 @@ def build_page(report: NodeSizing, style: Style) -> Page:
     better = "there may be a better one (--search-seconds)"
     partly = f"{looked}: {better}" if report.candidates else better
     return (
-        *interruption(report.interrupted, "the shapes so far"),
+        *build_interruption(report.interrupted, "the shapes so far"),
         paragraph(Marked(first, tone), *notes),
         *(() if report.complete else (paragraph(Marked("Not complete:", Tone.WARNING), partly),)),
         *(paragraph(Marked("Not certain:", Tone.WARNING), doubt) for doubt in report.doubts),
-        *caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
-        *(not_created_section(report.not_created, style) if report.not_created else ()),
-        *listed(report.shapes, style, title="Nodes"),
+        *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
+        *(build_not_created_section(report.not_created, style) if report.not_created else ()),
+        *build_struct_table(report.shapes, style, title="Nodes"),
         *(
             (paragraph(Marked(ties, Tone.FAINT)), paragraph(Marked(_describe_bound(report), Tone.FAINT)))
             if report.shapes
             else ()
         ),
         *(_list_sets(report, style) if len(report.alternatives) > 1 else ()),
-        *listed(report.never, style, title="Without a node"),
-        *pools_before_and_after(report.pools, style),
+        *build_struct_table(report.never, style, title="Without a node"),
+        *build_pools_before_and_after(report.pools, style),
     )
 
 
 def _list_sets(report: NodeSizing, style: Style) -> Page:
     """Each was replayed: all pods that any set takes got a node."""
-    return listed(
+    return build_struct_table(
         report.alternatives, style, {"shapes": _mark_replayed}, title="Sets of nodes, each replayed with all pods"
     )
 

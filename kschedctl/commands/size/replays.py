@@ -21,8 +21,8 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.size.program import Counts
 from kschedctl.commands.size.shapes import NodeShape
 from kschedctl.replay.edits import add_pods
-from kschedctl.replay.pools import Pools, PoolState, pool_states
-from kschedctl.replay.settling import pending, still_waiting
+from kschedctl.replay.pools import Pools, PoolState, compute_pool_states
+from kschedctl.replay.settling import find_pending, find_still_waiting
 from kschedctl.replay.unknown import find_simulation_unknowns
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
@@ -123,7 +123,7 @@ class NodeSets:
         self.unknown = find_simulation_unknowns(simulation)
         if not zone:
             self._pools[freeze_counts(counts)] = compute_pools(simulation.view)
-        return simulation, [outcome.position for outcome in still_waiting(simulation, outcomes)]
+        return simulation, [outcome.position for outcome in find_still_waiting(simulation, outcomes)]
 
     def _replay(self, counts: Counts, zone: str) -> Replay:
         """Replay a set after the loss of a zone, if one is named. Only the latest replay is kept."""
@@ -144,7 +144,7 @@ class NodeSets:
             every = tuple(dict.fromkeys(name for name, _ in fresh))
             yield from ((view.pods.objects[position].key, every) for position in waiting)
             return
-        more = view.changed(view.cluster, more=[(Row(0), node) for _, node in fresh])
+        more = view.with_changes(view.cluster, more=[(Row(0), node) for _, node in fresh])
         trial, known = Simulation(simulation.scheduler, more, preemption=False), dict[int, tuple[str, ...]]()
         for position in waiting:
             number = int(view.pods.info[position])
@@ -181,7 +181,7 @@ class NodeSets:
 
 def compute_pools(view: Fork) -> dict[str, PoolState]:
     """Return the pools of the view, by instance type for nodes without a pool label."""
-    return pool_states(
+    return compute_pool_states(
         view, Pools.of(view, lambda node: find_pool(node) or node.metadata.labels.get(INSTANCE_TYPE, ""))
     )
 
@@ -195,7 +195,7 @@ def _schedule_all(cluster: Cluster) -> Replay:
     """Schedule all pods in the queue's order. Raises KeyboardInterrupt."""
     simulation = Simulation(Scheduler(cluster))
     simulation.preemption = False
-    outcomes = simulation.schedule(pending(simulation))
+    outcomes = simulation.schedule(find_pending(simulation))
     if simulation.interrupted:
         raise KeyboardInterrupt
     return simulation, outcomes
@@ -208,5 +208,5 @@ def explain_unplaced(cluster: Cluster) -> dict[str, str]:
 
 def _collect_messages(simulation: Simulation, outcomes: list[Outcome]) -> dict[str, str]:
     pods = simulation.view.pods.objects
-    waiting = still_waiting(simulation, simulation.explained(outcomes))
+    waiting = find_still_waiting(simulation, simulation.explained(outcomes))
     return {pods[outcome.position].key: outcome.message or outcome.verdict for outcome in waiting}

@@ -8,10 +8,11 @@ from msgspec.structs import replace
 
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
-from kschedctl.reports.not_created import NotCreated, refused
+from kschedctl.reports.not_created import NotCreated, describe_not_created
 from kschedctl.reports.pool_change import PoolChange
-from kschedctl.reports.summary import Report, ShortPods, Summary
-from kschedctl.reports.unknown import UnknownKind, doubt
+from kschedctl.reports.report import Report
+from kschedctl.reports.summary import ShortPods, Summary
+from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.text.counts import counted
 
 
@@ -110,7 +111,7 @@ class NodeSizing(Report, frozen=True):
 
     def first_line(self) -> tuple[str, ...]:
         """Return how many nodes are needed, what they cost, and the lower bound."""
-        return (f"{self._describe_set()}{self._describe_exceptions()}{doubt(self.unknown)}",)
+        return (f"{self._describe_set()}{self._describe_exceptions()}{describe_doubt(self.unknown)}",)
 
     def _describe_set(self) -> str:
         taken = counted(self.pods - self.homeless, "pod")
@@ -134,7 +135,7 @@ class NodeSizing(Report, frozen=True):
 
     def _describe_exceptions(self) -> str:
         homeless = f"; {counted(self.homeless, 'pod')} get{'s' * (self.homeless == 1)} no node" if self.never else ""
-        return f"{homeless}; not created: {refused(self.not_created)}" if self.not_created else homeless
+        return f"{homeless}; not created: {describe_not_created(self.not_created)}" if self.not_created else homeless
 
     def summarized(self, summary: Summary) -> Summary:
         """Return the summary with the pods that got no node or were not created."""

@@ -35,8 +35,8 @@ from kschedctl.commands.size.solved import SolvedPacking
 from kschedctl.commands.size.takers import find_places, find_takers, split_by_zone
 from kschedctl.replay.edits import add_pods
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, run_all
-from kschedctl.replay.pools import PoolState, changes_between
-from kschedctl.replay.shared_cluster import cluster_basis
+from kschedctl.replay.pools import PoolState, compare_pool_states
+from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.pool_change import PoolChange
@@ -310,7 +310,7 @@ class _Sizing:
         if not (before and counts and self.search):
             return ()
         after = self.search.sets.get_pools(counts, anew=not self.interrupted)
-        return changes_between(before, after) if after else ()
+        return compare_pool_states(before, after) if after else ()
 
     def _best_sets(self) -> list[NodeSet]:
         """Return the best set of each combination of shapes, best first."""
@@ -320,7 +320,7 @@ class _Sizing:
         return list(best.values())
 
     def _build_basis(self, doubtful: bool) -> ClusterBasis:
-        basis = cluster_basis(merge_unknown_kinds(self.unknown), Scheduler(self.view.cluster))
+        basis = build_cluster_basis(merge_unknown_kinds(self.unknown), Scheduler(self.view.cluster))
         basis["undecided"] = basis["undecided"] or doubtful
         return basis
 

@@ -1,4 +1,4 @@
-"""What changed between two snapshots of a cluster that scheduling reads."""
+"""Comparison of two snapshots, limited to what scheduling reads."""
 
 from __future__ import annotations
 
@@ -30,59 +30,64 @@ Key = tuple[str, str]
 
 
 class Difference(NamedTuple):
-    """An object before and after; ``old`` is None for one that came, ``new`` for one that went."""
+    """An object before and after."""
 
     kind: str
     key: Key
     old: ApiObject | None
+    """The object before, or None if it was added."""
     new: ApiObject | None
+    """The object after, or None if it was removed."""
 
     @property
-    def recreated(self) -> bool:
-        """Whether it is another object of the same name."""
+    def is_recreated(self) -> bool:
+        """Whether it is another object with the same name."""
         uids = [state.metadata.uid for state in (self.old, self.new) if state is not None]
         return len(uids) == 2 and all(uids) and uids[0] != uids[1]
 
 
-def compare(before: Cluster, after: Cluster, names: tuple[str, str]) -> SnapshotDiff:
-    """The differences in the order of kinds and names; ``names`` are what the snapshots are called."""
-    changes = tuple(_change(difference) for difference in differences(before, after))
-    return SnapshotDiff(*names, changes, tuple(_scheduler_changes(before, after)))
+def compare_clusters(before: Cluster, after: Cluster, names: tuple[str, str]) -> SnapshotDiff:
+    """Return the differences, sorted by kind and name, under the names of the snapshots."""
+    changes = tuple(_build_change(difference) for difference in iter_differences(before, after))
+    return SnapshotDiff(*names, changes, tuple(_iter_scheduler_changes(before, after)))
 
 
-def differences(before: Cluster, after: Cluster) -> Iterator[Difference]:
-    """The objects that are not the same in what scheduling reads, in the order of kinds and names."""
+def iter_differences(before: Cluster, after: Cluster) -> Iterator[Difference]:
+    """Yield the objects that differ in what scheduling reads, sorted by kind and name."""
     for kind, field in FIELDS.items():
         if kind in (*OBSERVED, *OF_CREATION):
             continue
         sides = getattr(before, field), getattr(after, field)
-        find = _of_pods if kind == "Pod" else _of_others
+        find = _iter_pod_changes if kind == "Pod" else _iter_object_changes
         yield from (Difference(kind, *changed) for changed in find(*sides))
 
 
-def _scheduler_changes(before: Cluster, after: Cluster) -> Iterator[FieldChange]:
+def _iter_scheduler_changes(before: Cluster, after: Cluster) -> Iterator[FieldChange]:
+    """Yield changes of the scheduler's version, feature gates and configuration."""
     for field in ("kube_version", "feature_gates", "configuration"):
-        yield from _fields(field, getattr(before, field), getattr(after, field))
+        yield from _iter_field_changes(field, getattr(before, field), getattr(after, field))
 
 
-def _of_others(
+def _iter_object_changes(
     before: Sequence[ApiObject], after: Sequence[ApiObject]
 ) -> Iterator[tuple[Key, ApiObject | None, ApiObject | None]]:
+    """Yield key, old and new state of each object that differs."""
     old, new = ({object_key(obj): obj for obj in objects} for objects in (before, after))
-    yield from ((key, old.get(key), new.get(key)) for key in sorted(old | new) if _differ(old, new, key))
+    yield from ((key, old.get(key), new.get(key)) for key in sorted(old | new) if _is_changed(old, new, key))
 
 
-def _differ(old: Mapping[Key, ApiObject], new: Mapping[Key, ApiObject], key: Key) -> bool:
+def _is_changed(old: Mapping[Key, ApiObject], new: Mapping[Key, ApiObject], key: Key) -> bool:
+    """Return whether the object was added, removed or changed."""
     if key not in old or key not in new:
         return True
-    return _encode(_read_part(old[key])) != _encode(_read_part(new[key]))
+    return _encode(_strip_unread_parts(old[key])) != _encode(_strip_unread_parts(new[key]))
 
 
-def _of_pods(before: Sequence[Pod], after: Sequence[Pod]) -> Iterator[tuple[Key, Pod | None, Pod | None]]:
-    """Pods are compared by their rows: only those that differ are made."""
+def _iter_pod_changes(before: Sequence[Pod], after: Sequence[Pod]) -> Iterator[tuple[Key, Pod | None, Pod | None]]:
+    """Yield key, old and new state of each pod that differs; only these pods are decoded from the tables."""
     tables = PodTable.from_pods(before), PodTable.from_pods(after)
-    known: dict[bytes, int] = {}
-    old, new = (_rows(table, known) for table in tables)
+    template_numbers: dict[bytes, int] = {}
+    old, new = (_index_pods(table, template_numbers) for table in tables)
     for key in sorted(old.keys() | new.keys()):
         if (was := old.get(key)) != (now := new.get(key)):
             namespace, name = key
@@ -90,56 +95,62 @@ def _of_pods(before: Sequence[Pod], after: Sequence[Pod]) -> Iterator[tuple[Key,
             yield key, *sides  # type: ignore[misc]
 
 
-def _rows(table: PodTable, known: dict[bytes, int]) -> dict[Key, tuple[int, str, str]]:
-    """(namespace, name) -> what is read of the pod: the number of its info, its node, its UID."""
-    numbers = [known.setdefault(_encode(_read_part(pod)), len(known)) for pod in table.templates]
+def _index_pods(table: PodTable, template_numbers: dict[bytes, int]) -> dict[Key, tuple[int, str, str]]:
+    """Return, by key, what is read of each pod: number of its distinct template, node, UID."""
+    numbers = [
+        template_numbers.setdefault(_encode(_strip_unread_parts(pod)), len(template_numbers)) for pod in table.templates
+    ]
     namespaces = [pod.metadata.namespace for pod in table.templates]
     columns = zip(table.template.tolist(), table.names, table.node.texts(), table.uids.texts(), strict=True)
     return {(namespaces[t], name): (numbers[t], node, uid) for t, name, node, uid in columns}
 
 
-def _change(difference: Difference) -> ObjectChange:
+def _build_change(difference: Difference) -> ObjectChange:
+    """Build the change of an object."""
     kind, key, old, new = difference
     name = "/".join(part for part in key if part)
     if old is None or new is None:
         return ObjectChange(kind, name, "added" if old is None else "removed")
-    fields = _fields("", *(msgspec.to_builtins(_read_part(obj)) for obj in (old, new)))
-    return ObjectChange(kind, name, "recreated" if difference.recreated else "changed", tuple(fields))
+    fields = _iter_field_changes("", *(msgspec.to_builtins(_strip_unread_parts(obj)) for obj in (old, new)))
+    return ObjectChange(kind, name, "recreated" if difference.is_recreated else "changed", tuple(fields))
 
 
-def _read_part(obj: Any) -> Any:
-    """The object less its identity and what changes without a meaning for scheduling."""
+def _strip_unread_parts(obj: Any) -> Any:
+    """Return the object without its identity and without fields that do not matter to scheduling."""
     obj = strip_noise(obj)
     if isinstance(obj, Node):
         obj = replace(obj, status=replace(obj.status, conditions=()))
     if isinstance(obj, StoredWorkload | ReplicationController):
         obj = replace(obj, status=WorkloadStatus())
     if isinstance(obj, Pod):
-        obj = replace(obj, status=_pod_status(obj.status))
+        obj = replace(obj, status=_strip_pod_status(obj.status))
     timeless: ObjectMeta | PodMeta = replace(obj.metadata, uid="", creation_timestamp=None)
     return replace(obj, metadata=timeless)
 
 
-def _pod_status(status: PodStatus) -> PodStatus:
+def _strip_pod_status(status: PodStatus) -> PodStatus:
+    """Return the status with only the fields that scheduling reads."""
     resize = tuple(replace(c, message="", last_transition_time=None) for c in status.conditions if "Resize" in c.type)
     return replace(status, start_time=None, reason="", message="", conditions=resize)
 
 
-def _fields(path: str, old: Json, new: Json) -> Iterator[FieldChange]:
-    """Where two values differ: maps key by key, all else as a whole."""
+def _iter_field_changes(path: str, old: Json, new: Json) -> Iterator[FieldChange]:
+    """Yield the fields that differ; maps are compared by key, other values as a whole."""
     if old == new:
         return
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in sorted(old.keys() | new.keys()):
-            yield from _fields(_step(path, key), old.get(key), new.get(key))
+            yield from _iter_field_changes(_append_key(path, key), old.get(key), new.get(key))
     else:
-        yield FieldChange(path, _text(old), _text(new))
+        yield FieldChange(path, _format_json(old), _format_json(new))
 
 
-def _step(path: str, key: str) -> str:
+def _append_key(path: str, key: str) -> str:
+    """Append a key to a path, in brackets if it is no identifier."""
     plain = key.isidentifier()
     return (f"{path}.{key}" if path else key) if plain else f'{path}["{key}"]'
 
 
-def _text(value: Json) -> str | None:
+def _format_json(value: Json) -> str | None:
+    """Return the value as JSON, or None."""
     return None if value is None else msgspec.json.encode(value).decode()

@@ -1,4 +1,4 @@
-"""``kschedctl snapshot``: what scheduling reads of a cluster, saved to a file, shown, compared."""
+"""The command `snapshot` with its subcommands `save`, `show` and `diff`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 from kschedctl.api.copying import replace
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Color, Source, Untabled, with_options
-from kschedctl.cli.source import EVERYTHING, load
+from kschedctl.cli.source import ALL_KINDS, load_cluster
 from kschedctl.cluster import NOT_LISTED
 from kschedctl.commands.snapshot import diff as difference
 from kschedctl.commands.snapshot.report import SnapshotReport
@@ -34,15 +34,15 @@ EXAMPLES = {
     "show": ("kschedctl snapshot show prod.ksnap",),
     "diff": ("kschedctl snapshot diff monday.ksnap tuesday.ksnap -o json",),
 }
-"""Sub-command -> command lines; those of the command itself stand under the empty name."""
+"""Subcommand -> command lines; "" is the command itself."""
 
 SAME, DIFFERENT = 0, 1
 File = Annotated[str, typer.Argument(metavar="FILE", help="What kschedctl snapshot save wrote.")]
 
 
 @dataclass(frozen=True)
-class Talk:
-    """What to say besides the answer."""
+class MessageOptions:
+    """Options for messages on stderr."""
 
     color: Annotated[Color, typer.Option("--color", metavar="|".join(Color), help="Colours.")] = Color.AUTO
     verbose: Annotated[
@@ -56,7 +56,7 @@ class Talk:
 def save(
     *,
     source: Source,
-    talk: Talk,
+    talk: MessageOptions,
     output: Annotated[str, typer.Option("-o", "--output", metavar="FILE", help="The file to write, - for stdout.")],
     anonymize: Annotated[
         bool, typer.Option("--anonymize", help="Pseudonyms for names, keys, label values and images; the answers stay.")
@@ -74,7 +74,7 @@ def save(
     if mapping is not None and not anonymize:
         raise UsageError("there are no pseudonyms to write down", where="--mapping", hint="it goes with --anonymize")
     check_output_files(output, mapping)
-    cluster = load(source, live=EVERYTHING)
+    cluster = load_cluster(source, live=ALL_KINDS)
     stays: tuple[str, ...] = ()
     if anonymize:
         cluster, originals, stays = anonymized(cluster)
@@ -83,13 +83,13 @@ def save(
     header = write_archive(cluster, output, written_by=WRITTEN_BY, anonymized=anonymize, stays=stays)
     if STDOUT in (output, mapping):
         return SAME
-    return Untabled(color=talk.color).answer(_report(header, output))
+    return Untabled(color=talk.color).answer(_build_report(header, output))
 
 
 @with_options
 def show(*, file: File, view: Untabled) -> Answer:
     """What a snapshot holds: when and where it was taken, how many objects of each kind, what could not be read."""
-    return view.answer(_report(read_header(file), file))
+    return view.answer(_build_report(read_header(file), file))
 
 
 @with_options
@@ -108,7 +108,8 @@ snapshot = {"save": save, "show": show, "diff": diff}
 """The sub-commands."""
 
 
-def _report(header: Header, file: str) -> SnapshotReport:
+def _build_report(header: Header, file: str) -> SnapshotReport:
+    """Build the report about a snapshot from its header."""
     report = SnapshotReport(
         file=file,
         size=os.path.getsize(file) if os.path.exists(file) else 0,

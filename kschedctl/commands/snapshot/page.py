@@ -1,4 +1,4 @@
-"""The pages of a snapshot and of the difference between two."""
+"""The pages of SnapshotReport and SnapshotDiff."""
 
 from __future__ import annotations
 
@@ -6,36 +6,39 @@ from collections import Counter
 from collections.abc import Iterator
 
 from kschedctl.commands.snapshot.report import FieldChange, ObjectChange, SnapshotDiff, SnapshotReport
-from kschedctl.render.page import Bullets, Marked, Page, Style, first_rows, paragraph, section
-from kschedctl.render.tables import Row, as_is, numbers, table_of
+from kschedctl.render.page import Bullets, Marked, Page, Style, limit_rows_by_style, paragraph, section
+from kschedctl.render.tables import Row, build_table, number_columns, return_row
 from kschedctl.reports.columns import Column, Tone
 
 CHANGES_SHOWN, LONGEST_VALUE, AROUND = 30, 60, 12
 TONES = {"added": Tone.GOOD, "removed": Tone.BAD}
 
 
-def snapshot_page(report: SnapshotReport, style: Style) -> Page:
-    """What it is, what it holds, what it lacks."""
+def build_snapshot_page(report: SnapshotReport, style: Style) -> Page:
+    """Build the page of a snapshot: origin, objects, unread kinds."""
     kinds = [(kind, f"{number:,}") for kind, number in report.objects.items()]
-    lacking = tuple(Marked(f"{', '.join(kinds)}: {why}", Tone.WARNING) for why, kinds in _by_reason(report).items())
+    lacking = tuple(
+        Marked(f"{', '.join(kinds)}: {why}", Tone.WARNING) for why, kinds in _group_unread_kinds(report).items()
+    )
     return (
         paragraph(Marked(report.file, Tone.STRONG), f"{report.size:,} bytes, {report.written_at}, {report.written_by}"),
-        *section("Of", Bullets(tuple(_facts(report)))),
-        *table_of(kinds, (Column("kind"), *numbers("objects")), as_is, limit=None, title="Objects"),
+        *section("Of", Bullets(tuple(_iter_facts(report)))),
+        *build_table(kinds, (Column("kind"), *number_columns("objects")), return_row, limit=None, title="Objects"),
         *(section("Not pseudonymized", Bullets(report.stays)) if report.stays else ()),
         *(section("Could not be read", Bullets(lacking)) if lacking else ()),
     )
 
 
-def _by_reason(report: SnapshotReport) -> dict[str, list[str]]:
-    """Why it is not there -> the kinds."""
+def _group_unread_kinds(report: SnapshotReport) -> dict[str, list[str]]:
+    """Return the unread kinds by the reason."""
     kinds: dict[str, list[str]] = {}
     for kind, why in report.unread.items():
         kinds.setdefault(why, []).append(kind)
     return kinds
 
 
-def _facts(report: SnapshotReport) -> Iterator[str]:
+def _iter_facts(report: SnapshotReport) -> Iterator[str]:
+    """Yield facts about the cluster and its scheduler."""
     if report.server:
         context = f" (context {report.context})" if report.context else ""
         yield f"{report.server}{context}, read at {report.read_at}"
@@ -52,36 +55,41 @@ def _facts(report: SnapshotReport) -> Iterator[str]:
         yield "anonymized: names, keys, label values and images are pseudonyms"
 
 
-def diff_page(report: SnapshotDiff, style: Style) -> Page:
-    """How many objects of each kind came, went and changed, then the changes."""
+def build_diff_page(report: SnapshotDiff, style: Style) -> Page:
+    """Build the page of a comparison: counts by kind, then the changes."""
     first, rest = report.first_line()
     if not (report.changes or report.scheduler):
         return (paragraph(Marked(first, Tone.GOOD), rest),)
     field = (Column("field"), Column("before"), Column("after", beneath="→"))
     return (
         paragraph(Marked(first, Tone.STRONG), rest),
-        *table_of(report.scheduler, field, _field_row, limit=None, title="Scheduler"),
-        *_counts(report.changes),
-        *_changes(report.changes, field, style),
+        *build_table(report.scheduler, field, _field_row, limit=None, title="Scheduler"),
+        *_build_count_table(report.changes),
+        *_build_change_table(report.changes, field, style),
     )
 
 
-def _counts(changes: tuple[ObjectChange, ...]) -> Page:
+def _build_count_table(changes: tuple[ObjectChange, ...]) -> Page:
+    """Build the table of changes by kind."""
     counted = Counter((change.kind, change.change) for change in changes)
     rows = [
         (kind, Marked(what, TONES.get(what, Tone.PLAIN)), f"{number:,}") for (kind, what), number in counted.items()
     ]
-    return table_of(rows, (Column("kind"), Column("what"), *numbers("objects")), as_is, limit=None, title="By kind")
+    return build_table(
+        rows, (Column("kind"), Column("what"), *number_columns("objects")), return_row, limit=None, title="By kind"
+    )
 
 
-def _changes(changes: tuple[ObjectChange, ...], field: tuple[Column, ...], style: Style) -> Page:
-    shown, note = first_rows(changes, style, CHANGES_SHOWN)
-    rows = [row for change in shown for row in _rows(change)]
+def _build_change_table(changes: tuple[ObjectChange, ...], field: tuple[Column, ...], style: Style) -> Page:
+    """Build the table of changes, with a row per field."""
+    shown, note = limit_rows_by_style(changes, style, CHANGES_SHOWN)
+    rows = [row for change in shown for row in _iter_rows(change)]
     columns = (Column("kind"), Column("name", keep=True), Column("what"), *field)
-    return table_of(rows, columns, as_is, limit=None, title="Changes", note=note)
+    return build_table(rows, columns, return_row, limit=None, title="Changes", note=note)
 
 
-def _rows(change: ObjectChange) -> Iterator[Row]:
+def _iter_rows(change: ObjectChange) -> Iterator[Row]:
+    """Yield a row per field of a changed object."""
     what = Marked(change.change, TONES.get(change.change, Tone.PLAIN))
     if not change.fields:
         yield (change.kind, change.name, what, "", "", "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from kschedctl.reports.document import Document
-from kschedctl.reports.summary import Report
+from kschedctl.reports.report import Report
 from kschedctl.text.counts import counted
 
 
@@ -37,29 +37,32 @@ class SnapshotReport(Document, frozen=True):
 
 
 class FieldChange(Document, frozen=True):
-    """A field's value in both snapshots as JSON; None where it is not set."""
+    """The values of a field in both snapshots."""
 
     field: str
     before: str | None
+    """The value as JSON, or None if it is not set."""
     after: str | None
 
 
 class ObjectChange(Document, frozen=True):
-    """``change`` is added, removed, changed or (the same name, another object) recreated."""
+    """A change of an object."""
 
     kind: str
     name: str
     change: str
+    """added, removed, changed, or recreated (another object with the same name)."""
     fields: tuple[FieldChange, ...] = ()
 
 
 class SnapshotDiff(Report, frozen=True):
-    """All that differs and that scheduling reads; ``scheduler``: its configuration, gates and version."""
+    """All differences that scheduling reads."""
 
     before: str
     after: str
     changes: tuple[ObjectChange, ...] = ()
     scheduler: tuple[FieldChange, ...] = ()
+    """Changes of the scheduler's configuration, feature gates and version."""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "SnapshotDiff"
 

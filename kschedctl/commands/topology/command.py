@@ -9,9 +9,9 @@ import typer
 from kschedctl.api.ownership import Owner
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.progress import bars
-from kschedctl.cli.references import references
-from kschedctl.cli.source import load
+from kschedctl.cli.progress import show_progress
+from kschedctl.cli.references import parse_references
+from kschedctl.cli.source import load_cluster
 from kschedctl.commands import topology as library
 from kschedctl.commands.audit.judging import Judged
 
@@ -47,8 +47,8 @@ def topology(
     there are others, and the topology spread constraints that no longer hold, counted as kube-scheduler counts. With a
     WORKLOAD: its skew now and after the loss of each domain, and how many pods could not come back.
     """
-    meant = [Owner(*reference) for reference in references(tuple(workloads or ()))]
-    cluster = load(source)
-    with bars() as progress:
+    meant = [Owner(*reference) for reference in parse_references(tuple(workloads or ()))]
+    cluster = load_cluster(source)
+    with show_progress() as progress:
         section = library.topology(cluster, meant, namespace=namespace or "", keys=key or (), progress=progress)
         return shown.judged(section)

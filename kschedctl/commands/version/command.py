@@ -1,4 +1,4 @@
-"""``kschedctl version``: which versions meet."""
+"""The command `version`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import replace
 from kschedctl.api.kube_version import KUBE_VERSION, NEWEST_MINOR, OLDEST_MINOR
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Source, Untabled, with_options
-from kschedctl.cli.source import connection
+from kschedctl.cli.source import connect_to_cluster
 from kschedctl.commands.version.report import ClusterVersion, Version
 from kschedctl.errors import ClusterError
-from kschedctl.text.urls import without_user
+from kschedctl.text.urls import strip_credentials
 from kschedctl.text.version import VERSION
 
 EXAMPLES = (
@@ -19,7 +19,7 @@ EXAMPLES = (
     "kschedctl version --context prod -o json",
 )
 
-PATIENCE = "5s"
+TIMEOUT = "5s"
 log = logging.getLogger(__name__)
 
 
@@ -31,17 +31,20 @@ def version(*, source: Source, result: Untabled) -> Answer:
     version is printed.
     """
     replays = tuple(f"1.{minor}" for minor in range(OLDEST_MINOR, NEWEST_MINOR + 1))
-    return result.answer(Version(VERSION, replays, _cluster(source)))
+    return result.answer(Version(VERSION, replays, _find_cluster_version(source)))
 
 
-def _cluster(source: Source) -> ClusterVersion | None:
-    """Raises KschedctlError when a cluster that is named does not answer."""
+def _find_cluster_version(source: Source) -> ClusterVersion | None:
+    """Return the version of the cluster, or None if no cluster is named and none answers.
+
+    Raises KschedctlError if a cluster that is named does not answer.
+    """
     if source.snapshot:
-        return _of_snapshot(source.snapshot[0])
+        return _read_snapshot_version(source.snapshot[0])
     if source.demo or source.filename:
         return ClusterVersion("the files" if source.filename else "the demo cluster", "", KUBE_VERSION)
     try:
-        return _live(source)
+        return _read_live_version(source)
     except ClusterError as error:
         if source.arguments():
             raise
@@ -49,18 +52,18 @@ def _cluster(source: Source) -> ClusterVersion | None:
         return None
 
 
-def _of_snapshot(path: str) -> ClusterVersion:
+def _read_snapshot_version(path: str) -> ClusterVersion:
     from kschedctl.sources.archive.file import read_header  # noqa: PLC0415 - only snapshots need it
 
     header = read_header(path)
     return ClusterVersion(path, header.provenance.server_version if header.provenance else "", header.kube_version)
 
 
-def _live(source: Source) -> ClusterVersion:
+def _read_live_version(source: Source) -> ClusterVersion:
     from kschedctl.sources.live.scheduler import read_version  # noqa: PLC0415 - only live clusters need the client
 
-    connected = connection(replace(source, request_timeout=source.request_timeout or PATIENCE))
+    connected = connect_to_cluster(replace(source, request_timeout=source.request_timeout or TIMEOUT))
     replayed, server, warnings = read_version(connected.server)
     for warning in warnings:
         log.warning("warning: %s", warning)
-    return ClusterVersion(without_user(connected.server.host), server, replayed)
+    return ClusterVersion(strip_credentials(connected.server.host), server, replayed)

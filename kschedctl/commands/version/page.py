@@ -1,4 +1,4 @@
-"""The page of the versions of kschedctl, of what it replays and of the cluster."""
+"""The page of Version."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from kschedctl.commands.version.report import Version
 from kschedctl.render.page import Page, Style, paragraph
 
 
-def version_page(report: Version, style: Style) -> Page:
-    """The client's, what it replays, and the cluster's."""
+def build_version_page(report: Version, style: Style) -> Page:
+    """Build lines for the versions of the client, of kube-scheduler and of the cluster."""
     lines = [
         f"Client Version: {report.client_version}",
         f"Replays kube-scheduler: {report.replays[0]} to {report.replays[-1]}",

@@ -1,4 +1,4 @@
-"""Which versions meet, as a document: apiVersion kschedctl.dev/v1, kind Version."""
+"""The document Version: versions of kschedctl, of the replayed kube-schedulers and of the cluster."""
 
 from __future__ import annotations
 
@@ -6,18 +6,22 @@ from kschedctl.reports.document import Document
 
 
 class ClusterVersion(Document, frozen=True):
-    """The version of the cluster: its API server's own, empty when unknown, and what is replayed for it."""
+    """The version of the cluster."""
 
     source: str
+    """The server, snapshot or files."""
     server_version: str
+    """The API server's version, or "" if it is unknown."""
     kube_version: str
+    """The version that is replayed for the cluster."""
 
 
 class Version(Document, frozen=True):
-    """``replays``: the versions of kube-scheduler from oldest to newest, the newest where nothing else is known."""
+    """The versions of kschedctl, of the replayed kube-schedulers and of the cluster."""
 
     client_version: str
     replays: tuple[str, ...]
+    """The versions of kube-scheduler that can be replayed, oldest first."""
     cluster: ClusterVersion | None = None
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Version"

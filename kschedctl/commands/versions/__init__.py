@@ -1,6 +1,6 @@
-"""``versions``: what differs between versions of kube-scheduler?
+"""`versions`: what differs between versions of kube-scheduler?
 
-``changes`` collects the differences, which are declared beside the rules.
+`changes` collects the differences, which are declared beside the rules.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from kschedctl.errors import UsageError
 
 
 def version_changes(before: str = "", after: str = "") -> VersionChanges:
-    """What differs between the versions of kube-scheduler, or between two: rules, messages, plugins, feature gates.
+    """Return the differences between all versions of kube-scheduler, or between two of them.
 
     Versions as 1.33, for its newest patch, or 1.33.4. Raises UsageError for one alone, ConfigurationError for one that
     is not replayed.
@@ -24,4 +24,4 @@ def version_changes(before: str = "", after: str = "") -> VersionChanges:
     if not (before and after):
         known = before or after
         raise UsageError(f"what is {known} to be compared with?", hint=f"kschedctl versions {known} 1.36")
-    return study.between(before, after)
+    return study.compare_versions(before, after)

@@ -1,4 +1,4 @@
-"""``kschedctl versions``: what differs between the versions of kube-scheduler?"""
+"""The command `versions`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of what differs between versions of kube-scheduler."""
+"""The page of VersionChanges."""
 
 from __future__ import annotations
 
@@ -6,22 +6,24 @@ from collections.abc import Iterator, Sequence
 
 from kschedctl.commands.versions.report import VersionChange, VersionChanges
 from kschedctl.render.page import Block, Marked, Page, Paragraph, Stack, Style, paragraph
-from kschedctl.render.tables import Row, table_of
+from kschedctl.render.tables import Row, build_table
 from kschedctl.reports.columns import Column, Tone
 
 HEADINGS = {"rule": "Rules and texts", "plugin": "Plugins", "gate": "Feature gates"}
+"""Sort of a change -> heading of its table."""
 
 
-def version_changes_page(report: VersionChanges, style: Style) -> Page:
-    """A table of each sort of change."""
-    blocks: list[Block] = [*_summary(report)]
+def build_version_changes_page(report: VersionChanges, style: Style) -> Page:
+    """Build a table for each sort of change."""
+    blocks: list[Block] = [*_iter_summary_lines(report)]
     for sort, heading in HEADINGS.items():
         changes = [change for change in report.changes if change.sort == sort]
-        blocks += _changes(changes, heading, sort == "gate", style)
+        blocks += _build_table(changes, heading, sort == "gate", style)
     return tuple(blocks)
 
 
-def _summary(report: VersionChanges) -> Iterator[Paragraph]:
+def _iter_summary_lines(report: VersionChanges) -> Iterator[Paragraph]:
+    """Yield the first line: the versions that are compared."""
     first, last = report.versions[0], report.versions[-1]
     if not report.compared:
         yield paragraph(f"What changed in kube-scheduler from {first} to {last}, as far as it is replayed")
@@ -31,33 +33,36 @@ def _summary(report: VersionChanges) -> Iterator[Paragraph]:
         yield paragraph(Marked(f"Nothing differs between kube-scheduler {first} and {last}", Tone.GOOD))
 
 
-def _changes(changes: Sequence[VersionChange], title: str, gates: bool, style: Style) -> Page:
-    """What changed beside its plugin, or beneath it for want of room."""
+def _build_table(changes: Sequence[VersionChange], title: str, gates: bool, style: Style) -> Page:
+    """Build a table of changes, with plugin and change stacked if the page is narrow."""
     since, what = Column("since", keep=True), Column("what")
     before, after = Column("before"), Column("after", beneath="→")
     columns: tuple[Column, ...] = (since, Column("plugin", keep=True), what, before, after, Column("upstream"))
-    row = _beside
+    row = _build_wide_row
     if gates:
-        columns, row = (since, Column("gate", keep=True), before, after), _gate
+        columns, row = (since, Column("gate", keep=True), before, after), _build_gate_row
     elif style.narrow:
-        columns, row = (since, what, before, after), _beneath
-    return table_of(changes, columns, row, limit=None, title=title, full=gates or style.narrow)
+        columns, row = (since, what, before, after), _build_narrow_row
+    return build_table(changes, columns, row, limit=None, title=title, full=gates or style.narrow)
 
 
-def _beside(change: VersionChange) -> Row:
-    return (Stack(change.since), change.where, change.what, change.before, change.after, _upstream(change))
+def _build_wide_row(change: VersionChange) -> Row:
+    """Return a row with the plugin in a column of its own."""
+    return (Stack(change.since), change.where, change.what, change.before, change.after, _describe_basis(change))
 
 
-def _beneath(change: VersionChange) -> Row:
-    what = Stack((Marked(change.where, Tone.STRONG), change.what, _upstream(change)))
+def _build_narrow_row(change: VersionChange) -> Row:
+    """Return a row with the plugin above the change."""
+    what = Stack((Marked(change.where, Tone.STRONG), change.what, _describe_basis(change)))
     return (Stack(change.since), what, change.before, change.after)
 
 
-def _upstream(change: VersionChange) -> Marked:
-    """The change behind it; how it is known, where no real scheduler was asked."""
+def _describe_basis(change: VersionChange) -> Marked:
+    """Return upstream's change, and how it is known unless a real scheduler confirmed it."""
     known = "" if change.basis == "answers" else f"(from {change.basis} alone)"
     return Marked(" ".join(filter(None, (change.upstream, known))), Tone.FAINT)
 
 
-def _gate(change: VersionChange) -> Row:
+def _build_gate_row(change: VersionChange) -> Row:
+    """Return the row of a feature gate."""
     return (Stack(change.since), change.where, change.before, change.after)

@@ -1,38 +1,40 @@
-"""What differs between versions of kube-scheduler, as a document: apiVersion kschedctl.dev/v1, kind VersionChanges."""
+"""The document VersionChanges: differences between versions of kube-scheduler."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 from kschedctl.reports.document import Document
-from kschedctl.reports.summary import Report
+from kschedctl.reports.report import Report
 from kschedctl.text.counts import counted
 
 Basis = Literal["answers", "source", "release notes"]
 
 
 class VersionChange(Document, frozen=True):
-    """``sort``: rule, plugin or gate; ``where``: the plugin, the gate, or all of kube-scheduler; ``what`` changed.
-
-    ``since``: the release that brought ``after``, the last of several where it was brought back to older minors.
-    ``upstream``: the change behind it, where it is known. ``basis``: how the change is known: from the answers of
-    real schedulers, from upstream's source alone, or from its release notes alone.
-    """
+    """A difference between versions of kube-scheduler."""
 
     sort: str
+    """rule, plugin or gate."""
     where: str
+    """The plugin or feature gate, or "kube-scheduler"."""
     what: str
+    """The aspect that differs."""
     since: tuple[str, ...]
+    """The release that brought `after`, after those to which it was backported."""
     before: str
     after: str
     upstream: str = ""
+    """Upstream's change, if it is known."""
     basis: Basis = "answers"
+    """How the change is known: from answers of real schedulers, from source code or from release notes."""
 
 
 class VersionChanges(Report, frozen=True):
-    """``versions``: the two that are compared, else all that are replayed; the newest changes of each sort first."""
+    """Differences between versions of kube-scheduler, newest first within each sort."""
 
     versions: tuple[str, ...]
+    """The two versions that are compared, or all that are replayed."""
     compared: bool
     changes: tuple[VersionChange, ...] = ()
     api_version: str = "kschedctl.dev/v1"

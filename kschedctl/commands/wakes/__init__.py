@@ -1,7 +1,7 @@
-"""``wakes``: what makes the scheduler retry a refused pod?
+"""``wakes``: what makes the scheduler retry a rejected pod?
 
 Read ``changes_that_wake`` for one pod, ``event_replay`` for given events, ``between`` for two moments, and ``many`` for
-all pods that wait.
+all waiting pods.
 """
 
 from __future__ import annotations
@@ -12,12 +12,16 @@ from msgspec.structs import replace
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.attempt import PodReference
-from kschedctl.commands.explain.one_pod import asked_pod
+from kschedctl.commands.explain.one_pod import PodReference, find_target
 from kschedctl.commands.wakes import between
 from kschedctl.commands.wakes import changes_that_wake as study
-from kschedctl.commands.wakes.changes import changes_of
-from kschedctl.commands.wakes.many import several, wake_ups_of_many, wakes_of_many, wakes_of_these
+from kschedctl.commands.wakes.changes import parse_changes
+from kschedctl.commands.wakes.many import (
+    combine_reports,
+    replay_changes_for_pods,
+    replay_changes_for_targets,
+    wake_ups_of_pods,
+)
 from kschedctl.commands.wakes.report import WakesBetween, WakesOfMany, WakeUps, WakeUpsOfMany
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.target_pod import TargetPod
@@ -26,9 +30,9 @@ from kschedctl.scheduler.scheduler import Scheduler
 
 
 def wake_ups(cluster: Cluster, pod: PodReference) -> WakeUps:
-    """The events that a pod waits for which kube-scheduler refused, by the plugins that refused it.
+    """Return the events that a pod rejected by kube-scheduler waits for, by the plugins that rejected it.
 
-    The pod as ``explain`` takes it. Raises UsageError for one that is not pending, and what ``explain`` raises.
+    The pod is given as for ``explain``. Raises UsageError if it is not pending, and the errors of ``explain``.
 
     >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "2", "pods": "9"}}}
     >>> spec = {"containers": [{"name": "c", "image": "web", "resources": {"requests": {"cpu": "3"}}}]}
@@ -36,34 +40,34 @@ def wake_ups(cluster: Cluster, pod: PodReference) -> WakeUps:
     >>> [rejector.plugin for rejector in wake_ups(Cluster.from_objects([node, pod]), "default/p").rejectors]
     ['NodeResourcesFit']
     """
-    return _of_one(asked_pod(cluster, pod))
+    return _wake_ups_of_target(find_target(cluster, pod))
 
 
-def wake_ups_of_asked(asked_pods: Sequence[TargetPod]) -> WakeUps | WakeUpsOfMany:
-    """Of one pod, or of several as one document; errors as of ``wake_ups``."""
-    reports = [_of_one(asked) for asked in asked_pods]
-    return reports[0] if len(reports) == 1 else several(reports)
+def wake_ups_of_targets(targets: Sequence[TargetPod]) -> WakeUps | WakeUpsOfMany:
+    """Return the wake-ups of one pod, or of several as one document. Raises the errors of ``wake_ups``."""
+    reports = [_wake_ups_of_target(asked) for asked in targets]
+    return reports[0] if len(reports) == 1 else combine_reports(reports)
 
 
-def _of_one(asked: TargetPod) -> WakeUps:
-    if lacking := asked.never_created:
-        report = study.never_created(asked.scheduler, asked.pod, lacking)
+def _wake_ups_of_target(target: TargetPod) -> WakeUps:
+    if failure := target.never_created:
+        report = study.build_not_created(target.scheduler, target.pod, failure)
     else:
-        report = study.wake_ups(asked.scheduler, asked.pod)
-    return replace(report, stands_for=asked.note)
+        report = study.wake_ups(target.scheduler, target.pod)
+    return replace(report, stands_for=target.note)
 
 
 def pending_wake_ups(cluster: Cluster, namespace: str = "", *, selector: str = "") -> WakeUpsOfMany:
-    """What makes the scheduler try again each pod that waits, of one ``namespace`` or of all.
+    """Return what makes the scheduler retry each waiting pod of one ``namespace`` or of all.
 
-    ``selector``: of these labels alone, as ``app=web``. Raises InputError.
+    ``selector`` limits the pods by label, such as ``app=web``. Raises InputError.
 
     >>> import kschedctl
     >>> pending_wake_ups(kschedctl.Cluster.from_objects([])).pods
     ()
     """
     pods = find_pending_pods(cluster, namespace or None, selector)
-    return wake_ups_of_many(Scheduler(cluster), pods, describe_scope(namespace or None, selector))
+    return wake_ups_of_pods(Scheduler(cluster), pods, describe_scope(namespace or None, selector))
 
 
 def wakes_by(
@@ -75,12 +79,14 @@ def wakes_by(
     selector: str = "",
     where: str = "",
 ) -> WakesOfMany:
-    """Which of these changes, each by itself, makes the scheduler try which refused pods again?
+    """Return which of these changes, each by itself, makes the scheduler retry which rejected pods.
 
-    ``changes``: objects (dicts) as applied, or events: ``{"action", "old", "new"}``, or of a watch (``type``,
-    ``object``); ``where``: what errors call their source. ``pods``: as ``explain`` takes them; without any all that
-    wait, of one ``namespace`` or of all, or of these labels alone (``selector``). Raises UsageError for a pod that is
-    not pending, InputError for a change that cannot be read or that scheduling does not hear of.
+    ``changes`` are objects (dicts) as applied, events ``{"action", "old", "new"}``, or watch events (``type``,
+    ``object``). ``where`` names their source in errors. ``pods`` are given as for ``explain``; without any, all waiting
+    pods of one ``namespace`` or of all count, limited by label with ``selector``.
+
+    Raises UsageError for a pod that is not pending, and InputError for a change that cannot be read or that the
+    scheduler does not watch.
 
     >>> import kschedctl
     >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"pods": "9"}}}
@@ -91,20 +97,22 @@ def wakes_by(
     [('default/p', True)]
     """
     if pods:
-        return wakes_of_asked([asked_pod(cluster, pod) for pod in pods], changes, where=where)
+        return wakes_of_targets([find_target(cluster, pod) for pod in pods], changes, where=where)
     scheduler = Scheduler(cluster)
-    told = changes_of(changes, scheduler.view, where=where)
+    parsed_changes = parse_changes(changes, scheduler.view, where=where)
     waiting_pods = find_pending_pods(cluster, namespace or None, selector)
-    return wakes_of_many(scheduler, waiting_pods, told, describe_scope(namespace or None, selector))
+    return replay_changes_for_pods(scheduler, waiting_pods, parsed_changes, describe_scope(namespace or None, selector))
 
 
-def wakes_of_asked(asked_pods: Sequence[TargetPod], changes: Sequence[JsonObject], *, where: str = "") -> WakesOfMany:
-    """Of these pods, at least one, which share a scheduler's view; arguments and errors as of ``wakes_by``."""
-    scheduler = asked_pods[0].scheduler
-    told = changes_of(changes, scheduler.view, where=where)
-    created = [asked.pod for asked in asked_pods if asked.never_created is None]
-    lacking = tuple(refused for asked in asked_pods if (refused := asked.never_created))
-    return replace(wakes_of_these(scheduler, created, told), not_created=lacking)
+def wakes_of_targets(targets: Sequence[TargetPod], changes: Sequence[JsonObject], *, where: str = "") -> WakesOfMany:
+    """Return which changes wake these pods, at least one, which share a scheduler's view. Arguments and errors are
+    as for ``wakes_by``.
+    """
+    scheduler = targets[0].scheduler
+    parsed_changes = parse_changes(changes, scheduler.view, where=where)
+    created = [asked.pod for asked in targets if asked.never_created is None]
+    lacking = tuple(refused for asked in targets if (refused := asked.never_created))
+    return replace(replay_changes_for_targets(scheduler, created, parsed_changes), not_created=lacking)
 
 
 def wakes_between(
@@ -116,18 +124,20 @@ def wakes_between(
     selector: str = "",
     names: tuple[str, str] = ("before", "after"),
 ) -> WakesBetween:
-    """Which changes between two moments of a cluster woke the pods that were pending at both, and which none woke?
+    """Return which changes between two moments of a cluster woke the pods pending at both, and which pods none woke.
 
-    ``pods``: ``namespace/name`` of those that are meant, then also of such as no longer wait at the second moment; else
-    all that wait, of one ``namespace`` or of these labels (``selector``). ``names``: what the report calls the moments.
-    Raises UsageError for a pod that is not pending in the first, and for moments in the wrong order.
+    ``pods`` (``namespace/name``) limits the answer and includes pods that no longer wait at the second moment. Without
+    it, all waiting pods of one ``namespace`` or with the labels of ``selector`` count. ``names`` are the moments' names
+    in the report.
+
+    Raises UsageError for a pod that is not pending in the first moment, and for moments in the wrong order.
 
     >>> import kschedctl
     >>> moment = kschedctl.Cluster.from_objects([])
     >>> wakes_between(moment, moment).changes
     0
     """
-    moments = _read_at(before), _read_at(after)
+    moments = _get_read_time(before), _get_read_time(after)
     if all(moments) and moments[0] > moments[1]:
         raise UsageError(f"{names[0]} was read at {moments[0]}, {names[1]} before", hint="name the earlier one first")
     for key in pods:
@@ -138,6 +148,6 @@ def wakes_between(
     return between.wakes_between(Scheduler(before), Scheduler(after), keys, names, ended=bool(pods))
 
 
-def _read_at(cluster: Cluster) -> str:
-    """When a live cluster was read; empty where that is not known."""
+def _get_read_time(cluster: Cluster) -> str:
+    """Return when a live cluster was read, or "" if unknown."""
     return cluster.provenance.read_at if cluster.provenance else ""

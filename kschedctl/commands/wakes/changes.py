@@ -1,4 +1,4 @@
-"""A change of an object, from documents or from two clusters."""
+"""Changes of objects, read from documents or found between two clusters."""
 
 from __future__ import annotations
 
@@ -13,23 +13,24 @@ from kschedctl.api.defaults import default_node
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import KINDS, get_kind
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, convert, describe, flatten, namespaced
-from kschedctl.commands.snapshot.archive_diff import differences
+from kschedctl.commands.snapshot.archive_diff import iter_differences
 from kschedctl.errors import InputError
 from kschedctl.replay.edits import change_pods
 from kschedctl.scheduler.framework.events import ChangedObject
-from kschedctl.snapshot.demands import offered
+from kschedctl.snapshot.demands import compute_offer
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.pods import group_key
 
 ACTIONS: Mapping[str, tuple[str, ...]] = {"Add": ("new",), "Update": ("old", "new"), "Delete": ("old",)}
-"""Action -> which sides of the object it takes."""
-NAME_ALONE = {"apiVersion", "kind", "metadata"}
-"""The fields of a document that tells which object is meant, and nothing of what it is."""
+"""The sides of the object that each action has."""
+IDENTITY_FIELDS = {"apiVersion", "kind", "metadata"}
+"""The only fields of a document that identifies an object without describing it."""
 
 
-def change_of(event: JsonObject, view: Fork) -> ChangedObject | None:
-    """The change that an event ``{action, old, new}`` tells; None for kinds that scheduling does not read.
+def parse_change(event: JsonObject, view: Fork) -> ChangedObject | None:
+    """Return the change that an event ``{action, old, new}`` describes, or None for kinds that scheduling does not
+    read.
 
     Raises InputError.
     """
@@ -38,30 +39,29 @@ def change_of(event: JsonObject, view: Fork) -> ChangedObject | None:
     sides = ACTIONS.get(str(event.get("action")))
     if sides is None:
         raise InputError("expected Add, Update or Delete", where="event, action")
-    documents = {side: _document(event, side) for side in sides}
+    documents = {side: _get_side(event, side) for side in sides}
     kinds = {get_kind(document) for document in documents.values()}
     if len(kinds) != 1 or "" in kinds:
         raise InputError("expected an object with a kind, the same in old and new", where="event")
     kind = kinds.pop()
     if kind not in KINDS:
         return None
-    old, new = (stored(kind, convert(documents[s]), view) if s in documents else None for s in ("old", "new"))
+    old, new = (default_object(kind, convert(documents[s]), view) if s in documents else None for s in ("old", "new"))
     if old is not None and new is not None and object_key(old) != object_key(new):
         raise InputError("old and new are not the same object", where=f"event, {describe(documents['new'])}")
     return ChangedObject(kind, old, new, (documents["old"], documents["new"]) if len(documents) == 2 else None)
 
 
-def changes_of(documents: Sequence[JsonObject], view: Fork, where: str = "") -> list[ChangedObject]:
-    """What documents tell: events as ``change_of`` takes them, events of a watch (``type``, ``object``), or objects.
+def parse_changes(documents: Sequence[JsonObject], view: Fork, where: str = "") -> list[ChangedObject]:
+    """Parse events as for ``parse_change``, watch events (``type``, ``object``), or objects.
 
-    An object is taken as one that is applied to the cluster: it is added, or updates the one of its name; one that
-    goes, and of which no more than the name is told, is the cluster's. Raises InputError, also for kinds that
-    scheduling does not read.
+    An object counts as applied to the cluster: it is added, or updates the one of its name. A deleted object given by
+    name only is taken from the cluster. Raises InputError, also for kinds that scheduling does not read.
     """
     changed_objects = []
     for number, document in enumerate(flatten(documents), 1):
         try:
-            change = change_of(_as_event(document, view), view)
+            change = parse_change(_to_event(document, view), view)
         except InputError as error:
             places = (where, f"document {number}" * bool(where), error.where)
             raise InputError(error.what, where=", ".join(filter(None, places)), hint=error.hint) from None
@@ -74,48 +74,48 @@ def changes_of(documents: Sequence[JsonObject], view: Fork, where: str = "") -> 
     return changed_objects
 
 
-def changes_between(before: Fork, after: Fork) -> Iterator[ChangedObject]:
-    """What lies between two moments; an object that was made anew is deleted and added.
+def iter_changes(before: Fork, after: Fork) -> Iterator[ChangedObject]:
+    """Yield the changes between two moments. A recreated object is deleted and added.
 
-    Of an object that one moment shows alone, and of which the other does not know, nothing is told.
+    Objects of kinds that were not read at one of the moments are skipped.
     """
-    for difference in differences(before.cluster, after.cluster):
+    for difference in iter_differences(before.cluster, after.cluster):
         unread = [fork.cluster for fork, side in ((before, difference.old), (after, difference.new)) if side is None]
         if any(cluster.gap(difference.kind, difference.key[0]) for cluster in unread):
             continue
-        old = None if difference.old is None else stored(difference.kind, difference.old, before)
-        new = None if difference.new is None else stored(difference.kind, difference.new, after)
-        if difference.recreated:
+        old = None if difference.old is None else default_object(difference.kind, difference.old, before)
+        new = None if difference.new is None else default_object(difference.kind, difference.new, after)
+        if difference.is_recreated:
             yield ChangedObject(difference.kind, old, None)
             yield ChangedObject(difference.kind, None, new)
         else:
             yield ChangedObject(difference.kind, old, new)
 
 
-def _as_event(document: JsonObject, view: Fork) -> JsonObject:
+def _to_event(document: JsonObject, view: Fork) -> JsonObject:
     if "action" in document:
         old = document.get("old")
         goes = document["action"] == "Delete"
-        return {**document, "old": _in_full(old, view)} if goes and isinstance(old, Mapping) else document
+        return {**document, "old": _complete_document(old, view)} if goes and isinstance(old, Mapping) else document
     kind, wanted = document.get("type"), document.get("object")
     if isinstance(wanted, Mapping):
         if kind == "DELETED":
-            return {"action": "Delete", "old": _in_full(wanted, view)}
+            return {"action": "Delete", "old": _complete_document(wanted, view)}
         if kind not in ("ADDED", "MODIFIED"):
             raise InputError("expected ADDED, MODIFIED or DELETED", where="event, type")
         document = wanted
-    known = _known(document, view)
+    known = _find_object(document, view)
     return {"action": "Add", "new": document} if known is None else {"action": "Update", "old": known, "new": document}
 
 
-def _in_full(document: JsonObject, view: Fork) -> JsonObject:
-    """The cluster's object, where a document tells no more than the name of it."""
-    known = _known(document, view) if document.keys() <= NAME_ALONE else None
+def _complete_document(document: JsonObject, view: Fork) -> JsonObject:
+    """Return the cluster's object if the document only identifies it."""
+    known = _find_object(document, view) if document.keys() <= IDENTITY_FIELDS else None
     return document if known is None else known
 
 
-def _known(document: JsonObject, view: Fork) -> JsonObject | None:
-    """The cluster's object of that name, as a document."""
+def _find_object(document: JsonObject, view: Fork) -> JsonObject | None:
+    """Return the cluster's object of that name as a document, or None."""
     kind = get_kind(document)
     if kind not in FIELDS:
         return None
@@ -128,8 +128,8 @@ def _known(document: JsonObject, view: Fork) -> JsonObject | None:
     return None if obj is None else {**named, **msgspec.to_builtins(obj)}
 
 
-def stored(kind: str, obj: Any, view: Fork) -> Any:
-    """The object as the API server would hold it. Raises InputError."""
+def default_object(kind: str, obj: Any, view: Fork) -> Any:
+    """Return the object as the API server would store it. Raises InputError."""
     if not obj.metadata.name:
         raise InputError("required", where=f"event, {kind}, metadata.name")
     if kind not in CLUSTER_SCOPED:
@@ -140,15 +140,15 @@ def stored(kind: str, obj: Any, view: Fork) -> Any:
         return pod
     if isinstance(obj, api.Node):
         obj = default_node(obj)
-        offered(obj)
+        compute_offer(obj)
     return obj
 
 
-def view_after(view: Fork, change: ChangedObject) -> Fork:
-    """The view once a change is known, but for nodes, and for pods that are of no group, which wait for no other."""
+def apply_to_view(view: Fork, change: ChangedObject) -> Fork:
+    """Return the view with a change applied, except changes of nodes and of pods without a group."""
     if change.kind == "Pod" and group_key(change.object) is not None:
         changed = change_pods(view.cluster, {object_key(change.object): change.new})
-        return Fork.of(changed, view.settings)
+        return Fork.from_cluster(changed, view.settings)
     if change.new is None or change.kind in ("Node", "Pod"):
         return view
     after = view.fork()
@@ -156,18 +156,18 @@ def view_after(view: Fork, change: ChangedObject) -> Fork:
     return after
 
 
-def _document(event: JsonObject, side: str) -> JsonObject:
+def _get_side(event: JsonObject, side: str) -> JsonObject:
     obj = event.get(side)
     if not isinstance(obj, Mapping):
         raise InputError(f"expected an object, as {event['action']} has one", where=f"event, {side}")
     return obj
 
 
-def told(change: ChangedObject) -> str:
-    """A change in words.
+def describe_change(change: ChangedObject) -> str:
+    """Describe a change.
 
     >>> from kschedctl.api.objects import Node, ObjectMeta
-    >>> told(ChangedObject("Node", None, Node(ObjectMeta("n1"))))
+    >>> describe_change(ChangedObject("Node", None, Node(ObjectMeta("n1"))))
     'Node n1 added'
     """
     namespace, name = object_key(change.object)

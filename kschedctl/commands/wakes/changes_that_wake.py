@@ -1,18 +1,18 @@
-"""What would wake a pod, without an event at hand: every kind of change that its rejectors wait for."""
+"""Every kind of change that the plugins which rejected a pod wait for."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from kschedctl.api.objects import Pod
-from kschedctl.commands.explain.eliminations import eliminations
-from kschedctl.commands.explain.group_headline import told_of_gang
-from kschedctl.commands.explain.reach import obstacles
-from kschedctl.commands.wakes.event_replay import BACKOFF, NONE, UNSCHEDULABLE, Refused, basis_of, try_once
+from kschedctl.commands.explain.eliminations import report_eliminations
+from kschedctl.commands.explain.group_headline import describe_bound_gang_failure
+from kschedctl.commands.explain.reach import find_obstacles
+from kschedctl.commands.wakes.event_replay import BACKOFF, NONE, UNSCHEDULABLE, RejectedPod, build_basis, try_once
 from kschedctl.commands.wakes.report import RejectorReport, WakeUp, WakeUps
-from kschedctl.commands.wakes.ways import Waiting, labels, ways
+from kschedctl.commands.wakes.ways import WakeQuery, action_labels, iter_wake_triggers
 from kschedctl.reports.not_created import NotCreated
-from kschedctl.scheduler.framework.waking import listed
+from kschedctl.scheduler.framework.waking import join_words
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.text.counts import counted
 
@@ -20,18 +20,20 @@ NOTHING = "nothing has to wake it"
 
 
 def wake_ups(scheduler: Scheduler, pod: Pod) -> WakeUps:
-    """What wakes a pod as the API server holds it. Raises UsageError for one that is not pending."""
-    return wake_ups_of(scheduler, try_once(scheduler, pod))
+    """Return what wakes a pod as the API server stores it. Raises UsageError if it is not pending."""
+    return wake_ups_after_attempt(scheduler, try_once(scheduler, pod))
 
 
-def wake_ups_of(scheduler: Scheduler, refused: Refused) -> WakeUps:
-    """What wakes a pod that was tried."""
+def wake_ups_after_attempt(scheduler: Scheduler, refused: RejectedPod) -> WakeUps:
+    """Return what wakes a pod that was tried."""
     pod = refused.info.pod
     waits = refused.queue == UNSCHEDULABLE
-    rejectors = tuple(_rejector(scheduler, refused, plugin) for plugin in _in_order(refused)) if waits else ()
+    rejectors = (
+        tuple(_build_rejector(scheduler, refused, plugin) for plugin in _sort_rejectors(refused)) if waits else ()
+    )
     return WakeUps(
         pod=pod.key,
-        headline=_headline(refused, sum(len(rejector.wake_ups) for rejector in rejectors)),
+        headline=_build_headline(refused, sum(len(rejector.wake_ups) for rejector in rejectors)),
         queue=refused.queue,
         message=refused.message,
         gating_plugin=refused.attempt.gating_plugin,
@@ -39,35 +41,38 @@ def wake_ups_of(scheduler: Scheduler, refused: Refused) -> WakeUps:
         kube_version=scheduler.cluster.kube_version,
         ignored=scheduler.ignored((pod.spec,)),
         pod_group=refused.gang.report if refused.gang else refused.pod_group,
-        **basis_of(scheduler, refused),
+        **build_basis(scheduler, refused),
     )
 
 
-def never_created(scheduler: Scheduler, pod: Pod, lacking: NotCreated) -> WakeUps:
-    """The answer for a pod that no scheduler sees, as the API server refuses to create it."""
+def build_not_created(scheduler: Scheduler, pod: Pod, failure: NotCreated) -> WakeUps:
+    """Return the answer for a pod that the API server would not create, so that no scheduler sees it."""
     return WakeUps(
         pod=pod.key,
-        headline=f"Not created: {lacking.headline}",
+        headline=f"Not created: {failure.headline}",
         queue=NONE,
         kube_version=scheduler.cluster.kube_version,
-        not_created=lacking,
+        not_created=failure,
     )
 
 
-def _in_order(refused: Refused) -> list[str]:
-    """The rejectors in the order of the profile."""
+def _sort_rejectors(refused: RejectedPod) -> list[str]:
+    """Return the rejectors in the order of the profile."""
     order = [*refused.framework.plugins, *refused.registrations.by_plugin]
     return sorted(refused.attempt.rejectors.all, key=order.index)
 
 
-def _headline(refused: Refused, number: int) -> str:
-    if refused.gang and (words := told_of_gang(refused.gang.report)):
+def _build_headline(refused: RejectedPod, number: int) -> str:
+    if refused.gang and (words := describe_bound_gang_failure(refused.gang.report)):
         return words
     if refused.pod_group and not refused.fits:
-        words = told_of_gang(refused.pod_group) or f"its pod group {refused.pod_group.short_name} is not placed"
+        words = (
+            describe_bound_gang_failure(refused.pod_group)
+            or f"its pod group {refused.pod_group.short_name} is not placed"
+        )
         return f"{words}; its pods are tried again after their back-off, whatever happens"
     if refused.attempt.rejectors.all:
-        by = listed(_in_order(refused))
+        by = join_words(_sort_rejectors(refused))
         held = "held back by" if refused.attempt.gating_plugin else "refused by"
         kinds = f"{number} kinds of change wake it" if number != 1 else "one kind of change wakes it"
         return f"{held} {by}; {kinds}"
@@ -78,26 +83,26 @@ def _headline(refused: Refused, number: int) -> str:
     return f"fits now: {NOTHING}"
 
 
-def _rejector(scheduler: Scheduler, refused: Refused, plugin: str) -> RejectorReport:
+def _build_rejector(scheduler: Scheduler, refused: RejectedPod, plugin: str) -> RejectorReport:
     made, gated = refused.framework.plugins.get(plugin), plugin == refused.attempt.gating_plugin
-    waiting = Waiting(refused.info, made, scheduler.view, scheduler.gates, gated)
+    waiting = WakeQuery(refused.info, made, scheduler.view, scheduler.gates, gated)
     registered = refused.registrations.by_plugin.get(plugin, ())
-    triggers = ways(waiting, registered, refused.registrations.hinted)
+    triggers = iter_wake_triggers(waiting, registered, refused.registrations.hinted)
     return RejectorReport(
         plugin,
-        "; ".join(_why(refused, plugin)),
-        tuple(WakeUp(trigger.kind, labels(trigger.action), trigger.words) for trigger in triggers),
+        "; ".join(_iter_reasons(refused, plugin)),
+        tuple(WakeUp(trigger.kind, action_labels(trigger.action), trigger.words) for trigger in triggers),
     )
 
 
-def _why(refused: Refused, plugin: str) -> Iterator[str]:
-    """The plugin's reasons, each with what stands behind it on the nearest node."""
+def _iter_reasons(refused: RejectedPod, plugin: str) -> Iterator[str]:
+    """Yield the plugin's reasons, each with the fact on the nearest node."""
     cycle = refused.attempt.cycle
     if cycle is None:
         yield from refused.attempt.gate.reasons
         return
     nodes = len(cycle.view.nodes)
-    for elimination in eliminations(obstacles(cycle), cycle):
+    for elimination in report_eliminations(find_obstacles(cycle), cycle):
         if elimination.plugin in (plugin, ""):
             fact = f", closest {elimination.nearest.node}: {elimination.nearest.fact}" if elimination.nearest else ""
             yield f"{elimination.reason} ({elimination.nodes:,} of {counted(nodes, 'node')}{fact})"

@@ -1,4 +1,4 @@
-"""``kschedctl wakes``: what makes the scheduler try a refused pod again?"""
+"""The command ``kschedctl wakes``."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from kschedctl.cli import subjects
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
 from kschedctl.cli.options import Scope, Source, Untabled, with_options
-from kschedctl.cli.references import are_pods
-from kschedctl.cli.run_options import exit_code
-from kschedctl.cli.source import in_context, load
+from kschedctl.cli.references import name_only_pods
+from kschedctl.cli.run_options import choose_exit_code
+from kschedctl.cli.source import load_cluster, with_context_namespace
 from kschedctl.cluster import Cluster
 from kschedctl.commands import wakes as library
 from kschedctl.commands.wakes.report import WakesOfMany, WakeUps, WakeUpsOfMany
@@ -65,16 +65,18 @@ def wakes(
     if between is not None:
         if event or source.filename or source.demo or source.snapshot:
             raise UsageError("--between names both clusters", hint="leave --event, -f, --demo and --snapshot out")
-        return _between(between, source, scope, words, view)
-    inquiry = read_inquiry(source, scope.namespace, pods_alone=are_pods(words)).asking_for(scope.scheduler_name)
-    asked = _asked(inquiry, source, scope, words)
-    scope = in_context(scope, source, inquiry.cluster)
-    report = _of_event(inquiry, asked, scope, event) if event else _wake_ups(inquiry, asked, scope)
-    return view.answer(report, exit_code(_is_good(report), interrupted=False, undecided=report.undecided))
+        return _answer_between(between, source, scope, words, view)
+    inquiry = read_inquiry(source, scope.namespace, pods_alone=name_only_pods(words)).with_scheduler_name(
+        scope.scheduler_name
+    )
+    asked = _find_targets(inquiry, source, scope, words)
+    scope = with_context_namespace(scope, source, inquiry.cluster)
+    report = _answer_changes(inquiry, asked, scope, event) if event else _answer_wake_ups(inquiry, asked, scope)
+    return view.answer(report, choose_exit_code(_is_good(report), interrupted=False, undecided=report.undecided))
 
 
 def _is_good(report: WakeUps | WakeUpsOfMany | WakesOfMany) -> bool:
-    """Whether the scheduler sees all the pods; where changes were asked about, whether one of these wakes a pod."""
+    """Return whether the scheduler sees all pods or, if changes were given, whether one of them wakes a pod."""
     match report:
         case WakesOfMany():
             return any(answer.woken for answer in report.answers)
@@ -84,46 +86,52 @@ def _is_good(report: WakeUps | WakeUpsOfMany | WakesOfMany) -> bool:
             return report.not_created is None
 
 
-def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...]) -> list[TargetPod] | None:
-    """The pods that are named or stand in files; None for all that are pending."""
+def _find_targets(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...]) -> list[TargetPod] | None:
+    """Return the pods that are named or in files, or None for all pending pods."""
     if words:
-        return subjects.named(inquiry, words, scope, source)
-    asked_pods = subjects.of_files(inquiry, scope)
+        return subjects.find_named_targets(inquiry, words, scope, source)
+    asked_pods = subjects.find_targets_in_files(inquiry, scope)
     if asked_pods is None:
-        found_pods.check_namespace(inquiry.cluster, in_context(scope, source, inquiry.cluster))
+        found_pods.check_namespace(inquiry.cluster, with_context_namespace(scope, source, inquiry.cluster))
     return asked_pods
 
 
-def _wake_ups(inquiry: Inquiry, asked: Sequence[TargetPod] | None, scope: Scope) -> WakeUps | WakeUpsOfMany:
+def _answer_wake_ups(inquiry: Inquiry, asked: Sequence[TargetPod] | None, scope: Scope) -> WakeUps | WakeUpsOfMany:
     if asked is None:
-        namespace = found_pods.namespace_of(scope) or ""
+        namespace = found_pods.namespace_of_scope(scope) or ""
         return library.pending_wake_ups(inquiry.cluster, namespace, selector=scope.selector or "")
-    return library.wake_ups_of_asked(asked)
+    return library.wake_ups_of_targets(asked)
 
 
-def _of_event(inquiry: Inquiry, asked: Sequence[TargetPod] | None, scope: Scope, file: str) -> WakesOfMany:
+def _answer_changes(inquiry: Inquiry, asked: Sequence[TargetPod] | None, scope: Scope, file: str) -> WakesOfMany:
     documents, where = read_documents(file), shown(file)
     if asked is not None:
-        return library.wakes_of_asked(asked, documents, where=where)
-    namespace = found_pods.namespace_of(scope) or ""
+        return library.wakes_of_targets(asked, documents, where=where)
+    namespace = found_pods.namespace_of_scope(scope) or ""
     selector = scope.selector or ""
     return library.wakes_by(inquiry.cluster, documents, namespace=namespace, selector=selector, where=where)
 
 
-def _between(files: tuple[str, str], source: Source, scope: Scope, words: tuple[str, ...], view: Untabled) -> Answer:
-    before, after = (load(replace(source, snapshot=[file])) for file in files)
-    keys = _keys(before, scope, words, replace(source, snapshot=[files[0]]))
-    namespace = found_pods.namespace_of(scope) or ""
+def _answer_between(
+    files: tuple[str, str], source: Source, scope: Scope, words: tuple[str, ...], view: Untabled
+) -> Answer:
+    before, after = (load_cluster(replace(source, snapshot=[file])) for file in files)
+    keys = _find_keys(before, scope, words, replace(source, snapshot=[files[0]]))
+    namespace = found_pods.namespace_of_scope(scope) or ""
     selector = scope.selector or ""
     report = library.wakes_between(before, after, keys, namespace=namespace, selector=selector, names=files)
     missed = any(pod.missed for pod in report.pods)
-    return view.answer(report, exit_code(not missed, interrupted=False, undecided=report.undecided))
+    return view.answer(report, choose_exit_code(not missed, interrupted=False, undecided=report.undecided))
 
 
-def _keys(before: Cluster, scope: Scope, words: tuple[str, ...], source: Source) -> list[str]:
-    """The keys of the pods that are named. Raises UsageError for one that is not in the first snapshot."""
+def _find_keys(before: Cluster, scope: Scope, words: tuple[str, ...], source: Source) -> list[str]:
+    """Return the keys of the named pods. Raises UsageError for one that is not in the first snapshot."""
     inquiry, (file,) = Inquiry(before), source.snapshot
     try:
-        return [asked_pod.pod.key for asked_pod in subjects.named(inquiry, words, scope, source)] if words else []
+        return (
+            [asked_pod.pod.key for asked_pod in subjects.find_named_targets(inquiry, words, scope, source)]
+            if words
+            else []
+        )
     except UsageError as error:
         raise UsageError(error.what, where=error.where or file, hint=error.hint) from None

@@ -1,4 +1,4 @@
-"""What would wake a pod that the scheduler refused: which events its rejectors asked for, and what they say to one."""
+"""Queueing hints replayed: the events that the rejectors of a pod registered for, and their answers to one event."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import NamedTuple
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.attempt import PodReference, find_pod
+from kschedctl.commands.explain.one_pod import PodReference, find_pod
 from kschedctl.commands.explain.pod_group_report import PodGroupReport
-from kschedctl.commands.wakes.changes import change_of, told, view_after
-from kschedctl.commands.wakes.gangs import TriedGroups, WithGang, is_placed, member_of, with_gang, with_group
+from kschedctl.commands.wakes.changes import apply_to_view, describe_change, parse_change
+from kschedctl.commands.wakes.gangs import GangResult, TriedGroups, find_member, is_placed, try_gang, try_pod_group
 from kschedctl.commands.wakes.report import EventReport, Wakes
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.workload_pods import is_pending
@@ -26,43 +26,41 @@ from kschedctl.replay.unknown import (
 )
 from kschedctl.reports.unknown import Basis
 from kschedctl.scheduler.engine.messages import fit_error
-from kschedctl.scheduler.engine.rejectors import NONE as NO_REJECTORS
+from kschedctl.scheduler.engine.rejectors import NO_REJECTORS
 from kschedctl.scheduler.event_handling.event_handlers import Occurrence
 from kschedctl.scheduler.event_handling.registrations import Registrations
 from kschedctl.scheduler.framework.dependencies import Unknown
 from kschedctl.scheduler.framework.events import POD, ChangedObject
-from kschedctl.scheduler.queueing.queue_plugins import Attempt, attempt, gating_plugin
-from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, hears, hints, strategy
+from kschedctl.scheduler.queueing.queue_plugins import Attempt, find_gating_plugin, try_without_post_filter
+from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, choose_strategy, collect_hints, is_concerned
 from kschedctl.scheduler.scheduler import Framework, Scheduler
-from kschedctl.snapshot.fork import Fork, same_pod
+from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
-POPS_FROM_BACKOFF = "SchedulerPopFromBackoffQ"
-"""The gate without which PreEnqueue plugins are asked only once the pod is to be tried."""
+POP_FROM_BACKOFF_GATE = "SchedulerPopFromBackoffQ"
+"""The feature gate without which PreEnqueue plugins run only when the pod leaves the backoff queue."""
 UNSCHEDULABLE, BACKOFF, ACTIVE, NONE = "unschedulable", "backoff", "active", ""
 """The queues of the scheduler; a pod that fits is in none for long."""
 WHEN_FITTING = {effect: affects for effect, affects in WHEN_SCHEDULABLE.items() if affects == VERDICT}
-"""What of the answer about a pod that fits could be otherwise: nobody asks here which node is the best."""
+"""How unknown kinds affect the answer about a pod that fits, where nobody asks for the best node."""
 
 
-class Refused(NamedTuple):
-    """A pod after one attempt, with the profile that serves it, and what the answer leans on that was not read.
-
-    ``gang``: of a pod that is bound with others only; the rejectors are then those of the attempt at all of them.
-    ``pod_group``: of one that is tried with the others of its pod group.
-    """
+class RejectedPod(NamedTuple):
+    """A pod after one attempt, with its profile and the unread kinds that the answer depends on."""
 
     info: PodInfo
     framework: Framework
     registrations: Registrations
     attempt: Attempt
     unknown: tuple[Unknown, ...] = ()
-    gang: WithGang | None = None
+    gang: GangResult | None = None
+    """The gang without which the pod is not bound. The rejectors are then those of the attempt at the whole gang."""
     pod_group: PodGroupReport | None = None
+    """The pod group with which the pod is tried."""
 
     @property
     def fits(self) -> bool:
-        """Whether it has a node, and with it those with which it is bound."""
+        """Return whether the pod gets a node together with those it is bound with."""
         if self.pod_group is not None:
             return is_placed(self.pod_group, self.info.pod)
         cycle, failure = self.attempt.cycle, self.gang and self.gang.failure
@@ -70,7 +68,7 @@ class Refused(NamedTuple):
 
     @property
     def queue(self) -> str:
-        """Where the pod is: with nobody to wait for it is tried again after its back-off, and so are pods of groups.
+        """Return the queue that the pod is in. Without rejectors to wait for, and in pod groups, pods back off.
 
         Upstream: determineSchedulingHintForInFlightPod in the queue's scheduling_queue.go.
         """
@@ -80,22 +78,22 @@ class Refused(NamedTuple):
 
     @property
     def message(self) -> str | None:
-        """Why it was refused, in the scheduler's words; None for a pod that was not tried, or that fits."""
+        """Return the scheduler's message, or None for a pod that was not tried or fits."""
         cycle = self.attempt.cycle
         if cycle is None or self.fits:
             return None
         if cycle.schedulable and self.gang and self.gang.failure:
             return self.gang.failure.message
         if cycle.schedulable and self.pod_group:
-            member = member_of(self.pod_group, self.info.pod)
+            member = find_member(self.pod_group, self.info.pod)
             return (member and member.message) or self.pod_group.message
         return cycle.error or fit_error(cycle)
 
 
 def wakes(cluster: Cluster, pod: PodReference, event: JsonObject) -> Wakes:
-    """What an event does to a pod of the cluster (``namespace/name``), or to a manifest of one, that was refused.
+    """Return what an event does to a rejected pod of the cluster (``namespace/name``) or to a manifest of one.
 
-    ``event``: ``{"action": "Add" | "Update" | "Delete", "old": object or None, "new": object or None}``. Raises
+    ``event`` is ``{"action": "Add" | "Update" | "Delete", "old": object or None, "new": object or None}``. Raises
     UsageError for a pod that is not pending, InputError and ConfigurationError for what cannot be read.
 
     >>> pod = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"nodeSelector": {"disk": "ssd"}}}
@@ -108,13 +106,15 @@ def wakes(cluster: Cluster, pod: PodReference, event: JsonObject) -> Wakes:
     """
     scheduler = Scheduler(cluster)
     refused = try_once(scheduler, find_pod(scheduler, pod))
-    return woken(scheduler, refused, change_of(event, scheduler.view))
+    return replay_change(scheduler, refused, parse_change(event, scheduler.view))
 
 
-def try_once(scheduler: Scheduler, pod: Pod, info: PodInfo | None = None, gangs: TriedGroups | None = None) -> Refused:
-    """Try a pod, as the API server holds it; ``info``: the one that it shares, ``gangs``: those that were tried.
+def try_once(
+    scheduler: Scheduler, pod: Pod, info: PodInfo | None = None, gangs: TriedGroups | None = None
+) -> RejectedPod:
+    """Try a pod as the API server stores it. ``info`` is its shared PodInfo, ``gangs`` those already tried.
 
-    Raises UsageError for one that is not tried at all.
+    Raises UsageError for a pod that is not tried at all.
     """
     if pod.terminated or pod.spec.node_name:
         raise UsageError(f'pod "{pod.key}" is not pending', hint="only pods that wait can be woken")
@@ -125,29 +125,31 @@ def try_once(scheduler: Scheduler, pod: Pod, info: PodInfo | None = None, gangs:
     if framework is None:
         raise UsageError(f'no profile serves pod "{pod.key}"', hint=f'it asks for "{pod.spec.scheduler_name}"')
     registrations = scheduler.registrations(pod.spec.scheduler_name)
-    tried = attempt(framework, info, scheduler.view)
+    tried = try_without_post_filter(framework, info, scheduler.view)
     if tried.cycle is None:
-        return Refused(info, framework, registrations, tried, unknown)
+        return RejectedPod(info, framework, registrations, tried, unknown)
     known = TriedGroups() if gangs is None else gangs
-    gang = with_gang(scheduler, framework, pod, known)
+    gang = try_gang(scheduler, framework, pod, known)
     if gang and gang.failure and tried.cycle.schedulable:
         tried = tried._replace(rejectors=gang.failure.rejectors)
-    group = with_group(scheduler, framework, pod, known)
+    group = try_pod_group(scheduler, framework, pod, known)
     if group and is_placed(group, pod):
         tried = tried._replace(rejectors=NO_REJECTORS)
-    return Refused(info, framework, registrations, tried, unknown, gang, group)
+    return RejectedPod(info, framework, registrations, tried, unknown, gang, group)
 
 
-def woken(scheduler: Scheduler, refused: Refused, change: ChangedObject | None, view: Fork | None = None) -> Wakes:
-    """What a change does to a pod that was refused; None: one that the scheduler does not hear of.
+def replay_change(
+    scheduler: Scheduler, refused: RejectedPod, change: ChangedObject | None, view: Fork | None = None
+) -> Wakes:
+    """Return what a change does to a rejected pod. None stands for a change that the scheduler does not watch.
 
-    ``view``: after the change, but for nodes and pods, where it is known.
+    ``view`` is the view after the change, except changes of nodes and pods, if known.
     """
-    heard = concerning(scheduler.event_handlers.occurrences(change) if change else (), refused.info)
+    heard = filter_relevant(scheduler.event_handlers.occurrences(change) if change else (), refused.info)
     if view is None:
-        view = view_after(scheduler.view, change) if change else scheduler.view
-    events, after = asked(refused, heard, view)
-    if change is not None and _takes_away(change, refused.info.pod):
+        view = apply_to_view(scheduler.view, change) if change else scheduler.view
+    events, after = replay_hints(refused, heard, view)
+    if change is not None and _removes_pod(change, refused.info.pod):
         after = NONE
     rejectors = refused.attempt.rejectors
     return Wakes(
@@ -155,33 +157,33 @@ def woken(scheduler: Scheduler, refused: Refused, change: ChangedObject | None, 
         before=refused.queue,
         after=after,
         moved=after != refused.queue,
-        change=told(change) if change else "",
+        change=describe_change(change) if change else "",
         message=refused.message,
         unschedulable_plugins=tuple(sorted(rejectors.unschedulable)),
         pending_plugins=tuple(sorted(rejectors.pending)),
         gating_plugin=refused.attempt.gating_plugin,
         events=events,
         kube_version=scheduler.cluster.kube_version,
-        **basis_of(scheduler, refused),
+        **build_basis(scheduler, refused),
     )
 
 
-def _takes_away(change: ChangedObject, pod: Pod) -> bool:
-    """Whether the pod itself is gone from the queue, whatever it waited for: deleted, ended, or bound by another."""
-    if change.kind != POD or not same_pod(change.object, pod):
+def _removes_pod(change: ChangedObject, pod: Pod) -> bool:
+    """Return whether the change takes the pod out of the queue for good: deleted, terminated, or bound."""
+    if change.kind != POD or not is_same_pod(change.object, pod):
         return False
     return change.new is None or bool(change.new.spec.node_name or change.new.terminated)
 
 
-def basis_of(scheduler: Scheduler, refused: Refused) -> Basis:
-    """What an answer about a refused pod rests on."""
+def build_basis(scheduler: Scheduler, refused: RejectedPod) -> Basis:
+    """Return what an answer about a rejected pod depends on."""
     affected = WHEN_FITTING if refused.queue == NONE else WHEN_WOKEN
     unknown = summarize_unknowns(refused.unknown, affected)
     return {"not_replayed": find_unreplayed_parts(refused.framework), **unknown_fields(unknown)}
 
 
-def basis_of_many(bases: Sequence[Basis]) -> Basis:
-    """What several answers rest on together."""
+def merge_bases(bases: Sequence[Basis]) -> Basis:
+    """Return what several answers depend on together."""
     return {
         "not_replayed": tuple(dict.fromkeys(line for basis in bases for line in basis["not_replayed"])),
         "unknown": merge_unknown_kinds(basis["unknown"] for basis in bases),
@@ -189,51 +191,57 @@ def basis_of_many(bases: Sequence[Basis]) -> Basis:
     }
 
 
-def concerning(occurrences: Iterable[Occurrence], info: PodInfo) -> list[Occurrence]:
-    """The events less those about other pods that wait."""
+def filter_relevant(occurrences: Iterable[Occurrence], info: PodInfo) -> list[Occurrence]:
+    """Return the events without those about other waiting pods."""
     return [
-        occurrence for occurrence in occurrences if not occurrence.itself or same_pod(occurrence.change.new, info.pod)
+        occurrence
+        for occurrence in occurrences
+        if not occurrence.itself or is_same_pod(occurrence.change.new, info.pod)
     ]
 
 
-def asked_for(refused: Refused, occurrences: Iterable[Occurrence]) -> bool:
-    """Whether some rejector asked for one of the events; without hints all count that the pod itself makes."""
+def is_registered(refused: RejectedPod, occurrences: Iterable[Occurrence]) -> bool:
+    """Return whether a rejector registered for one of the events. Without hints, changes of the pod itself count,
+    too.
+    """
     registrations, rejectors = refused.registrations, refused.attempt.rejectors.all
     if any(registrations.hints(plugin, occurrence.event) for occurrence in occurrences for plugin in rejectors):
         return True
     return not registrations.hinted and any(occurrence.itself for occurrence in occurrences)
 
 
-def asked(refused: Refused, occurrences: Iterable[Occurrence], view: Fork) -> tuple[tuple[EventReport, ...], str]:
-    """What the rejectors say to each of the events, and the queue in which the pod is after them."""
+def replay_hints(
+    refused: RejectedPod, occurrences: Iterable[Occurrence], view: Fork
+) -> tuple[tuple[EventReport, ...], str]:
+    """Return the rejectors' answers to each event, and the queue of the pod afterwards."""
     occurrences = tuple(occurrences)
-    info = _updated(refused.info, occurrences)
+    info = _apply_pod_update(refused.info, occurrences)
     registrations, rejectors = refused.registrations, refused.attempt.rejectors
     gate, after = refused.attempt.gating_plugin, refused.queue
     events = []
     for occurrence in occurrences:
-        answers = hints(registrations, rejectors, info, occurrence, view)
+        answers = collect_hints(registrations, rejectors, info, occurrence, view)
         events.append(
             EventReport(occurrence.event.label, occurrence.event.resource, {p: str(h) for p, h in answers.items()})
         )
-        if after == UNSCHEDULABLE and hears(registrations, rejectors, info, occurrence, gate):
-            hinted = strategy(registrations, rejectors, info, occurrence, view, said=answers)
-            after = _moved(refused, info, hinted, view)
+        if after == UNSCHEDULABLE and is_concerned(registrations, rejectors, info, occurrence, gate):
+            hinted = choose_strategy(registrations, rejectors, info, occurrence, view, known_hints=answers)
+            after = _choose_queue(refused, info, hinted, view)
     return tuple(events), after
 
 
-def _updated(info: PodInfo, occurrences: Iterable[Occurrence]) -> PodInfo:
-    """The pod as it is after an update of itself."""
+def _apply_pod_update(info: PodInfo, occurrences: Iterable[Occurrence]) -> PodInfo:
+    """Return the pod as it is after an update of itself."""
     return next((PodInfo(occurrence.change.new, info.options) for occurrence in occurrences if occurrence.itself), info)
 
 
-def _moved(refused: Refused, info: PodInfo, hinted: QueueingStrategy, view: Fork) -> str:
-    """The queue to which a pod goes: none while a plugin keeps it out; it backs off only once it was tried."""
+def _choose_queue(refused: RejectedPod, info: PodInfo, hinted: QueueingStrategy, view: Fork) -> str:
+    """Return the queue that the pod moves to. A plugin may keep it out, and it only backs off if it was tried."""
     if hinted is QueueingStrategy.SKIP:
         return UNSCHEDULABLE
     tried = refused.attempt.cycle is not None
     queue = BACKOFF if tried and hinted is QueueingStrategy.AFTER_BACKOFF else ACTIVE
-    if queue == BACKOFF and not refused.registrations.gates.enabled(POPS_FROM_BACKOFF):
+    if queue == BACKOFF and not refused.registrations.gates.enabled(POP_FROM_BACKOFF_GATE):
         return queue
-    plugin, _ = gating_plugin(refused.framework, info, view, refused.attempt.gating_plugin)
+    plugin, _ = find_gating_plugin(refused.framework, info, view, refused.attempt.gating_plugin)
     return UNSCHEDULABLE if plugin else queue

@@ -1,4 +1,4 @@
-"""What events do to all pods that wait, those alike together."""
+"""The effect of events on all waiting pods, with equal pods handled together."""
 
 from __future__ import annotations
 
@@ -8,45 +8,47 @@ from msgspec.structs import replace
 
 from kschedctl.api.gangs import find_gangs
 from kschedctl.api.objects import Pod
-from kschedctl.commands.wakes.changes import told, view_after
-from kschedctl.commands.wakes.changes_that_wake import wake_ups_of
-from kschedctl.commands.wakes.event_replay import NONE, Refused, basis_of, basis_of_many, try_once, woken
+from kschedctl.commands.wakes.changes import apply_to_view, describe_change
+from kschedctl.commands.wakes.changes_that_wake import wake_ups_after_attempt
+from kschedctl.commands.wakes.event_replay import NONE, RejectedPod, build_basis, merge_bases, replay_change, try_once
 from kschedctl.commands.wakes.gangs import TriedGroups
 from kschedctl.commands.wakes.report import Wakes, WakesOfMany, WakeUps, WakeUpsOfMany
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.scheduler.framework.events import POD, ChangedObject
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.snapshot.fork import same_pod
+from kschedctl.snapshot.fork import is_same_pod
 from kschedctl.snapshot.pods import group_key
 
 
-def wakes_of_many(
+def replay_changes_for_pods(
     scheduler: Scheduler, pods: Sequence[Pod], changes: Sequence[ChangedObject], scope: str
 ) -> WakesOfMany:
-    """What each of the changes, by itself, does to each of the cluster's pods; ``scope`` says which these are."""
-    groups = list(refused_pods(scheduler, [pod for pod in pods if _served(scheduler, pod)]))
-    unserved = tuple(pod.key for pod in pods if not _served(scheduler, pod))
-    return _document(scheduler, groups, changes, scope=scope, unserved=unserved)
+    """Return what each change by itself does to each of the cluster's pods. ``scope`` describes the pods."""
+    groups = list(iter_rejected_groups(scheduler, [pod for pod in pods if _is_served(scheduler, pod)]))
+    unserved = tuple(pod.key for pod in pods if not _is_served(scheduler, pod))
+    return _build_report(scheduler, groups, changes, scope=scope, unserved=unserved)
 
 
-def wakes_of_these(scheduler: Scheduler, pods: Sequence[Pod], changes: Sequence[ChangedObject]) -> WakesOfMany:
-    """Which changes wake pods as the API server holds them, or would. Raises UsageError for one that is not pending."""
-    return _document(scheduler, [(try_once(scheduler, pod), [pod]) for pod in pods], changes, scope="")
+def replay_changes_for_targets(
+    scheduler: Scheduler, pods: Sequence[Pod], changes: Sequence[ChangedObject]
+) -> WakesOfMany:
+    """Return which changes wake pods as the API server stores them. Raises UsageError for one that is not pending."""
+    return _build_report(scheduler, [(try_once(scheduler, pod), [pod]) for pod in pods], changes, scope="")
 
 
-def wake_ups_of_many(scheduler: Scheduler, pods: Sequence[Pod], scope: str) -> WakeUpsOfMany:
-    """What would wake each of the cluster's pods."""
-    served = [pod for pod in pods if _served(scheduler, pod)]
+def wake_ups_of_pods(scheduler: Scheduler, pods: Sequence[Pod], scope: str) -> WakeUpsOfMany:
+    """Return what would wake each of the cluster's pods."""
+    served = [pod for pod in pods if _is_served(scheduler, pod)]
     reports = []
-    for refused, alike in refused_pods(scheduler, served):
-        report = wake_ups_of(scheduler, refused)
+    for refused, alike in iter_rejected_groups(scheduler, served):
+        report = wake_ups_after_attempt(scheduler, refused)
         reports += [replace(report, pod=pod.key) for pod in alike]
-    unserved = tuple(pod.key for pod in pods if not _served(scheduler, pod))
-    return several(reports, scope=scope, unserved=unserved)
+    unserved = tuple(pod.key for pod in pods if not _is_served(scheduler, pod))
+    return combine_reports(reports, scope=scope, unserved=unserved)
 
 
-def several(reports: Sequence[WakeUps], scope: str = "", unserved: tuple[str, ...] = ()) -> WakeUpsOfMany:
-    """What would wake several pods, as one document."""
+def combine_reports(reports: Sequence[WakeUps], scope: str = "", unserved: tuple[str, ...] = ()) -> WakeUpsOfMany:
+    """Combine the wake-ups of several pods into one document."""
     return WakeUpsOfMany(
         tuple(reports),
         scope,
@@ -58,46 +60,48 @@ def several(reports: Sequence[WakeUps], scope: str = "", unserved: tuple[str, ..
     )
 
 
-def _document(
+def _build_report(
     scheduler: Scheduler,
-    groups: Sequence[tuple[Refused, list[Pod]]],
+    groups: Sequence[tuple[RejectedPod, list[Pod]]],
     changes: Sequence[ChangedObject],
     scope: str,
     unserved: tuple[str, ...] = (),
 ) -> WakesOfMany:
-    answers = tuple(_answers(scheduler, groups, changes))
+    answers = tuple(_iter_answers(scheduler, groups, changes))
     return WakesOfMany(
         scope=scope,
-        changes=tuple(map(told, changes)),
+        changes=tuple(map(describe_change, changes)),
         answers=answers,
         fitting=tuple(pod.key for refused, alike in groups if refused.queue == NONE for pod in alike),
-        unheard=tuple(told(change) for change in changes if not scheduler.event_handlers.occurrences(change)),
+        unheard=tuple(
+            describe_change(change) for change in changes if not scheduler.event_handlers.occurrences(change)
+        ),
         unserved=unserved,
         kube_version=scheduler.cluster.kube_version,
         ignored=scheduler.ignored([refused.info.spec for refused, _ in groups]),
-        **basis_of_many([basis_of(scheduler, refused) for refused, _ in groups]),
+        **merge_bases([build_basis(scheduler, refused) for refused, _ in groups]),
     )
 
 
-def _answers(
-    scheduler: Scheduler, groups: Sequence[tuple[Refused, list[Pod]]], changes: Sequence[ChangedObject]
+def _iter_answers(
+    scheduler: Scheduler, groups: Sequence[tuple[RejectedPod, list[Pod]]], changes: Sequence[ChangedObject]
 ) -> Iterator[Wakes]:
     for change in changes:
-        view = view_after(scheduler.view, change)
+        view = apply_to_view(scheduler.view, change)
         for refused, alike in groups:
             if refused.queue != NONE:
-                answer = woken(scheduler, refused, change, view)
-                yield from (_own(scheduler, refused, pod, change, answer) for pod in alike)
+                answer = replay_change(scheduler, refused, change, view)
+                yield from (_adapt_answer(scheduler, refused, pod, change, answer) for pod in alike)
 
 
-def _served(scheduler: Scheduler, pod: Pod) -> bool:
+def _is_served(scheduler: Scheduler, pod: Pod) -> bool:
     columns = scheduler.view.pods
     info = columns.infos[int(columns.info[columns.index[pod.key]])]
     return info.spec.scheduler_name in scheduler.configuration.profiles
 
 
-def refused_pods(scheduler: Scheduler, pods: Sequence[Pod]) -> Iterator[tuple[Refused, list[Pod]]]:
-    """Pods of the cluster after one attempt; pods alike in all that scheduling reads share it, but for gangs."""
+def iter_rejected_groups(scheduler: Scheduler, pods: Sequence[Pod]) -> Iterator[tuple[RejectedPod, list[Pod]]]:
+    """Yield groups of equal pods with one shared attempt. Members of gangs are tried individually."""
     columns = scheduler.view.pods
     groups: dict[tuple[int, str, str], list[Pod]] = {}
     for pod in pods:
@@ -112,8 +116,8 @@ def refused_pods(scheduler: Scheduler, pods: Sequence[Pod]) -> Iterator[tuple[Re
         yield try_once(scheduler, scheduler.view.stored(same[0]), info, tried), same
 
 
-def _own(scheduler: Scheduler, refused: Refused, pod: Pod, change: ChangedObject, answer: Wakes) -> Wakes:
-    """The answer for one of several pods that are alike, another one where the change is about the pod itself."""
-    if change.kind == POD and same_pod(change.object, pod) and pod is not refused.info.pod:
-        return woken(scheduler, try_once(scheduler, scheduler.view.stored(pod)), change)
+def _adapt_answer(scheduler: Scheduler, refused: RejectedPod, pod: Pod, change: ChangedObject, answer: Wakes) -> Wakes:
+    """Return the answer for one pod of a group, computed anew if the change is about the pod itself."""
+    if change.kind == POD and is_same_pod(change.object, pod) and pod is not refused.info.pod:
+        return replay_change(scheduler, try_once(scheduler, scheduler.view.stored(pod)), change)
     return replace(answer, pod=pod.key)

@@ -1,4 +1,4 @@
-"""What wakes pods that were refused, as documents: apiVersion kschedctl.dev/v1, kinds WakeUps, Wakes, WakesOfMany."""
+"""The reports of ``wakes``: apiVersion kschedctl.dev/v1, kinds WakeUps, Wakes, WakesOfMany, WakesBetween."""
 
 from __future__ import annotations
 
@@ -9,25 +9,27 @@ import msgspec
 from kschedctl.commands.explain.pod_group_report import PodGroupReport
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
-from kschedctl.reports.not_created import NotCreated, refused
-from kschedctl.reports.summary import Report
-from kschedctl.reports.unknown import UnknownKind, doubt
+from kschedctl.reports.not_created import NotCreated, describe_not_created
+from kschedctl.reports.report import Report
+from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.text.counts import counted
 
 UNSCHEDULABLE = "unschedulable"
-"""The part of the queue in which pods wait for something to happen."""
+"""The part of the queue in which pods wait for an event."""
 
 
 class WakeUp(Document, frozen=True):
-    """How a kind of object has to change: upstream's names of the actions, and what the plugin looks for in words."""
+    """A kind of change that wakes a pod."""
 
     kind: str
     actions: tuple[str, ...]
+    """Upstream's names of the actions."""
     words: str
+    """What the plugin looks for."""
 
 
 class RejectorReport(Document, frozen=True):
-    """A plugin that refused the pod, why, and what would make it say otherwise."""
+    """A plugin that rejected the pod, why, and what would change its answer."""
 
     plugin: str
     why: str
@@ -35,41 +37,43 @@ class RejectorReport(Document, frozen=True):
 
 
 class WakeUps(Report, frozen=True):
-    """What would wake a pod. ``queue``: unschedulable, or backoff where nobody is waited for; empty for one that fits.
-
-    ``message``: why it was refused, none where a plugin keeps it from being tried at all. ``stands_for``: the workload
-    whose pod it is, in words, where that was asked about. ``pod_group``: that with which alone it is tried or bound.
-    ``not_created``: why no scheduler sees it.
-    """
+    """What would wake a pod."""
 
     pod: Annotated[str, Column(keep=True, tone=Tone.STRONG)]
     headline: Annotated[str, Column("what wakes it")]
     queue: str
+    """"unschedulable", "backoff" if the pod waits for nothing, or "" if it fits."""
     message: str | None = None
+    """Why the pod was rejected; None if a plugin keeps it from being tried at all."""
     gating_plugin: str = ""
     rejectors: tuple[RejectorReport, ...] = ()
     stands_for: str = ""
+    """The workload whose pod this is, if one was asked about."""
     pod_group: PodGroupReport | None = None
+    """The group without which the pod is not tried or not bound."""
     kube_version: str = ""
     not_replayed: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     not_created: NotCreated | None = None
+    """Why no scheduler sees the pod."""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "WakeUps"
 
     def first_line(self) -> tuple[str, ...]:
-        """The pod, and what would wake it."""
-        return (self.pod, self.headline + doubt(self.unknown))
+        """Return the pod and what would wake it."""
+        return (self.pod, self.headline + describe_doubt(self.unknown))
 
 
 class WakeUpsOfMany(Report, frozen=True):
-    """What wakes several pods. ``scope``: which these are; ``unserved``: pods that no profile serves."""
+    """What wakes several pods."""
 
     pods: tuple[WakeUps, ...]
     scope: str = ""
+    """Which pods these are."""
     unserved: tuple[str, ...] = ()
+    """Pods that no profile serves."""
     not_replayed: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()
@@ -78,42 +82,44 @@ class WakeUpsOfMany(Report, frozen=True):
     kind: str = "WakeUpsOfMany"
 
     def first_line(self) -> tuple[str, ...]:
-        """How many wait."""
+        """Return how many pods wait."""
         if not self.pods:
-            return ("Nothing is pending", self.scope + doubt(self.unknown))
+            return ("Nothing is pending", self.scope + describe_doubt(self.unknown))
         waiting = sum(pod.queue == UNSCHEDULABLE for pod in self.pods)
         missing = sum(pod.not_created is not None for pod in self.pods)
         uncreated = f"Not created: {missing:,} of {counted(len(self.pods), 'pod')}; " if missing else ""
         pods = uncreated + f"{counted(waiting, 'pod')} {self.scope}".strip()
-        return (f"{pods} {'waits' if waiting == 1 else 'wait'} for something to happen{doubt(self.unknown)}",)
+        return (f"{pods} {'waits' if waiting == 1 else 'wait'} for something to happen{describe_doubt(self.unknown)}",)
 
 
 class EventReport(Document, frozen=True):
-    """An event that the scheduler makes of a change: upstream's label of it, and what each rejector says to it."""
+    """An event that the scheduler makes of a change."""
 
     event: str
+    """Upstream's label of the event."""
     resource: str
     hints: dict[str, str] = msgspec.field(default_factory=dict)
+    """The answer of each rejector."""
 
 
 class Wakes(Report, frozen=True):
-    """What a change does to a pod that was tried and refused.
-
-    ``change``: what it is, in words. ``message``: why the pod was refused. ``unschedulable_plugins``,
-    ``pending_plugins``: who refused it; ``gating_plugin``: who kept it from being tried at all. ``before``, ``after``:
-    unschedulable, backoff or active; empty for a pod that is in no queue, such as one that the change itself deletes.
-    ``moved``: it left the unschedulable pods.
-    """
+    """What a change does to a rejected pod."""
 
     pod: str
     before: str
+    """The queue of the pod: unschedulable, backoff or active; "" if it is in none."""
     after: str
+    """The queue after the change; "" also if the change deletes the pod."""
     moved: bool
+    """Whether the pod left the unschedulable pods."""
     change: str = ""
+    """The change in words."""
     message: str | None = None
+    """Why the pod was rejected."""
     unschedulable_plugins: tuple[str, ...] = ()
     pending_plugins: tuple[str, ...] = ()
     gating_plugin: str = ""
+    """The plugin that kept the pod from being tried at all."""
     events: tuple[EventReport, ...] = ()
     kube_version: str = ""
     not_replayed: tuple[str, ...] = ()
@@ -124,49 +130,52 @@ class Wakes(Report, frozen=True):
 
     @property
     def woken(self) -> bool:
-        """Whether it is tried again."""
+        """Return whether the pod is tried again."""
         return self.moved and bool(self.after)
 
     def first_line(self) -> tuple[str, ...]:
-        """The pod, and where the change leaves it."""
+        """Return the pod and the queue after the change."""
         sentence = f"woken, to {self.after}" if self.woken else f"stays {self.after}" if self.after else "in no queue"
-        return (self.pod, sentence + doubt(self.unknown))
+        return (self.pod, sentence + describe_doubt(self.unknown))
 
 
 class WakesOfMany(Report, frozen=True):
-    """What changes, each by itself, do to pods. ``scope``: which pods; ``fitting``: those that are not refused.
-
-    ``unheard``: the changes of which the scheduler hears nothing; ``unserved``: pods that no profile serves.
-    ``not_created``: the workloads whose pods no scheduler sees.
-    """
+    """What changes, each by itself, do to pods."""
 
     scope: str
+    """Which pods these are."""
     changes: tuple[str, ...]
     answers: tuple[Wakes, ...] = ()
     fitting: tuple[str, ...] = ()
+    """Pods that are not rejected."""
     unheard: tuple[str, ...] = ()
+    """Changes that the scheduler does not watch."""
     unserved: tuple[str, ...] = ()
+    """Pods that no profile serves."""
     kube_version: str = ""
     not_replayed: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     not_created: tuple[NotCreated, ...] = ()
+    """Workloads whose pods no scheduler sees."""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "WakesOfMany"
 
     def first_line(self) -> tuple[str, ...]:
-        """How many pods are woken by what."""
+        """Return how many pods are woken, and by what."""
         if self.not_created and not self.answers:
-            return (f"Not created: {refused(self.not_created)}",)
+            return (f"Not created: {describe_not_created(self.not_created)}",)
         woken, asked = {answer.pod for answer in self.answers if answer.woken}, {answer.pod for answer in self.answers}
         pods = f"{len(woken):,} of {counted(len(asked), 'refused pod')} {self.scope}".rstrip()
         by = self.changes[0] if len(self.changes) == 1 else f"{len(self.changes):,} changes, each by itself"
-        return (f"{pods} {'is' if 1 in (len(woken), len(asked)) else 'are'} woken by {by}{doubt(self.unknown)}",)
+        return (
+            f"{pods} {'is' if 1 in (len(woken), len(asked)) else 'are'} woken by {by}{describe_doubt(self.unknown)}",
+        )
 
 
 class WakingChange(Document, frozen=True):
-    """A change between two moments that woke a pod: what it is, its events, and who said Queue."""
+    """A change between two moments that woke a pod, with its events and the plugins that answered Queue."""
 
     change: str
     events: tuple[str, ...]
@@ -174,30 +183,31 @@ class WakingChange(Document, frozen=True):
 
 
 class PodBetween(Document, frozen=True):
-    """A pod that was pending at the first moment, and at the second one unless it ``ended``: what became of it then.
-
-    ``woken_by``: changes that would have woken it by itself, a hundred at the most, of all ``waking_changes``.
-    ``fits``: the nodes that it fits on at the second moment. ``missed``: it fits there, and nothing woke it: it waits
-    for the flush of the unschedulable pods.
-    """
+    """A pod that was pending at the first moment."""
 
     pod: Annotated[str, Column(keep=True, tone=Tone.STRONG)]
     headline: Annotated[str, Column("what woke it")]
     refused_by: tuple[str, ...]
     woken_by: tuple[WakingChange, ...] = ()
+    """The first hundred changes that would have woken it by themselves."""
     not_woken_by: int = 0
     fits: tuple[str, ...] = ()
+    """The nodes that it fits on at the second moment."""
     missed: bool = False
+    """Whether it fits but nothing woke it, so that it waits for the flush of unschedulable pods."""
     ended: str = ""
+    """What became of it if it no longer waits at the second moment."""
     waking_changes: int = 0
+    """The number of all changes that would have woken it."""
 
 
 class WakesBetween(Report, frozen=True):
-    """What lies between two moments of a cluster that would have woken pods; ``changes``: how many were heard of."""
+    """The changes between two moments of a cluster that would have woken pods."""
 
     before: str
     after: str
     changes: int
+    """The number of changes that the scheduler watches."""
     unheard: int = 0
     pods: tuple[PodBetween, ...] = ()
     kube_version: str = ""
@@ -208,7 +218,7 @@ class WakesBetween(Report, frozen=True):
     kind: str = "WakesBetween"
 
     def first_line(self) -> tuple[str, ...]:
-        """How many pods were missed."""
+        """Return how many pods were missed."""
         if not self.pods:
             return ("No pod was pending in both",)
         missed, waited = sum(pod.missed for pod in self.pods), sum(not pod.ended for pod in self.pods)
@@ -216,4 +226,4 @@ class WakesBetween(Report, frozen=True):
         sentence = f"{pods} waited in both, none was missed" if waited else "No pod waited in both"
         if missed:
             sentence = f"{missed:,} of {pods} that waited in both: fit, and nothing woke them"
-        return (sentence + doubt(self.unknown),)
+        return (sentence + describe_doubt(self.unknown),)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -18,11 +15,12 @@ import typer
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.workloads import makes_pods
 from kschedctl.cli.answer import SCHEDULES, UNDECIDED, Answer
-from kschedctl.cli.forms import TABLE, Form, option
+from kschedctl.cli.forms import TABLE, OutputFormat, output_option
 from kschedctl.cli.options import Output, Source, with_options
-from kschedctl.cli.source import EVERYTHING, load, time_of
-from kschedctl.commands.explain.watching import followed
-from kschedctl.commands.help.command import topics
+from kschedctl.cli.sigterm import leave_on_sigterm
+from kschedctl.cli.source import ALL_KINDS, get_cluster_time, load_cluster
+from kschedctl.commands.explain.watching import follow_cluster
+from kschedctl.commands.help.command import read_topics
 from kschedctl.commands.watch.cluster_metrics import cluster_metrics
 from kschedctl.errors import UsageError
 from kschedctl.sources.read import read
@@ -56,7 +54,9 @@ class Printed(StrEnum):
 class MetricsOutput(Output):
     """How numbers are shown."""
 
-    output: Annotated[Form, option("table", "wide", "json", "yaml", "markdown", "html", "csv", "openmetrics")] = TABLE
+    output: Annotated[
+        OutputFormat, output_option("table", "wide", "json", "yaml", "markdown", "html", "csv", "openmetrics")
+    ] = TABLE
 
 
 @with_options
@@ -93,8 +93,8 @@ def watch(
     shapes, units = _shapes(room_for or ()), [str(unit) for unit in losses or ()]
     if metrics:
         return _serve(metrics, source, shapes, units, every)
-    cluster = load(source, live=EVERYTHING)
-    report = cluster_metrics(cluster, shapes, units=units, now=time_of(cluster, source))
+    cluster = load_cluster(source, live=ALL_KINDS)
+    report = cluster_metrics(cluster, shapes, units=units, now=get_cluster_time(cluster, source))
     return view.answer(report, UNDECIDED if report.undecided else SCHEDULES)
 
 
@@ -106,36 +106,13 @@ def _serve(address: str, source: Source, shapes: Sequence[JsonObject], units: Se
     if not source.live:
         raise UsageError("only a live cluster can be watched", where="--metrics", hint="-o openmetrics prints once")
     least = seconds_of(every, "--every")
-    with _until_sigterm(), MetricsServer(address) as served:
-        for cluster in followed(source, None, EVERYTHING, every=least):
+    with leave_on_sigterm(), MetricsServer(address) as served:
+        for cluster in follow_cluster(source, None, ALL_KINDS, every=least):
             started = time.monotonic()
             now = datetime.now(UTC).isoformat(timespec="seconds")
             served.show(cluster_metrics(cluster, shapes, units=units, now=now), time.monotonic() - started)
             time.sleep(max(least, time.monotonic() - started))  # no more than half of a processor
     return SCHEDULES
-
-
-class _TerminatedError(Exception):
-    """SIGTERM was received."""
-
-
-@contextmanager
-def _until_sigterm() -> Iterator[None]:
-    """Leave the block on SIGTERM, by which Kubernetes and systemd end a server in order."""
-
-    def end(*_: object) -> None:
-        raise _TerminatedError
-
-    if threading.current_thread() is not threading.main_thread():  # which alone may handle signals
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    except _TerminatedError:
-        return
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _shapes(names: Sequence[str]) -> list[JsonObject]:
@@ -154,5 +131,5 @@ def _printed(what: Printed) -> str:
     text = next(file.read_text("utf-8") for file in folder.iterdir() if file.name.partition(".")[0] == what)
     if what is not Printed.DEPLOYMENT:
         return text
-    rights = topics()["rights"].partition("```yaml\n")[2].partition("```")[0]
+    rights = read_topics()["rights"].partition("```yaml\n")[2].partition("```")[0]
     return f"{rights}---\n{text}"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from kschedctl.commands.watch.report import ClusterMetrics, MetricValue
 from kschedctl.render.page import Marked, Page, Style, paragraph
-from kschedctl.render.tables import listed
+from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.columns import Tone
 
 
@@ -17,4 +17,4 @@ def cluster_metrics_page(report: ClusterMetrics, style: Style) -> Page:
         "value": lambda metric: f"{metric.value:.15g}",
     }
     first, stuck = report.first_line()
-    return (paragraph(Marked(first, Tone.STRONG), stuck), *listed(report.metrics, style, cells, limit=None))
+    return (paragraph(Marked(first, Tone.STRONG), stuck), *build_struct_table(report.metrics, style, cells, limit=None))

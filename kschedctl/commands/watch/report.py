@@ -9,7 +9,7 @@ from typing import Annotated
 
 from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
-from kschedctl.reports.summary import Report
+from kschedctl.reports.report import Report
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.text.counts import counted
 

@@ -1,4 +1,4 @@
-"""Which changes from one version to the next make a difference to a pod: found by replays of a mix of both."""
+"""Attribution of a pod's changed fate to version changes, by replaying mixes of both versions."""
 
 from __future__ import annotations
 
@@ -15,54 +15,55 @@ from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
 Names = frozenset[str]
 Fate = Callable[[str], Hashable]
-"""Pod -> what becomes of it."""
-MOST_REPLAYS = 200
+"""Returns what becomes of a pod."""
+MAX_REPLAYS = 200
 NOT_ATTRIBUTED = ("not attributed",)
 
 
 @dataclass
 class Causes:
-    """``changes``: name -> how it is told; ``before``: the fates under the first version.
-
-    ``replay``: gives what becomes of a pod under the second version with some changes as they are in the first.
-    ``found``: what explained other pods, and is tried first; ``likely``: what may explain a pod, tried before all.
-    """
+    """The search for the version changes that explain the fates of pods."""
 
     changes: Mapping[str, str]
+    """The description of each change by name."""
     before: Mapping[str, Hashable]
+    """The fates under the first version."""
     replay: Callable[[Names], Fate]
-    found: list[Names] = field(default_factory=list)
-    likely: Callable[[str], Names] = lambda pod: frozenset()
+    """Returns the fates under the second version with some changes as in the first."""
+    known_sets: list[Names] = field(default_factory=list)
+    """Sets of changes that explained other pods, tried first."""
+    guess: Callable[[str], Names] = lambda pod: frozenset()
+    """Returns the changes that probably explain a pod, tried before all changes."""
     _replayed: dict[Names, Fate] = field(default_factory=dict)
 
-    def of(self, pod: str) -> tuple[str, ...]:
-        """The fewest changes without which the pod fares as before; NOT_ATTRIBUTED where these do not explain it."""
+    def explain_pod(self, pod: str) -> tuple[str, ...]:
+        """Return the fewest changes without which the pod fares as before, or NOT_ATTRIBUTED."""
         try:
-            names = self._names(pod)
+            names = self._find_minimal_set(pod)
         except _TooManyReplaysError:
             return NOT_ATTRIBUTED
         return tuple(self.changes[name] for name in self.changes if name in names) or NOT_ATTRIBUTED
 
-    def _names(self, pod: str) -> Names:
-        """No names where all changes together do not explain it."""
-        enough = next((names for names in self._candidates(pod) if self._explains(names, pod)), frozenset[str]())
+    def _find_minimal_set(self, pod: str) -> Names:
+        """Return the minimal set of changes, empty if all changes together do not explain the pod."""
+        enough = next((names for names in self._iter_candidates(pod) if self._explains(names, pod)), frozenset[str]())
         if not enough:
             return enough
         candidates = [name for name in self.changes if name in enough]
-        names = frozenset(self._fewest(pod, frozenset(), candidates, tried=False))
-        self.found += [names] if names not in self.found else []
+        names = frozenset(self._minimize(pod, frozenset(), candidates, tried=False))
+        self.known_sets += [names] if names not in self.known_sets else []
         return names
 
-    def _candidates(self, pod: str) -> Iterator[Names]:
-        yield from self.found
-        if likely := self.likely(pod):
+    def _iter_candidates(self, pod: str) -> Iterator[Names]:
+        yield from self.known_sets
+        if likely := self.guess(pod):
             yield likely
         yield frozenset(self.changes)
 
-    def _fewest(self, pod: str, given: Names, names: Sequence[str], *, tried: bool) -> list[str]:
-        """The fewest of these that explain a pod's fate together with those given, where all of them do (QuickXplain).
+    def _minimize(self, pod: str, given: Names, names: Sequence[str], *, tried: bool) -> list[str]:
+        """Return the fewest of ``names`` that explain the pod's fate together with ``given`` (QuickXplain).
 
-        ``tried``: whether those given may explain it alone.
+        All of them together must explain it. ``tried`` says whether ``given`` alone may explain it.
         """
         if tried and self._explains(given, pod):
             return []
@@ -70,14 +71,14 @@ class Causes:
             return list(names)
         half = len(names) // 2
         first, second = names[:half], names[half:]
-        of_second = self._fewest(pod, given.union(first), second, tried=True)
-        of_first = self._fewest(pod, given.union(of_second), first, tried=bool(of_second))
+        of_second = self._minimize(pod, given.union(first), second, tried=True)
+        of_first = self._minimize(pod, given.union(of_second), first, tried=bool(of_second))
         return of_first + of_second
 
     def _explains(self, names: Names, pod: str) -> bool:
-        """Whether the pod fares as before where these changes are as before."""
+        """Return whether the pod fares as before if these changes are as before."""
         if names not in self._replayed:
-            if len(self._replayed) == MOST_REPLAYS:
+            if len(self._replayed) == MAX_REPLAYS:
                 raise _TooManyReplaysError
             self._replayed[names] = self.replay(names)
         return self._replayed[names](pod) == self.before.get(pod)
@@ -88,37 +89,37 @@ class _TooManyReplaysError(Exception):
 
 
 class TwoVersions(NamedTuple):
-    """A cluster under two versions of kube-scheduler, and the rows of the table of what these changed."""
+    """A cluster under two versions of kube-scheduler, and the differences between them."""
 
     first: Cluster
     second: Cluster
     rows: tuple[VersionChange, ...]
 
-    def mixed(self, names: Names) -> Cluster:
-        """The second with some changes as they are in the first."""
+    def mix(self, names: Names) -> Cluster:
+        """Return the second version with some changes as in the first."""
         return replace(self.second, version_mix=VersionMix(self.first.kube_version, names))
 
-    def of_plugins(self, plugins: Container[str]) -> Names:
-        """The rules of these plugins that changed."""
-        return frozenset(_name(row) for row in self.rows if row.sort == "rule" and row.where in plugins)
+    def find_plugin_changes(self, plugins: Container[str]) -> Names:
+        """Return the changed rules of these plugins."""
+        return frozenset(_mix_name(row) for row in self.rows if row.sort == "rule" and row.where in plugins)
 
-    def changes(self) -> dict[str, str]:
-        """All that may be another with the second version: its name in a mix -> how it is told."""
+    def describe_changes(self) -> dict[str, str]:
+        """Return all changes that may matter, by name in a mix, with their descriptions."""
         gates = [FeatureGates(version.kube_version, version.feature_gates) for version in (self.first, self.second)]
-        return {_name(row): _told(row) for row in self.rows if _counts(row, *gates)}
+        return {_mix_name(row): _describe_row(row) for row in self.rows if _is_relevant(row, *gates)}
 
 
-def _counts(row: VersionChange, *gates: FeatureGates) -> bool:
-    """Whether it is no gate that is on, or off, in both versions."""
+def _is_relevant(row: VersionChange, *gates: FeatureGates) -> bool:
+    """Return whether the row is not a feature gate with the same state in both versions."""
     return row.sort != "gate" or len({gate.enabled(row.where) for gate in gates}) > 1
 
 
-def _name(change: VersionChange) -> str:
+def _mix_name(change: VersionChange) -> str:
     return change.what if change.sort == "rule" else f"{change.sort} {change.where}"
 
 
-def _told(change: VersionChange) -> str:
-    """``StorageCapacityScoring``, ``TaintToleration: its message (#135023)``."""
+def _describe_row(change: VersionChange) -> str:
+    """Describe a change: ``StorageCapacityScoring``, ``TaintToleration: its message (#135023)``."""
     if change.sort == "gate":
         return change.where
     upstream = f" ({change.upstream})" if change.upstream else ""
@@ -126,11 +127,11 @@ def _told(change: VersionChange) -> str:
     return f"{where}{change.what}{upstream}"
 
 
-def explained(pods: Collection[str], causes: Causes, done: Callable[[int], None]) -> dict[str, tuple[str, ...]]:
-    """Pod -> why it does not fare as before; those that are not known when the user stops are left out."""
+def explain_pods(pods: Collection[str], causes: Causes, done: Callable[[int], None]) -> dict[str, tuple[str, ...]]:
+    """Return why each pod does not fare as before. Pods not reached before an interruption are missing."""
     because: dict[str, tuple[str, ...]] = {}
     with suppress(KeyboardInterrupt):
         for pod in pods:
-            because[pod] = causes.of(pod)
+            because[pod] = causes.explain_pod(pod)
             done(1)
     return because

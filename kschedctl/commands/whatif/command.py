@@ -1,4 +1,4 @@
-"""``kschedctl whatif``: what would these changes of the cluster do to its pods?"""
+"""The command ``kschedctl whatif``."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Annotated
 import typer
 
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.asking import answer
+from kschedctl.cli.asking import ask_and_answer
 from kschedctl.cli.option_groups.drawn import Drawn
 from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.run_options import RunChoices, RunOptions
-from kschedctl.cli.source import Asked, clusters
+from kschedctl.cli.source import LoadedSource, load_clusters
 from kschedctl.commands import whatif as study
-from kschedctl.commands.whatif.one_more_node import helps
+from kschedctl.commands.whatif.one_more_node import leaves_no_pod_pending
 from kschedctl.commands.whatif.report import WhatIf
 from kschedctl.commands.whatif.scenario_file import ScenarioFile, read_scenario
 from kschedctl.errors import UsageError
 from kschedctl.replay.parallel import Progress, Workers
-from kschedctl.replay.scenarios.scenario import Files
+from kschedctl.replay.scenarios.scenario import FileReader
 from kschedctl.sources.read import load_configuration_file
 
 EXAMPLES = (
@@ -30,15 +30,15 @@ EXAMPLES = (
 )
 
 
-class WhatIfChoices(RunChoices):
-    read: Files
+class WhatIfSettings(RunChoices):
+    read: FileReader
     where: str
     in_full: int
 
 
 @dataclass(frozen=True)
-class Compared:
-    """Two schedulers under which the same happens."""
+class ComparisonOptions:
+    """Options that compare two schedulers."""
 
     compare_config: Annotated[
         tuple[str, str] | None,
@@ -53,7 +53,7 @@ class Compared:
 @with_options
 def whatif(
     *,
-    compared: Compared,
+    compared: ComparisonOptions,
     source: Source,
     run: RunOptions,
     result: Drawn,
@@ -72,26 +72,30 @@ def whatif(
     placed elsewhere if recreated.
     Exits with 1 if pods become pending that were not, or are not created.
     """
-    _check_use(scenario, compared)
+    _validate_usage(scenario, compared)
     steps = read_scenario(scenario) if scenario else ScenarioFile()
     named = {name: load_configuration_file(name) for name in compared.compare_config or ()}
-    under = study.versions(compared.compare_version) if compared.compare_version else study.configurations(named)
-    options: WhatIfChoices = {
+    under = (
+        study.compare_two_versions(compared.compare_version)
+        if compared.compare_version
+        else study.compare_configurations(named)
+    )
+    options: WhatIfSettings = {
         **run.options(),
         "read": steps.read,
         "where": steps.where,
-        "in_full": result.in_full,
+        "in_full": result.max_matrices,
     }
 
-    def ask(asked: Asked, workers: Workers, progress: Progress) -> WhatIf:
+    def ask(asked: LoadedSource, workers: Workers, progress: Progress) -> WhatIf:
         return study.whatif(asked.cluster, steps.scenario, under, workers=workers, progress=progress, **options)
 
-    with extending.calling() as options["call_extender"]:
-        return answer(run, result, clusters(source), ask, helps)
+    with extending.open_caller() as options["call_extender"]:
+        return ask_and_answer(run, result, load_clusters(source), ask, leaves_no_pod_pending)
 
 
-def _check_use(scenario: str | None, compared: Compared) -> None:
-    """Raises UsageError for nothing to do, and for what cannot be compared."""
+def _validate_usage(scenario: str | None, compared: ComparisonOptions) -> None:
+    """Raise UsageError if there is nothing to do or the options do not go together."""
     files, versions = compared.compare_config, compared.compare_version
     if not (scenario or files or versions):
         raise UsageError("nothing to try", hint="give a SCENARIO, --compare-config or --compare-version")

@@ -1,4 +1,4 @@
-"""What becomes of pods: on which node each ends up, and what is said of those that wait, before and after."""
+"""Fates of pods before and after changes: the node each gets, and the message of those that wait."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Iterator, Mapping
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.whatif.report import MessageChange, PodChange
-from kschedctl.replay.settling import Settled
+from kschedctl.replay.settling import SettledCluster
 
 Because = Mapping[str, tuple[str, ...]]
-"""Pod -> why it does not fare as before, where that was asked."""
+"""The causes of each pod's changed fate, if requested."""
 
 
-def pod_changes(before: Settled, after: Settled) -> Iterator[PodChange]:
-    """Every pod that ends up elsewhere, by name."""
-    then, now = _nodes(before.cluster), _nodes(after.cluster)
-    for key in sorted(then.keys() | now.keys()):
-        source, target = then.get(key), now.get(key)
-        change = _change(source, target)
+def iter_pod_changes(before: SettledCluster, after: SettledCluster) -> Iterator[PodChange]:
+    """Yield every pod that ends up elsewhere, by name."""
+    old_nodes, new_nodes = _nodes_by_pod(before.cluster), _nodes_by_pod(after.cluster)
+    for key in sorted(old_nodes.keys() | new_nodes.keys()):
+        source, target = old_nodes.get(key), new_nodes.get(key)
+        change = _classify_change(source, target)
         if change:
             name = key.split("/", 1)
             pod = after.cluster.pods.find(*name) or before.cluster.pods.find(*name)
@@ -27,14 +27,14 @@ def pod_changes(before: Settled, after: Settled) -> Iterator[PodChange]:
             yield PodChange(key, str(find_owner(pod)), change, source or "", target or "", message)
 
 
-def new_messages(before: Settled, after: Settled) -> dict[str, tuple[str, str]]:
-    """The pods that wait in both and of which not the same is said -> what was, and what is."""
+def find_changed_messages(before: SettledCluster, after: SettledCluster) -> dict[str, tuple[str, str]]:
+    """Return the old and new message of each pod that waits in both with different messages."""
     pairs = ((pod, (then, after.waiting.get(pod, then))) for pod, then in sorted(before.waiting.items()))
     return {pod: pair for pod, pair in pairs if pair[0] != pair[1]}
 
 
-def message_changes(messages: Mapping[str, tuple[str, str]], because: Because) -> Iterator[MessageChange]:
-    """Messages of pods by what was said, what is and why; the most pods first."""
+def group_message_changes(messages: Mapping[str, tuple[str, str]], because: Because) -> Iterator[MessageChange]:
+    """Yield message changes grouped by old message, new message and cause, largest group first."""
     groups: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for pod, pair in messages.items():
         groups.setdefault((*pair, because.get(pod, ())), []).append(pod)
@@ -42,14 +42,14 @@ def message_changes(messages: Mapping[str, tuple[str, str]], because: Because) -
         yield MessageChange(then, now, tuple(pods), why)
 
 
-def fates(settled: Settled) -> dict[str, tuple[str, str]]:
-    """Every pod -> its node, or none and what is said of it."""
+def collect_fates(settled: SettledCluster) -> dict[str, tuple[str, str]]:
+    """Return the node of every pod, or "" and its message."""
     waiting = settled.waiting
-    return {pod: (node, "" if node else waiting.get(pod, "")) for pod, node in _nodes(settled.cluster).items()}
+    return {pod: (node, "" if node else waiting.get(pod, "")) for pod, node in _nodes_by_pod(settled.cluster).items()}
 
 
-def _change(source: str | None, target: str | None) -> str:
-    """Nodes, empty for none; None where there is no such pod."""
+def _classify_change(source: str | None, target: str | None) -> str:
+    """Return the kind of change between two nodes. "" is no node, None no pod."""
     if source == target:
         return ""
     if source is None:
@@ -61,6 +61,6 @@ def _change(source: str | None, target: str | None) -> str:
     return "NewlyPending" if source else "NewlyScheduled"
 
 
-def _nodes(cluster: Cluster) -> dict[str, str]:
+def _nodes_by_pod(cluster: Cluster) -> dict[str, str]:
     """Pod -> its node."""
     return dict(zip(cluster.pods.keys(), cluster.pods.node.texts(), strict=True))

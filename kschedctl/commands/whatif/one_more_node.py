@@ -1,4 +1,4 @@
-"""Whether one more node, or as many as are taken away, would help: replayed before it is proposed."""
+"""Scenarios with additional nodes, offered only if a replay shows that they help."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kschedctl.commands.whatif import whatif
 from kschedctl.commands.whatif.report import WhatIf
 from kschedctl.errors import KschedctlError
 from kschedctl.replay.edits import change_pods
-from kschedctl.replay.scenarios.scenario import no_files
+from kschedctl.replay.scenarios.scenario import read_no_files
 from kschedctl.replay.scenarios.steps_on_nodes import add_nodes
 from kschedctl.reports.placements import UnplacedPods
 from kschedctl.reports.scenario import AddNodes
@@ -22,11 +22,11 @@ from kschedctl.scheduler.scheduler import Scheduler
 MOST_MODELS, MOST_ASKED = 2, 20
 """So many kinds of nodes are tried, and so many pods that are not alike are asked whether they would go there."""
 NEW = "one-more"
-MOST_TRIES = 3
-"""Each costs about as much as the question whose answer it is about."""
+MAX_TRIES = 3
+"""Each try costs about as much as the original question."""
 
 
-def with_more_nodes(
+def find_sufficient_nodes(
     cluster: Cluster,
     step: JsonObject,
     taken: Sequence[str],
@@ -35,16 +35,16 @@ def with_more_nodes(
     *,
     gone: bool,
 ) -> JsonObject | None:
-    """The scenario of the fewest more nodes, of those tried, after which the step leaves no pod without a node.
+    """Return the scenario with the fewest additional nodes tried with which the step leaves no pod without a node.
 
-    ``taken``: the nodes that the step takes away; the new ones are like one of the same pool, which has to be another
-    where they are ``gone``. ``unplaced``: the pods that the step leaves without a node. None where nothing that was
-    tried helps, or the answer leans on what was not read, or the user interrupts: the question itself is answered.
+    ``taken`` are the nodes that the step removes. New nodes are like a node of the same pool, a different one if the
+    removed nodes are ``gone``. ``unplaced`` are the pods that the step leaves without a node. Return None if nothing
+    tried helps, the answer depends on unread kinds, or the user interrupts.
     """
     try:
-        models = [like for like in _models(cluster, taken, gone) if _welcome(cluster, like, unplaced)]
+        models = [like for like in _choose_models(cluster, taken, gone) if _accepts_all(cluster, like, unplaced)]
         counts = dict.fromkeys((1, len(taken), len(taken) + 1))
-        for count, like in [(count, like) for count in counts for like in models][:MOST_TRIES]:
+        for count, like in [(count, like) for count in counts for like in models][:MAX_TRIES]:
             scenario = {"steps": [{"addNodes": {"like": like, "count": count}}, step]}
             report = whatif(
                 cluster,
@@ -55,23 +55,23 @@ def with_more_nodes(
             )
             if report.interrupted or report.undecided:
                 return None
-            if helps(report):
+            if leaves_no_pod_pending(report):
                 return scenario
     except (KschedctlError, KeyboardInterrupt):
         return None
     return None
 
 
-def helps(report: WhatIf) -> bool:
-    """Whether all pods that are wanted are created, and none waits for a node that did not wait before."""
+def leaves_no_pod_pending(report: WhatIf) -> bool:
+    """Return whether all pods are created and none is newly pending."""
     most = report.over_runs.get("NewlyPending")
     return not (report.not_created or (most and most.most)) and all(
         change.change != "NewlyPending" for change in report.changes
     )
 
 
-def _models(cluster: Cluster, taken: Sequence[str], gone: bool) -> list[str]:
-    """A node that takes pods of each pool that loses nodes, of two pools at the most."""
+def _choose_models(cluster: Cluster, taken: Sequence[str], gone: bool) -> list[str]:
+    """Return a node that takes pods from each pool that loses nodes, from at most two pools."""
     names = frozenset(taken)
     models: dict[str, str] = {}
     lost = {find_pool(node) for node in cluster.nodes if node.metadata.name in names}
@@ -81,12 +81,14 @@ def _models(cluster: Cluster, taken: Sequence[str], gone: bool) -> list[str]:
     return list(models.values())[:MOST_MODELS]
 
 
-def _welcome(cluster: Cluster, like: str, unplaced: Sequence[UnplacedPods]) -> bool:
-    """Whether an empty node like this one would take a pod of each of the groups: one cycle each, no replay."""
-    edit = add_nodes(AddNodes(like=like, name=NEW), cluster, no_files)
+def _accepts_all(cluster: Cluster, like: str, unplaced: Sequence[UnplacedPods]) -> bool:
+    """Return whether an empty node like this one would take a pod of each group, judged without a replay."""
+    edit = add_nodes(AddNodes(like=like, name=NEW), cluster, read_no_files)
     refused = [cluster.pod(*group.pods[0].split("/", 1)) for group in unplaced[:MOST_ASKED]]
     pods = [made_again(pod) for pod in refused if pod is not None]
-    scheduler = Scheduler(change_pods(edit.result, {(p.metadata.namespace, p.metadata.name): p for p in pods}))
+    scheduler = Scheduler(
+        change_pods(edit.resulting_cluster, {(p.metadata.namespace, p.metadata.name): p for p in pods})
+    )
     row = scheduler.view.nodes.index[f"{NEW}-0"]
     for pod in map(scheduler.view.stored, pods):
         framework = scheduler.framework(pod.spec.scheduler_name)

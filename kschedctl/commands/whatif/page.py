@@ -1,4 +1,4 @@
-"""The page of a WhatIf: what each step did, which pods end up elsewhere, and how zones are filled before and after."""
+"""The page of a WhatIf: what each step did, which pods end up elsewhere, and how full zones are before and after."""
 
 from __future__ import annotations
 
@@ -14,11 +14,18 @@ from kschedctl.commands.whatif.report import (
     Replacement,
     WhatIf,
 )
-from kschedctl.render.not_created import not_created_section
+from kschedctl.render.not_created import build_not_created_section
 from kschedctl.render.page import Cell, Marked, Page, Paragraph, Stack, Style, Table, count, names, paragraph, section
-from kschedctl.render.plots.plot import MOST_PLACES, Plot, bars
-from kschedctl.render.sections import PODS, caveats, interruption, over_runs_section, unplaced_section, zones_plot
-from kschedctl.render.tables import Cells, listed
+from kschedctl.render.plots.plot import MAX_PLACES, Plot, build_bar_plot
+from kschedctl.render.sections import (
+    PODS,
+    build_caveats,
+    build_interruption,
+    build_runs_section,
+    build_unplaced_section,
+    build_zone_plot,
+)
+from kschedctl.render.tables import Cells, build_struct_table
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.placements import PodCount, UnplacedPods
 
@@ -27,23 +34,23 @@ TOGETHER = " together with "
 TONES = {"NewlyPending": Tone.BAD, "Gone": Tone.WARNING, "NewlyScheduled": Tone.GOOD}
 
 
-def whatif_page(report: WhatIf, style: Style) -> Page:
+def build_page(report: WhatIf, style: Style) -> Page:
     """All sections that have something to say."""
     return (
-        *interruption(report.interrupted),
-        *_summary(report),
-        *caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
-        *listed(report.steps, style, limit=None, numbered="step", title="Steps", full=False),
-        *(not_created_section(report.not_created, style) if report.not_created else ()),
-        *_changes(report.changes, style),
+        *build_interruption(report.interrupted),
+        *_build_summary(report),
+        *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
+        *build_struct_table(report.steps, style, limit=None, numbered="step", title="Steps", full=False),
+        *(build_not_created_section(report.not_created, style) if report.not_created else ()),
+        *_list_changes(report.changes, style),
         *_messages(report.messages, style),
         *_replacement(report.replacement, style),
         *_balance(report.balance, report.compared),
-        *over_runs_section(report.runs, report.over_runs, CHANGES),
+        *build_runs_section(report.runs, report.over_runs, CHANGES),
     )
 
 
-def _summary(report: WhatIf) -> Iterator[Paragraph]:
+def _build_summary(report: WhatIf) -> Iterator[Paragraph]:
     verdict, *sentences = report.first_line()
     fine = Tone.WARNING if report.undecided else Tone.GOOD
     newly_pending = any(change.change == "NewlyPending" for change in report.changes)
@@ -54,23 +61,25 @@ def _summary(report: WhatIf) -> Iterator[Paragraph]:
         yield paragraph(f"before: under {before}; after: under {after}")
 
 
-def _changes(changes: Sequence[PodChange], style: Style) -> Page:
+def _list_changes(changes: Sequence[PodChange], style: Style) -> Page:
     if not changes:
         return ()
     order = list(CHANGES)
     first = sorted(changes, key=lambda change: order.index(change.change))
-    cells: Cells[PodChange] = {"change": _change, "because": _because}
-    table = listed(first, style, cells, title="Pods", limit=CHANGES_SHOWN, full=False)
+    cells: Cells[PodChange] = {"change": _mark_change, "because": _because}
+    table = build_struct_table(first, style, cells, title="Pods", limit=CHANGES_SHOWN, full=False)
     return (*_waiting(changes, style), *table, *_moves_plot(changes))
 
 
-def _change(change: PodChange) -> Marked:
+def _mark_change(change: PodChange) -> Marked:
     return Marked(CHANGES[change.change], TONES.get(change.change, Tone.PLAIN))
 
 
 def _messages(messages: Sequence[MessageChange], style: Style) -> Page:
     """What is said in other words of pods that wait all the same."""
-    return listed(messages, style, {"before": _before}, title="Messages of pods that wait", limit=CHANGES_SHOWN)
+    return build_struct_table(
+        messages, style, {"before": _before}, title="Messages of pods that wait", limit=CHANGES_SHOWN
+    )
 
 
 def _before(message: MessageChange) -> Stack:
@@ -93,7 +102,7 @@ def _replacement(replacement: Replacement | None, style: Style) -> Page:
     summary = paragraph(f"for {pods} other nodes would be best, if recreated")
     doubtful = (paragraph(f"nothing is known of {replacement.failed:,}: a plugin fails"),) if replacement.failed else ()
     groups = sorted(replacement.elsewhere, key=lambda group: -len(group.pods))
-    tables = listed(groups, style, {"because": _because}, limit=CHANGES_SHOWN)
+    tables = build_struct_table(groups, style, {"because": _because}, limit=CHANGES_SHOWN)
     return section("Running pods", summary, *doubtful, *_rescored(replacement), *tables)
 
 
@@ -113,7 +122,7 @@ def _waiting(changes: Sequence[PodChange], style: Style) -> Page:
     for change in changes:
         if change.change == "NewlyPending":
             groups.setdefault((change.workload, change.message), []).append(change.pod)
-    return unplaced_section(
+    return build_unplaced_section(
         [UnplacedPods(w, CHANGES["NewlyPending"], why, tuple(pods)) for (w, why), pods in groups.items()], style
     )
 
@@ -127,7 +136,7 @@ def _balance(balance: Sequence[DomainBalance], compared: Sequence[str]) -> Page:
     rows = tuple(_domain(domain) for domain in balance)
     pods = [PodCount(domain.domain, *domain.pods) for domain in balance]
     title = "Zones, before and after" if not compared else "Zones"
-    return section(title, Table(tuple(columns), rows), *zones_plot(pods))
+    return section(title, Table(tuple(columns), rows), *build_zone_plot(pods))
 
 
 def _domain(domain: DomainBalance) -> tuple[Cell, ...]:
@@ -145,5 +154,5 @@ def _moves_plot(changes: Sequence[PodChange]) -> tuple[Plot, ...]:
     left = Counter(change.before for change in changes if change.before)
     come = Counter(change.after for change in changes if change.after)
     nodes = sorted({*left, *come}, key=lambda node: (-left[node] - come[node], node))
-    amounts = {node: {"leave": left[node], "come": come[node]} for node in nodes[:MOST_PLACES]}
-    return bars("Pods that leave nodes and come to them", ("node", PODS), amounts, len(nodes))
+    amounts = {node: {"leave": left[node], "come": come[node]} for node in nodes[:MAX_PLACES]}
+    return build_bar_plot("Pods that leave nodes and come to them", ("node", PODS), amounts, len(nodes))

@@ -11,12 +11,12 @@ from msgspec.structs import replace
 from kschedctl.commands.explain.pending_report import ExplainedPods
 from kschedctl.reports.columns import Column, CsvTable, to_csv_table
 from kschedctl.reports.document import Document
-from kschedctl.reports.gate_problem import GateProblem
-from kschedctl.reports.not_created import NotCreated, refused
+from kschedctl.reports.not_created import NotCreated, describe_not_created
 from kschedctl.reports.placements import Spread
-from kschedctl.reports.searches import SearchStart
-from kschedctl.reports.summary import Report, ShortPods, Summary
-from kschedctl.reports.unknown import UnknownKind, doubt
+from kschedctl.reports.plugin_answers import SearchStart
+from kschedctl.reports.report import GateProblem, Report
+from kschedctl.reports.summary import ShortPods, Summary
+from kschedctl.reports.unknown import UnknownKind, describe_doubt
 
 CHANGES = {
     "NewlyPending": "newly pending",
@@ -145,13 +145,11 @@ class WhatIf(Report, frozen=True):
         numbers = Counter(change.change for change in self.changes)
         counts = ", ".join(f"{numbers[kind]:,} {word}" for kind, word in CHANGES.items() if numbers[kind])
         if self.not_created:
-            return (
-                "Not created:",
-                f"{refused(self.not_created)}{f'; {counts}' if counts else ''}{doubt(self.unknown)}",
-            )
+            failures = describe_not_created(self.not_created) + (f"; {counts}" if counts else "")
+            return ("Not created:", f"{failures}{describe_doubt(self.unknown)}")
         if not counts:
-            return (f"No pod ends up elsewhere{doubt(self.unknown)}",)
-        return ("Pods are affected:", counts + doubt(self.unknown))
+            return (f"No pod ends up elsewhere{describe_doubt(self.unknown)}",)
+        return ("Pods are affected:", counts + describe_doubt(self.unknown))
 
     def summarized(self, summary: Summary) -> Summary:
         """With the pods that wait now and did not before."""

@@ -1,4 +1,4 @@
-"""Where running pods would go, each as if it alone were made anew: under one scheduler, and under another."""
+"""Running pods that would go elsewhere if each alone were recreated, under one scheduler and under another."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 from kschedctl.api.arrays import Position
 from kschedctl.api.ownership import find_owner
 from kschedctl.commands.versions.report import VersionChange
-from kschedctl.commands.whatif.causes import Causes, Fate, Names, TwoVersions, explained
+from kschedctl.commands.whatif.causes import Causes, Fate, Names, TwoVersions, explain_pods
 from kschedctl.commands.whatif.report import PodsElsewhere, PodsRescored, Replacement
 from kschedctl.replay.edits import is_recreated_elsewhere
 from kschedctl.replay.parallel import Progress, Workers, run_all
@@ -30,25 +30,27 @@ from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.snapshot.fork import Fork
 
 Nodes = tuple[str, ...]
-Scored = bytes
-"""A digest of which nodes fit a pod, and by how many points each is behind the best."""
+ScoreDigest = bytes
+"""A digest of the nodes that fit a pod and how many points each is behind the best."""
 
-MOST_ASKED = 2000
-"""Where there are more pods, the first of each workload are asked about, then the second, and so on."""
-ASKED_AT_ONCE = 50
+MAX_PODS = 2000
+"""With more pods, the first of each workload are compared, then the second, and so on."""
+BATCH_SIZE = 50
 AFFECTED: Mapping[Effect, str] = {
     effect: REPLACEMENT for effect in Effect if effect not in (Effect.VICTIMS, Effect.ORDER)
 }
 
 
-class Pair(NamedTuple):
-    """A cluster with one scheduler, and with another."""
+class ClusterPair(NamedTuple):
+    """A cluster under one scheduler and under another."""
 
     before: SharedCluster
     after: SharedCluster
 
 
 class PodElsewhere(NamedTuple):
+    """A pod that would go to other nodes."""
+
     workload: str
     pod: str
     before: Nodes
@@ -56,55 +58,55 @@ class PodElsewhere(NamedTuple):
 
 
 class PodRescored(NamedTuple):
-    """``kind``: the number of what is scheduled for it; ``before``: its scores."""
+    """A pod for which nodes score differently."""
 
     workload: str
     pod: str
     kind: int
-    before: Scored | None
+    """The index of its PodInfo."""
+    before: ScoreDigest | None
+    """Its scores under the first scheduler."""
 
 
-class SomeReplaced(NamedTuple):
-    """About some pods: those that would go elsewhere, those for which nodes score otherwise, and what is not known.
-
-    That is of how many nothing is, and what was not read.
-    """
+class BatchResult(NamedTuple):
+    """The results for some pods."""
 
     elsewhere: tuple[PodElsewhere, ...]
     rescored: tuple[PodRescored, ...]
     failed: int
+    """The number of pods about which nothing is known."""
     unknown: tuple[UnknownKind, ...]
 
 
-class Replaced(NamedTuple):
-    """What is known of the running pods, also if the user stopped it, and what that leans on and was not read."""
+class ReplacementResult(NamedTuple):
+    """What is known of the running pods, and the unread kinds this depends on."""
 
     report: Replacement
     unknown: tuple[UnknownKind, ...]
     interrupted: bool
 
 
-def replacement(
+def compare_replacements(
     before: SharedCluster,
     after: SharedCluster,
     rows: tuple[VersionChange, ...],
     workers: Workers,
     progress: Progress,
-) -> Replaced:
-    """The running pods for which the equally good nodes are not the same, and which ``rows`` of the table explain it.
+) -> ReplacementResult:
+    """Find running pods with different best nodes, and which of the version changes explain that.
 
     Both clusters have the same objects.
     """
-    pair = Pair(before, after)
+    pair = ClusterPair(before, after)
     view = pair.before.scheduler.view
-    running = _running(view)
-    asked = sorted(_some_of_each(view, running), key=lambda position: (int(view.pods.info[position]), position))
-    tasks = [asked[i : i + ASKED_AT_ONCE] for i in range(0, len(asked), ASKED_AT_ONCE)]
-    results = run_all(_answers, pair, tasks, workers, progress.begin("Running pods", len(tasks)))
+    running = _find_running(view)
+    asked = sorted(_sample_workloads(view, running), key=lambda position: (int(view.pods.info[position]), position))
+    tasks = [asked[i : i + BATCH_SIZE] for i in range(0, len(asked), BATCH_SIZE)]
+    results = run_all(_compare_batch, pair, tasks, workers, progress.begin("Running pods", len(tasks)))
     known = results.completed
-    explaining = Explaining(pair, rows, progress, off=results.interrupted)
-    elsewhere = explaining.elsewhere([pod for answers in known for pod in answers.elsewhere])
-    rescored = explaining.rescored([pod for answers in known for pod in answers.rescored])
+    explaining = ChangeAttribution(pair, rows, progress, off=results.interrupted)
+    elsewhere = explaining.group_elsewhere([pod for answers in known for pod in answers.elsewhere])
+    rescored = explaining.group_rescored([pod for answers in known for pod in answers.rescored])
     report = Replacement(
         running=len(running),
         asked=sum(len(task) for task, answers in zip(tasks, results.by_task, strict=True) if answers is not None),
@@ -113,43 +115,46 @@ def replacement(
         rescored=rescored,
     )
     interrupted = results.interrupted or explaining.interrupted
-    return Replaced(report, merge_unknown_kinds(answers.unknown for answers in known), interrupted)
+    return ReplacementResult(report, merge_unknown_kinds(answers.unknown for answers in known), interrupted)
 
 
 @dataclass
-class Explaining:
-    """Finds the rows of the table behind what is not the same; ``off``: no row is looked for."""
+class ChangeAttribution:
+    """Finds the version changes behind differences."""
 
-    pair: Pair
+    pair: ClusterPair
     rows: tuple[VersionChange, ...]
     progress: Progress
     off: bool
+    """Skip the search for causes."""
     interrupted: bool = False
     _found: list[Names] = field(default_factory=list)
-    _mixes: dict[Names, _Asked] = field(default_factory=dict)
+    _mixes: dict[Names, _SchedulerProbe] = field(default_factory=dict)
 
-    def elsewhere(self, pods: Sequence[PodElsewhere]) -> tuple[PodsElsewhere, ...]:
-        """By workload, nodes and why."""
-        because = self._because({pod.pod: pod.before for pod in pods}, lambda asked, at: asked.nodes(at, set()))
+    def group_elsewhere(self, pods: Sequence[PodElsewhere]) -> tuple[PodsElsewhere, ...]:
+        """Group the pods by workload, nodes and cause."""
+        because = self._find_causes(
+            {pod.pod: pod.before for pod in pods}, lambda asked, at: asked.find_best_nodes(at, set())
+        )
         groups: dict[tuple[str, Nodes, Nodes, tuple[str, ...]], list[str]] = {}
         for pod in pods:
             why = because.get(pod.pod, ())
             groups.setdefault((pod.workload, pod.before, pod.after, why), []).append(pod.pod)
         return tuple(PodsElsewhere(who, tuple(sorted(names)), *nodes) for (who, *nodes), names in groups.items())
 
-    def rescored(self, pods: Sequence[PodRescored]) -> tuple[PodsRescored, ...]:
-        """By workload and why; pods alike have one reason."""
+    def group_rescored(self, pods: Sequence[PodRescored]) -> tuple[PodsRescored, ...]:
+        """Group the pods by workload and cause. Equal pods share one cause."""
         firsts = {pod.kind: pod for pod in reversed(pods)}
-        because = self._because({pod.pod: pod.before for pod in firsts.values()}, _Asked.scores)
+        because = self._find_causes({pod.pod: pod.before for pod in firsts.values()}, _SchedulerProbe.digest_scores)
         groups: dict[tuple[str, tuple[str, ...]], list[str]] = {}
         for pod in pods:
             groups.setdefault((pod.workload, because.get(firsts[pod.kind].pod, ())), []).append(pod.pod)
         return tuple(PodsRescored(who, tuple(sorted(names)), why) for (who, why), names in groups.items())
 
-    def _because(
-        self, before: Mapping[str, Hashable], ask: Callable[[_Asked, Position], Hashable]
+    def _find_causes(
+        self, before: Mapping[str, Hashable], ask: Callable[[_SchedulerProbe, Position], Hashable]
     ) -> dict[str, tuple[str, ...]]:
-        """Pod -> the changes of the version without which the answer about it would be as before."""
+        """Return the version changes without which the answer about each pod would be as before."""
         if not before or self.off or self.pair.before.call_extender is not None:
             return {}
         versions = TwoVersions(self.pair.before.cluster, self.pair.after.cluster, self.rows)
@@ -157,45 +162,47 @@ class Explaining:
 
         def replay(names: Names) -> Fate:
             if names not in self._mixes:
-                self._mixes[names] = _Asked(SharedCluster(versions.mixed(names)))
+                self._mixes[names] = _SchedulerProbe(SharedCluster(versions.mix(names)))
             asked = self._mixes[names]
             return cache(lambda pod: ask(asked, Position(index[pod])))
 
         def likely(pod: str) -> Names:
-            asked = (pair.once(_Asked) for pair in self.pair)
-            then, now = (scheduler.by_plugin(Position(index[pod])) for scheduler in asked)
-            return versions.of_plugins({name for name in then.keys() | now.keys() if then.get(name) != now.get(name)})
+            asked = (pair.get_cached(_SchedulerProbe) for pair in self.pair)
+            then, now = (scheduler.collect_plugin_answers(Position(index[pod])) for scheduler in asked)
+            return versions.find_plugin_changes(
+                {name for name in then.keys() | now.keys() if then.get(name) != now.get(name)}
+            )
 
-        causes = Causes(versions.changes(), before, replay, self._found, likely)
-        because = explained(before.keys(), causes, self.progress.begin("Causes", len(before)))
+        causes = Causes(versions.describe_changes(), before, replay, self._found, likely)
+        because = explain_pods(before.keys(), causes, self.progress.begin("Causes", len(before)))
         self.interrupted |= len(because) < len(before)
         return because
 
 
-def _running(view: Fork) -> list[Position]:
-    """The pods on nodes whom somebody makes anew, and not for that very node."""
+def _find_running(view: Fork) -> list[Position]:
+    """Return the pods on nodes that a controller would recreate on another node."""
     anew = view.pods.where(lambda info: is_recreated_elsewhere(info.pod))[view.pods.info]
     return [Position(position) for position in np.flatnonzero((view.node >= 0) & anew).tolist()]
 
 
-def _some_of_each(view: Fork, running: Sequence[Position]) -> Sequence[Position]:
-    """All running pods, or of too many the first of each workload, then the second, and so on."""
-    if len(running) <= MOST_ASKED:
+def _sample_workloads(view: Fork, running: Sequence[Position]) -> Sequence[Position]:
+    """Return all running pods or, if there are too many, the first of each workload, then the second, and so on."""
+    if len(running) <= MAX_PODS:
         return running
     workloads: dict[str, list[Position]] = {}
     for position in running:
         workloads.setdefault(str(find_owner(view.pods.objects[position])), []).append(position)
     in_turn = chain.from_iterable(zip_longest(*workloads.values()))
-    return list(islice((position for position in in_turn if position is not None), MOST_ASKED))
+    return list(islice((position for position in in_turn if position is not None), MAX_PODS))
 
 
-def _answers(pair: Pair, positions: Sequence[Position]) -> SomeReplaced:
-    """Where pods would go under both schedulers; pods alike are best asked about one after the other."""
-    first, second = pair.before.once(_Asked), pair.after.once(_Asked)
+def _compare_batch(pair: ClusterPair, positions: Sequence[Position]) -> BatchResult:
+    """Compare some pods under both schedulers. Equal pods should be adjacent."""
+    first, second = pair.before.get_cached(_SchedulerProbe), pair.after.get_cached(_SchedulerProbe)
     elsewhere, rescored, unknown, failed, same = [], [], set[Unknown](), 0, set[int]()
-    scores: dict[int, Scored | None] = {}
+    scores: dict[int, ScoreDigest | None] = {}
     for position in positions:
-        then, now = first.nodes(position, unknown), second.nodes(position, unknown)
+        then, now = first.find_best_nodes(position, unknown), second.find_best_nodes(position, unknown)
         pod, kind = first.view.pods.objects[position], int(first.view.pods.info[position])
         if then is None or now is None:
             failed += 1
@@ -204,30 +211,30 @@ def _answers(pair: Pair, positions: Sequence[Position]) -> SomeReplaced:
             elsewhere.append(PodElsewhere(str(find_owner(pod)), pod.key, then, now))
             continue
         if kind not in scores:
-            scores[kind] = first.scores(position)
-            same.update({kind} if scores[kind] == second.scores(position) else ())
+            scores[kind] = first.digest_scores(position)
+            same.update({kind} if scores[kind] == second.digest_scores(position) else ())
         if kind not in same:
             rescored.append(PodRescored(str(find_owner(pod)), pod.key, kind, scores[kind]))
-    return SomeReplaced(tuple(elsewhere), tuple(rescored), failed, summarize_unknowns(unknown, AFFECTED))
+    return BatchResult(tuple(elsewhere), tuple(rescored), failed, summarize_unknowns(unknown, AFFECTED))
 
 
-class _Asked:
-    """A scheduler that is asked about pods which leave their nodes for as long as that takes."""
+class _SchedulerProbe:
+    """A scheduler that is asked about pods, each of which leaves its node meanwhile."""
 
     def __init__(self, shared: SharedCluster) -> None:
         self.scheduler = scheduler = shared.scheduler
         self.view = scheduler.view.fork()
         self.placements = Placements(self.view, 0, None)
 
-    def nodes(self, position: Position, unknown: set[Unknown]) -> Nodes | None:
-        """The best nodes for the pod; none where none fits, or no profile serves it; None where a plugin fails.
+    def find_best_nodes(self, position: Position, unknown: set[Unknown]) -> Nodes | None:
+        """Return the best nodes for the pod, () if none fits or no profile serves it, None if a plugin fails.
 
-        What that leans on and was not read is added to ``unknown``.
+        Unread kinds that the answer depends on are added to ``unknown``.
         """
-        framework = self._framework(position, unknown)
+        framework = self._find_framework(position, unknown)
         if framework is None:
             return ()
-        with self._away(position):
+        with self._without_pod(position):
             try:
                 choice = self.placements.choose(framework, position)
             except PluginError:
@@ -236,13 +243,13 @@ class _Asked:
                 unknown.update(self.placements.unheard)
         return () if choice is None else tuple(sorted(self.view.nodes.names[row] for row in choice.tied.tolist()))
 
-    def by_plugin(self, position: Position) -> Mapping[str, bytes]:
-        """What each plugin says of the nodes for the pod; nothing where none is asked."""
-        framework = self._framework(position, set())
+    def collect_plugin_answers(self, position: Position) -> Mapping[str, bytes]:
+        """Return what each plugin says of the nodes for the pod."""
+        framework = self._find_framework(position, set())
         if framework is None:
             return {}
-        with self._away(position):
-            cycle = run_cycle(framework, self.placements.incoming(int(self.view.pods.info[position])), self.view)
+        with self._without_pod(position):
+            cycle = run_cycle(framework, self.placements.find_incoming(int(self.view.pods.info[position])), self.view)
         said = dict[str, bytes]()
         for name, verdict in cycle.filter.verdicts.items():
             said[name] = b"".join(rejection.mask.tobytes() for rejection in verdict.rejections)
@@ -250,12 +257,12 @@ class _Asked:
             said[name] = said.get(name, b"") + scores.tobytes()
         return said
 
-    def scores(self, position: Position) -> Scored | None:
-        """None where that is not known."""
-        framework = self._framework(position, set())
+    def digest_scores(self, position: Position) -> ScoreDigest | None:
+        """Return a digest of the scores, or None if they are unknown."""
+        framework = self._find_framework(position, set())
         if framework is None:
             return None
-        with self._away(position):
+        with self._without_pod(position):
             try:
                 totals = self.placements.totals(framework, position)
             except PluginError:
@@ -265,15 +272,15 @@ class _Asked:
         rows, scores = totals
         return sha256(rows.tobytes() + (scores - scores.max()).tobytes()).digest()
 
-    def _framework(self, position: Position, unknown: set[Unknown]) -> Framework | None:
-        info = self.placements.incoming(int(self.view.pods.info[position]))
+    def _find_framework(self, position: Position, unknown: set[Unknown]) -> Framework | None:
+        info = self.placements.find_incoming(int(self.view.pods.info[position]))
         framework, unknowns = self.scheduler.framework_for(info, self.view)
         unknown.update(unknowns)
         return framework
 
     @contextmanager
-    def _away(self, position: Position) -> Iterator[None]:
-        """For as long as this the pod has left its node."""
+    def _without_pod(self, position: Position) -> Iterator[None]:
+        """Take the pod off its node within the block."""
         row = self.view.node[position]
         self.view.forget(position)
         try:

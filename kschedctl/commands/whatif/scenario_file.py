@@ -1,4 +1,4 @@
-"""The scenario that a command line names: steps that change a cluster."""
+"""Scenarios named on the command line."""
 
 from __future__ import annotations
 
@@ -13,26 +13,28 @@ from kschedctl.reports.scenario import Scenario
 from kschedctl.sources.documents.documents import Content, parse
 from kschedctl.sources.read import read_documents, read_objects
 
-WRITTEN_OUT = "SCENARIO"
-"""What messages call a scenario that stands on the command line."""
+INLINE_NAME = "SCENARIO"
+"""The name in messages of a scenario written on the command line."""
 
 
 class ScenarioFile(NamedTuple):
-    """``folder``: where the files are that it names; ``where``: what messages call it."""
+    """A scenario and where it came from."""
 
     scenario: Scenario | None = None
     folder: Path = Path()
+    """The folder of the files that it names."""
     where: str = ""
+    """Its name in messages."""
 
     def read(self, name: str) -> Iterable[JsonObject]:
-        """The documents of a file that it names. Raises KschedctlError."""
+        """Read the documents of a file that the scenario names. Raises KschedctlError."""
         return read_objects(str(self.folder / name))
 
 
 def read_scenario(name: str) -> ScenarioFile:
-    """Of a file, - for stdin, or written out as JSON. Raises InputError."""
+    """Read a scenario from a file, from standard input (-), or from inline JSON. Raises InputError."""
     written_out = name.lstrip().startswith("{")
-    where = WRITTEN_OUT if written_out else name
+    where = INLINE_NAME if written_out else name
     documents = [value for value, *_ in parse(Content(where, name, True))] if written_out else read_documents(name)
     if len(documents) != 1:
         raise InputError(f"expected one Scenario, found {len(documents)} documents", where=where)

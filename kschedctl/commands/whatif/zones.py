@@ -1,4 +1,4 @@
-"""What is in each zone, before and after."""
+"""The contents of each zone before and after."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.node_order import ZONE
 
 
-def zone_balance(before: Cluster, after: Cluster) -> Iterator[DomainBalance]:
-    """Every zone that nodes are in, before or after."""
-    then, now = Scheduler(before).view, Scheduler(after).view
-    for zone in sorted({*then.nodes.label(ZONE).values, *now.nodes.label(ZONE).values}):
-        old, new = _zone(then, zone), _zone(now, zone)
+def compare_zones(before: Cluster, after: Cluster) -> Iterator[DomainBalance]:
+    """Yield every zone that has nodes before or after."""
+    old_view, new_view = Scheduler(before).view, Scheduler(after).view
+    for zone in sorted({*old_view.nodes.label(ZONE).values, *new_view.nodes.label(ZONE).values}):
+        old, new = _summarize_zone(old_view, zone), _summarize_zone(new_view, zone)
         requested = {name: (old.requested[name], new.requested[name]) for name in old.requested}
         yield DomainBalance(zone, (old.nodes, new.nodes), (old.pods, new.pods), requested)
 
@@ -29,15 +29,17 @@ class _Zone(NamedTuple):
     requested: dict[str, float]
 
 
-def _zone(view: Fork, zone: str) -> _Zone:
+def _summarize_zone(view: Fork, zone: str) -> _Zone:
     column = view.nodes.label(ZONE)
     there = column.codes == (column.values.index(zone) if zone in column.values else -2)
     bound = view.node[view.node >= 0]
-    return _Zone(int(there.sum()), int(there[bound].sum()), {name: _share(view, there, name) for name in (CPU, MEMORY)})
+    return _Zone(
+        int(there.sum()), int(there[bound].sum()), {name: _compute_share(view, there, name) for name in (CPU, MEMORY)}
+    )
 
 
-def _share(view: Fork, there: Bools, name: str) -> float:
-    """How much of what these nodes (N,) offer is requested, in percent."""
+def _compute_share(view: Fork, there: Bools, name: str) -> float:
+    """Return the requested share of what the nodes (N,) offer, in percent."""
     column = view.resources[name]
     offered = int(view.allocatable[there, column].sum())
     return round(100 * int(view.requested[there, column].sum()) / offered, 1) if offered else 0.0

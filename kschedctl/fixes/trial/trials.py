@@ -201,7 +201,7 @@ def changed_view(view: Fork, edits: Mapping[ObjectKey, Edited]) -> Fork:
     more = [(index[edit.like], edit.after) for key, edit in edits.items() if key.kind == "Node" and not edit.before]
     cluster = changed_cluster(view.cluster, edits)
     same = cluster is view.cluster and not nodes and not more
-    fork = view.fork() if same else view.changed(cluster, nodes, more)  # type: ignore[arg-type]
+    fork = view.fork() if same else view.with_changes(cluster, nodes, more)  # type: ignore[arg-type]
     for key, edit in edits.items():
         if key.kind == "Pod":
             _move(fork, key, edit)
@@ -222,7 +222,8 @@ def _with_resized_pods(view: Fork, resized: Mapping[ObjectKey, Edited]) -> Fork:
         return view
 
     def build() -> Fork:
-        return Fork.of(change_pods(view.cluster, {key[1:]: e.after for key, e in resized.items()}), view.settings)  # type: ignore[misc]
+        changed = change_pods(view.cluster, {key[1:]: edit.after for key, edit in resized.items()})  # type: ignore[misc]
+        return Fork.from_cluster(changed, view.settings)
 
     fork = view.memo(("resized pods", frozenset(resized)), build).fork()
     for number in np.flatnonzero(fork.node != view.node[: len(fork.node)]).tolist():
@@ -258,7 +259,7 @@ def _move(view: Fork, key: ObjectKey, edit: Edited) -> None:
     """A pod of the fork leaves its node, goes to another, or comes as another one like it."""
     after = edit.after
     row = view.nodes.index.get(after.spec.node_name) if isinstance(after, Pod) else None
-    known = view.pods.position(f"{key.namespace}/{key.name}" if edit.before else edit.like)
+    known = view.pods.find_position(f"{key.namespace}/{key.name}" if edit.before else edit.like)
     assert known is not None
     position = known
     if edit.before is None:

@@ -13,7 +13,7 @@ from kschedctl.fixes.trial.trials import RemedyTrial
 from kschedctl.scheduler.engine.cycle import Cycle, Verdicts
 from kschedctl.scheduler.engine.pre_filter import selected_by_name
 from kschedctl.scheduler.framework import Rejection
-from kschedctl.scheduler.registry.facts import AnyFact, as_fact
+from kschedctl.scheduler.registry.facts import AnyFact, to_fact
 from kschedctl.snapshot.node_order import HOSTNAME
 
 NODE_NAME_FIELD = "metadata.name"
@@ -53,7 +53,7 @@ class TriedNode:
         outcome = self.cycle.pre_filter
         if outcome.status.rejected and outcome.plugin:
             result = outcome.results[outcome.plugin]
-            return [NodeRefusal(outcome.plugin, reason, as_fact(result.fact)) for reason in outcome.status.reasons]
+            return [NodeRefusal(outcome.plugin, reason, to_fact(result.fact)) for reason in outcome.status.reasons]
         if self.row is None:
             return []
         node_refusals = [
@@ -73,7 +73,7 @@ class TriedNode:
 
 
 def _fact(rejection: Rejection, row: Row) -> AnyFact | None:
-    return as_fact(rejection.fact(row)) if rejection.fact else None
+    return to_fact(rejection.fact(row)) if rejection.fact else None
 
 
 def label_keys(cycle: Cycle) -> set[str]:

@@ -67,7 +67,7 @@ def _given_back(tried: TriedNode) -> Iterator[Fix]:
 
 def _devices(tried: TriedNode) -> set[DeviceId]:
     """The devices that the node sees."""
-    evaluation = tried.cycle.pre_filter.state_of(DynamicResources)
+    evaluation = tried.cycle.pre_filter.find_state(DynamicResources)
     pools = evaluation.inventory.pools(tried.at) if evaluation else ()
     return {device.id for pool in pools for device in pool.devices}
 
@@ -160,7 +160,7 @@ def _without(what: str) -> Callable[[ResourceSlice], ResourceSlice]:
 
 def _columns(cycle: Cycle) -> Iterator[Ints]:
     """What devices nodes have; where there are too many sorts of nodes, how many, and how many of these are free."""
-    evaluation = cycle.pre_filter.state_of(DynamicResources)
+    evaluation = cycle.pre_filter.find_state(DynamicResources)
     if evaluation is None:
         return
     rows = [Row(row) for row in range(len(cycle.view.nodes))]

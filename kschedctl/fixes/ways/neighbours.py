@@ -20,7 +20,7 @@ from kschedctl.replay import kubectl
 from kschedctl.replay.edits import is_recreated_elsewhere
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.scheduler.engine.cycle import run_cycle
-from kschedctl.scheduler.engine.preemption.budgets import budgets
+from kschedctl.scheduler.engine.preemption.budgets import find_budgets
 from kschedctl.scheduler.plugins.inter_pod_affinity.facts import PodInTheWay
 from kschedctl.scheduler.plugins.node_ports import HostPortHeld
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient, TooManyPods
@@ -87,7 +87,7 @@ def _candidates(tried: TriedNode, refusal: NodeRefusal) -> list[Position]:
 
 
 def _named(tried: TriedNode, key: str) -> list[Position]:
-    position = tried.cycle.view.pods.position(key)
+    position = tried.cycle.view.pods.find_position(key)
     return [] if position is None else [position]
 
 
@@ -123,7 +123,7 @@ def _crowding(tried: TriedNode, key: str) -> list[Position]:
         if counted.constraint.topology_key == key:
             here = counted.eligible & (counted.column.codes == counted.column.codes[tried.at])
             selected = view.pods.matching(counted.constraint.selector, frozenset((tried.cycle.info.namespace,)))
-            positions = view.pods.with_infos(selected & ~view.pods.terminating)
+            positions = view.pods.find_positions(selected & ~view.pods.terminating)
             node = view.node[positions]
             near = np.sort(positions[(node >= 0) & here[node]])
             crowding |= dict.fromkeys(Position(position) for position in near[: 4 * MOST_TRIED].tolist())
@@ -137,7 +137,7 @@ def _movable(tried: TriedNode, position: Position) -> bool:
 
 def evictable(tried: TriedNode, position: Position) -> bool:
     """Whether its budget allows for its eviction besides the others'."""
-    known = budgets(tried.trial.scheduler.view)
+    known = find_budgets(tried.trial.scheduler.view)
     selecting = known.selecting(position)
     return not selecting or (len(selecting) == 1 and known.allowed(selecting[0]) > _evicted(tried)[selecting[0]])
 
@@ -147,8 +147,10 @@ def _evicted(tried: TriedNode) -> Counter[str]:
     view, asked = tried.trial.scheduler.view, ObjectKey.of(tried.trial.pod)
     edits = {key: edit for key, edit in tried.trial.edits.items() if key.kind == "Pod" and key != asked}
     gone = (key for key, edit in edits.items() if edit.before is not None and not is_resized(edit))
-    positions = (view.pods.position(f"{key.namespace}/{key.name}") for key in gone)
-    return Counter(name for position in positions if position is not None for name in budgets(view).selecting(position))
+    positions = (view.pods.find_position(f"{key.namespace}/{key.name}") for key in gone)
+    return Counter(
+        name for position in positions if position is not None for name in find_budgets(view).selecting(position)
+    )
 
 
 def _moved(tried: TriedNode, position: Position, free: Bools) -> Iterator[Fix]:
@@ -198,7 +200,7 @@ def _elsewhere(tried: TriedNode, position: Position, pod: Pod, free: Bools) -> s
     """The name of the best of the ``free`` nodes for it, empty where none takes it."""
     after = tried.cycle.view.fork()
     after.forget(position)
-    asked = after.pods.position(tried.trial.pod.key)
+    asked = after.pods.find_position(tried.trial.pod.key)
     if asked is not None and after.node[asked] < 0:
         after.assume(asked, tried.at)
     info = PodInfo(after.stored(replace(pod, spec=replace(pod.spec, node_name=""))), after.settings.requests)
@@ -255,7 +257,7 @@ def _replicas_left(tried: TriedNode, pod: Pod, owner: Owner) -> int | None:
         return None
     later = range(int(ordinal) + 1, int(ordinal) + 1 + replicas(tried, owner))
     pods = tried.cycle.view.pods
-    last = all(pods.position(f"{owner.namespace}/{owner.name}-{number}") is None for number in later)
+    last = all(pods.find_position(f"{owner.namespace}/{owner.name}-{number}") is None for number in later)
     return int(ordinal) if last else None
 
 
@@ -293,4 +295,4 @@ def replicas(tried: TriedNode, owner: Owner) -> int:
 
 def counts(tried: TriedNode) -> list[DomainCounts]:
     """What the pod's hard constraints count, in their order; none where PreFilter does not come so far."""
-    return tried.cycle.pre_filter.state_of(PodTopologySpread) or []
+    return tried.cycle.pre_filter.find_state(PodTopologySpread) or []

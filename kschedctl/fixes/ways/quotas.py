@@ -26,7 +26,7 @@ def exceeded(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     """The max of the pod's quota raised to what would be used; or its min by what all quotas together lack."""
     use = quota_use(tried.cycle.view)
     quota = use.quotas.get(tried.trial.pod.metadata.namespace)
-    claim = tried.cycle.pre_filter.state_of(CapacityScheduling)
+    claim = tried.cycle.pre_filter.find_state(CapacityScheduling)
     if quota is None or claim is None:
         return
     used, most = added(use.of(quota.namespace), claim.ours), quota.most or {}

@@ -24,7 +24,7 @@ def revert(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
         return
     view, resource = tried.cycle.view, refusal.fact.resource
     for resize in refusal.fact.deferred_resizes[:MOST_REVERTED]:
-        position = view.pods.position(resize.pod)
+        position = view.pods.find_position(resize.pod)
         if position is None:
             continue
         pod = view.pods.objects[position]

@@ -44,7 +44,7 @@ class OwnTerm(NamedTuple):
     @property
     def namespaces(self) -> frozenset[str]:
         """Where it looks for pods; by labels, those that have them."""
-        return self.read.unrolled(self.view.namespace_labels).namespaces
+        return self.read.with_selected_namespaces(self.view.namespace_labels).namespaces
 
     @property
     def where_pods_are(self) -> list[str]:
@@ -91,7 +91,7 @@ def _own(tried: TriedNode, place: int, term: PodAffinityTerm) -> OwnTerm | None:
     if place >= len(read):
         return None
     own = OwnTerm(term, read[place], view)
-    unrolled = read[place].unrolled(view.namespace_labels)
+    unrolled = read[place].with_selected_namespaces(view.namespace_labels)
     return None if infos_matching_term(unrolled, view).any() else own
 
 

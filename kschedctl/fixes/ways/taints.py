@@ -24,7 +24,7 @@ from kschedctl.fixes.ways.unready_nodes import initialize_nodes, is_no_node_init
 from kschedctl.replay import kubectl
 from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
 from kschedctl.scheduler.plugins.taint_toleration import UNINITIALIZED, TaintToleration
-from kschedctl.snapshot.node_masks import allowed
+from kschedctl.snapshot.node_masks import match_required_affinity
 from kschedctl.snapshot.node_order import HOSTNAME
 
 OF_CONTROL_PLANES = tuple(f"node-role.kubernetes.io/{role}" for role in ("control-plane", "master", "etcd"))
@@ -93,7 +93,7 @@ def _is_pool_chosen(tried: TriedNode, taint: Taint) -> bool:
     """
     view = tried.cycle.view
     keys = label_keys_of_node_selection(tried.trial.pod.spec) - {HOSTNAME}
-    selected = allowed(view.nodes, compile_required_node_affinity(tried.cycle.info.spec))
+    selected = match_required_affinity(view.nodes, compile_required_node_affinity(tried.cycle.info.spec))
     if not keys or not selected.any():
         return False
     taint_sets, taint_set = view.nodes.taint_sets

@@ -341,7 +341,7 @@ def _topology_allowed(tried: TriedNode, class_: StorageClass) -> Fix:
 
 def _columns(cycle: Cycle) -> Iterator[Ints]:
     """Which claim for a volume each node is refused for, and which claims find a volume there."""
-    state = cycle.pre_filter.state_of(VolumeBinding)
+    state = cycle.pre_filter.find_state(VolumeBinding)
     if state is None:
         return
     volumes = state.volumes

@@ -40,7 +40,7 @@ def _terminating(tried: TriedNode, fact: AnyFact | None) -> list[Pod]:
     positions = dict.fromkeys(view.pods_on(tried.at))
     match fact:
         case PodInTheWay(pod=key) | HostPortHeld(holder=key) | DiskMounted(pod=key) | ClaimInUse(pod=key):
-            position = view.pods.position(key) if key else None
+            position = view.pods.find_position(key) if key else None
             if position is not None and view.node[position] >= 0:
                 positions[position] = None
     pods = (view.pods.objects[position] for position in positions)

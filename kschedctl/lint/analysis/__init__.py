@@ -1,1 +1,1 @@
-"""What rules ask of objects and clusters: which names are alike, which nodes fit, what a replay says."""
+"""Analyses that several rules share: similar names, placement fields, node requirements, and facts about a cluster."""

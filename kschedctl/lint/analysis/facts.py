@@ -1,4 +1,4 @@
-"""What rules ask of a cluster: which nodes a workload may use, how many domains there are, what a replay says."""
+"""Facts about a cluster for rules: which nodes a workload may use, topology domains, free room, and replays."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ from kschedctl.snapshot import node_masks
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
-OF_NODES = (NodeAffinity, TaintToleration, NodeUnschedulable, NodeName)
-"""The plugins that refuse a node for what it is, whatever runs there."""
+NODE_PLUGINS = (NodeAffinity, TaintToleration, NodeUnschedulable, NodeName)
+"""Plugins that reject a node for its own properties, whatever runs there."""
 _encode = msgspec.msgpack.Encoder().encode
 
 
 class ClusterFacts:
-    """N nodes in the scheduler's order; masks are (N,) and not to be written to."""
+    """Cached facts about a cluster of N nodes in the scheduler's order. Do not write to its masks, which are (N,)."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -53,161 +53,169 @@ class ClusterFacts:
 
     @cached_property
     def scheduler(self) -> Scheduler:
+        """Return the scheduler of the cluster."""
         return Scheduler(self.cluster)
 
     @cached_property
-    def bare(self) -> Scheduler:
-        """The cluster with only those pods that cannot move away: of DaemonSets, and static ones."""
+    def scheduler_with_fixed_pods(self) -> Scheduler:
+        """Return the scheduler of the cluster with only the pods that cannot move: DaemonSet and static pods."""
         fixed = self.cluster.pods.filter_by_template(lambda pod: find_owner(pod).kind in ("DaemonSet", "Node"))
         return Scheduler(replace(self.cluster, pods=fixed))
 
     @property
     def view(self) -> Fork:
+        """Return the cluster's nodes and pods."""
         return self.scheduler.view
 
     def __len__(self) -> int:
+        """Return the number of nodes."""
         return len(self.view.nodes)
 
-    def selected(self, workload: Workload) -> Bools:
-        """The nodes that its nodeSelector and required node affinity allow."""
+    def get_selected_nodes(self, workload: Workload) -> Bools:
+        """Return the nodes that the workload's nodeSelector and required node affinity allow."""
         spec = workload.spec
         key = _encode((spec.node_selector, spec.affinity.node_affinity if spec.affinity else None))
         if key not in self._masks:
-            self._masks[key] = node_masks.allowed(self.view.nodes, compile_required_node_affinity(spec))
+            self._masks[key] = node_masks.match_required_affinity(self.view.nodes, compile_required_node_affinity(spec))
         return self._masks[key]
 
-    def tolerated(self, workload: Workload) -> Bools:
-        """The nodes whose taints it tolerates, cordons included."""
+    def get_tolerated_nodes(self, workload: Workload) -> Bools:
+        """Return the nodes whose taints and cordon the workload tolerates."""
         key = _encode(("tolerations", workload.spec.tolerations))
         if key not in self._masks:
             nodes, tolerations = self.view.nodes, workload.spec.tolerations
             cordon = is_tolerated(tolerations, UNSCHEDULABLE_TAINT)
-            self._masks[key] = node_masks.tolerated(nodes, tolerations) & (cordon | ~nodes.unschedulable)
+            self._masks[key] = node_masks.find_tolerated(nodes, tolerations) & (cordon | ~nodes.unschedulable)
         return self._masks[key]
 
-    def eligible(self, workload: Workload) -> Bools:
-        """The nodes that it may use by labels and taints."""
-        return self.selected(workload) & self.tolerated(workload)
+    def get_eligible_nodes(self, workload: Workload) -> Bools:
+        """Return the nodes that the workload may use by labels, taints and cordons."""
+        return self.get_selected_nodes(workload) & self.get_tolerated_nodes(workload)
 
-    def domains(self, key: str, among: Bools) -> int:
-        """How many values of a label these nodes have."""
-        codes = self.view.nodes.label(key).codes[among]
+    def count_domains(self, key: str, nodes: Bools) -> int:
+        """Return how many values of a label the nodes have."""
+        codes = self.view.nodes.label(key).codes[nodes]
         return len(np.unique(codes[codes >= 0]))
 
-    def domains_without(self, key: str, among: Bools, usable: Bools, limit: int = 3) -> str:
-        """Return the values of a label that some nodes have and no usable node has, as ``a, b and 12 more``."""
+    def format_unusable_domains(self, key: str, nodes: Bools, usable: Bools, limit: int = 3) -> str:
+        """Return the label values that some nodes have and no usable node has, as in ``a, b and 12 more``."""
         column = self.view.nodes.label(key)
-        codes = np.setdiff1d(column.codes[among], column.codes[usable])
+        codes = np.setdiff1d(column.codes[nodes], column.codes[usable])
         return listed([column.values[code] for code in codes[codes >= 0].tolist()], limit)
 
-    def has_label(self, key: str) -> Bools:
+    def get_nodes_with_label(self, key: str) -> Bools:
+        """Return the nodes that have a label."""
         return self.view.nodes.label(key).present
 
-    def one_a_domain(self, key: str, among: Bools) -> Rows:
-        """The first row of each domain."""
+    def pick_row_per_domain(self, key: str, nodes: Bools) -> Rows:
+        """Return the row of the first node of each domain."""
         codes = self.view.nodes.label(key).codes
-        rows = np.flatnonzero(among & (codes >= 0))
+        rows = np.flatnonzero(nodes & (codes >= 0))
         return rows[np.unique(codes[rows], return_index=True)[1]]
 
-    def names(self, mask: Bools, limit: int = 3) -> str:
-        """``a, b, c and 12 more``."""
+    def format_node_names(self, mask: Bools, limit: int = 3) -> str:
+        """Return the names of the nodes, as in ``a, b, c and 12 more``."""
         return listed([self.view.nodes.names[row] for row in np.flatnonzero(mask).tolist()], limit)
 
     # -- room ----------------------------------------------------------------------------------------------------
 
     @cached_property
-    def owners(self) -> dict[Owner, list[Pod]]:
-        """The pods of each controller."""
+    def pods_by_owner(self) -> dict[Owner, list[Pod]]:
+        """Return the pods of each controller."""
         return pods_by_owner(self.cluster)
 
-    def rows_of(self, workload: Workload) -> list[Row]:
-        """The nodes on which the workload has pods that stay, one entry a pod."""
+    def list_pod_rows(self, workload: Workload) -> list[Row]:
+        """Return the node of each of the workload's bound pods that is not terminating."""
         index = self.view.nodes.index
-        pods = self.owners.get(workload.owner, ())
+        pods = self.pods_by_owner.get(workload.owner, ())
         staying = (pod.spec.node_name for pod in pods if pod.metadata.deletion_timestamp is None)
         return [index[node] for node in staying if node in index]
 
     @cached_property
-    def offered(self) -> frozenset[str]:
-        """The resources that some node has."""
+    def offered_resources(self) -> frozenset[str]:
+        """Return the resources that some node has."""
         view = self.view
         return frozenset(name for name, column in view.resources.items() if view.allocatable[:, column].any())
 
     @cached_property
-    def free(self) -> Amounts:
-        """(N, R): what is left on each node."""
-        left: Amounts = self.view.allocatable - self.view.requested
-        return left
+    def free_amounts(self) -> Amounts:
+        """Return (N, R) what is free on each node."""
+        free: Amounts = self.view.allocatable - self.view.requested
+        return free
 
-    def requests(self, workload: Workload) -> Amounts:
-        """(R,): what one of its pods requests, itself counted in the column of pods."""
+    def get_requests(self, workload: Workload) -> Amounts:
+        """Return (R,) what one pod of the workload requests, with 1 in the column of pods."""
         if workload not in self._requests:
-            amounts = self._info(workload, self.view).requests
-            known = {name: amount for name, amount in amounts.items() if name in self.view.resources}
-            wanted = self.view.matrix([known])[0]
-            wanted[self.view.resources["pods"]] = 1
-            missing = [n for n, amount in amounts.items() if amount and n not in self.offered and is_counted(n)]
-            self._requests[workload] = wanted, sorted(missing)
+            amounts = self._build_pod_info(workload, self.view).requests
+            with_column = {name: amount for name, amount in amounts.items() if name in self.view.resources}
+            requests = self.view.matrix([with_column])[0]
+            requests[self.view.resources["pods"]] = 1
+            unoffered = [
+                name
+                for name, amount in amounts.items()
+                if amount and name not in self.offered_resources and is_counted(name)
+            ]
+            self._requests[workload] = requests, sorted(unoffered)
         return self._requests[workload][0]
 
-    def room(self, workload: Workload) -> Bools:
-        """The nodes on which as much is left as one of its pods requests."""
-        wanted = self.requests(workload)
-        if self.unknown_resources(workload):
+    def get_nodes_with_room(self, workload: Workload) -> Bools:
+        """Return the nodes with room for the requests of one pod of the workload."""
+        requests = self.get_requests(workload)
+        if self.list_unoffered_resources(workload):
             return np.zeros(len(self), np.bool_)
-        key = b"room" + wanted.tobytes()
+        key = b"room" + requests.tobytes()
         if key not in self._masks:
-            self._masks[key] = holds(self.free, wanted)
+            self._masks[key] = has_room(self.free_amounts, requests)
         return self._masks[key]
 
-    def unknown_resources(self, workload: Workload) -> list[str]:
-        """The resources that it requests and that no node offers."""
-        self.requests(workload)
+    def list_unoffered_resources(self, workload: Workload) -> list[str]:
+        """Return the resources that the workload requests and no node offers."""
+        self.get_requests(workload)
         return self._requests[workload][1]
 
     # -- replays -------------------------------------------------------------------------------------------------
 
-    def framework(self, workload: Workload) -> Framework | None:
-        """The profile that serves it, without plugins that lack what they would need.
+    def find_framework(self, workload: Workload) -> Framework | None:
+        """Return the profile that schedules the workload, without plugins that lack data.
 
-        None when no profile does, and where what was not read could make nodes fit: then nothing can be claimed.
+        Returns None if no profile does, or if missing data could make nodes feasible, so that nothing can be claimed.
         """
-        framework, unknown = self.scheduler.framework_for(self._info(workload, self.view), self.view)
-        return (
-            None if any(plugin.dependency.effect in (Effect.EITHER, Effect.ADMITS) for plugin in unknown) else framework
-        )
+        framework, unknown = self.scheduler.framework_for(self._build_pod_info(workload, self.view), self.view)
+        if any(plugin.dependency.effect in (Effect.EITHER, Effect.ADMITS) for plugin in unknown):
+            return None
+        return framework
 
     def replay(self, workload: Workload, view: Fork | None = None) -> Cycle | None:
-        """A scheduling cycle for one of its pods, in the cluster as it is or another; None: nobody serves it."""
-        framework, view = self.framework(workload), view or self.view
-        return None if framework is None else run_cycle(framework, self._info(workload, view), view)
+        """Run a scheduling cycle for one pod of the workload, or return None if no profile schedules it."""
+        framework, view = self.find_framework(workload), view or self.view
+        return None if framework is None else run_cycle(framework, self._build_pod_info(workload, view), view)
 
-    def refused(self, workload: Workload, plugin: PluginClass) -> Bools:
-        """The nodes that a plugin refuses one of its pods in the cluster as it is; none where the replay fails."""
+    def get_rejected_nodes(self, workload: Workload, plugin: PluginClass) -> Bools:
+        """Return the nodes that a plugin rejects for a pod of the workload, or none if the replay fails."""
         cycle = self.replay(workload)
         verdict = cycle.filter.verdicts.get(plugin.name) if cycle is not None and cycle.error is None else None
-        return verdict.refused if verdict is not None else np.zeros(len(self), np.bool_)
+        return verdict.rejected if verdict is not None else np.zeros(len(self), np.bool_)
 
-    def never(self, workload: Workload, plugins: Iterable[PluginClass] = ()) -> bool:
-        """Whether not one of its pods would fit even if every pod that can move went away, by these plugins' word.
+    def can_never_schedule(self, workload: Workload, plugins: Iterable[PluginClass] = ()) -> bool:
+        """Return whether no pod of the workload would fit even without movable pods, because of these plugins.
 
-        True only when the replay ends without a feasible node and each node is refused by one of the plugins.
+        True only if the replay ends without a feasible node and one of the plugins rejects each node.
         """
-        cycle = self.replay(workload, self.bare.view)
+        cycle = self.replay(workload, self.scheduler_with_fixed_pods.view)
         if cycle is None or cycle.error is not None or len(cycle.feasible):
             return False
         names = {plugin.name for plugin in plugins}
-        by_these = np.zeros(len(self), np.bool_)
+        rejected = np.zeros(len(self), np.bool_)
         for name in names & cycle.filter.verdicts.keys():
-            by_these |= cycle.filter.verdicts[name].refused
-        return cycle.pre_filter.plugin in names or bool(by_these.all())
+            rejected |= cycle.filter.verdicts[name].rejected
+        return cycle.pre_filter.plugin in names or bool(rejected.all())
 
-    def no_devices(self, workload: Workload, specs: Mapping[str, ResourceClaimSpec]) -> bool:
-        """Whether no node has the devices that the workload's claims (by their names in the pod) ask for.
+    def lacks_devices(self, workload: Workload, specs: Mapping[str, ResourceClaimSpec]) -> bool:
+        """Return whether no node has the devices that the workload's claims ask for, if all devices were free.
 
-        All devices are taken as free, and everything else of the pod is left out.
+        ``specs`` has the claims by their names in the pod. Everything else of the pod is left out.
         """
-        framework, namespace = self.framework(workload), workload.namespace
+        framework, namespace = self.find_framework(workload), workload.namespace
         if framework is None:
             return False
         claims = tuple(
@@ -216,30 +224,30 @@ class ClusterFacts:
         cluster = replace(self.cluster, pods=NO_PODS, resource_claims=claims)
         references = tuple(PodResourceClaim(name, name) for name in sorted(specs))
         spec = PodSpec(resource_claims=references, scheduler_name=workload.spec.scheduler_name)
-        view = Fork.of(cluster, self.view.settings)
+        view = Fork.from_cluster(cluster, self.view.settings)
         pod = Pod(PodMeta(workload.pod.metadata.name, namespace), spec)
         cycle = run_cycle(framework, PodInfo(view.admitted(view.stored(pod)), view.settings.requests), view)
         verdict = cycle.filter.verdicts.get(DynamicResources.name)
-        return cycle.error is None and verdict is not None and bool(verdict.refused.all())
+        return cycle.error is None and verdict is not None and bool(verdict.rejected.all())
 
-    def full_after(self, workload: Workload, rows: Rows) -> bool:
-        """Whether none more fits, even without movable pods, once one of its pods runs on each of the rows."""
-        framework = self.framework(workload)
+    def is_full_after(self, workload: Workload, rows: Rows) -> bool:
+        """Return whether no further pod fits, even without movable pods, once the workload has a pod on each row."""
+        framework = self.find_framework(workload)
         if framework is None:
             return False
-        view, added = self._populated(workload, len(rows))
+        view, added = self._fork_with_pods(workload, len(rows))
         for position, row in zip(added, map(Row, rows.tolist()), strict=True):
             view.assume(position, row)
-        pod = view.admitted(view.stored(unencumbered(workload.pod)))
+        pod = view.admitted(view.stored(strip_references(workload.pod)))
         cycle = run_cycle(framework, PodInfo(pod, view.settings.requests), view)
         return cycle.error is None and not len(cycle.feasible)
 
-    def placeable(self, workload: Workload, count: int) -> int:
-        """How many of so many pods of it find a node, one after the other, where only fixed pods are."""
-        framework = self.framework(workload)
+    def count_placeable(self, workload: Workload, count: int) -> int:
+        """Return how many of ``count`` pods of the workload fit one after the other, without movable pods."""
+        framework = self.find_framework(workload)
         if framework is None:
             return count
-        view, added = self._populated(workload, count)
+        view, added = self._fork_with_pods(workload, count)
         for placed, position in enumerate(added):
             cycle = run_cycle(framework, view.pods.infos[view.pods.info[position]], view)
             if not len(cycle.feasible):
@@ -247,104 +255,113 @@ class ClusterFacts:
             view.assume(position, Row(int(cycle.scores.best[0])))
         return count
 
-    def _info(self, workload: Workload, view: Fork) -> PodInfo:
-        """What manifests refer to may be created together with them: it is left out."""
-        pod = unencumbered(workload.pod) if workload.subject.document else workload.pod
+    def _build_pod_info(self, workload: Workload, view: Fork) -> PodInfo:
+        """Build the PodInfo of one pod of the workload.
+
+        Objects that a manifest refers to are left out, as they may be created together with it.
+        """
+        pod = strip_references(workload.pod) if workload.subject.document else workload.pod
         return PodInfo(view.admitted(view.stored(pod)), view.settings.requests)
 
-    def _populated(self, workload: Workload, count: int) -> tuple[Fork, list[Position]]:
-        """A fork of the bare cluster with so many pods of the workload pending, and their positions.
+    def _fork_with_pods(self, workload: Workload, count: int) -> tuple[Fork, list[Position]]:
+        """Return a fork without movable pods but with ``count`` pending pods of the workload, and their positions.
 
-        Their volumes, claims and gates are left out: what those refer to may be created together with the workload.
+        Volumes, claims and gates are left out, as the objects they refer to may be created together with the workload.
         """
-        bare = self.bare
-        pod = bare.view.admitted(bare.view.stored(unencumbered(workload.pod)))
+        bare = self.scheduler_with_fixed_pods
+        pod = bare.view.admitted(bare.view.stored(strip_references(workload.pod)))
         name = f"{pod.metadata.name}-lint"
         pod = msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, name=name))
         cluster = bare.cluster.with_objects({"Pod": [pod]})
-        view = Fork.of(cluster, bare.view.settings).fork()
+        view = Fork.from_cluster(cluster, bare.view.settings).fork()
         position = view.pods.index[pod.key]
         return view, [position, *view.clone(position, max(count - 1, 0))][:count]
 
 
-def holds(amounts: Amounts, wanted: Amounts) -> Bools:
-    """(N, R) offered -> (N,): room for what is wanted, (R,); what is not wanted may be overdrawn."""
-    room: Bools = ((amounts >= wanted) | (wanted == 0)).all(axis=1)
+def has_room(amounts: Amounts, requests: Amounts) -> Bools:
+    """Return (N,) which rows of (N, R) have room for the requests (R,).
+
+    A resource that is not requested may be overcommitted.
+    """
+    room: Bools = ((amounts >= requests) | (requests == 0)).all(axis=1)
     return room
 
 
-def unencumbered(pod: Pod) -> Pod:
-    """The pod without volumes, claims and gates."""
+def strip_references(pod: Pod) -> Pod:
+    """Return the pod without volumes, resource claims and scheduling gates."""
     spec = msgspec.structs.replace(pod.spec, volumes=(), resource_claims=(), scheduling_gates=())
     return msgspec.structs.replace(pod, spec=spec)
 
 
-MOST_PLACED = 1000
-"""The most pods of a workload that are placed; one that has room for so many has room."""
+MAX_PLACED = 1000
+"""How many pods of a workload are placed at most. A workload with room for so many counts as placed."""
 
 
-class Placed(NamedTuple):
-    """``number``: of the pods that found a node; where one found none, ``lacking``: what nodes lack that would do else.
-
-    ``evicts``: it could go where others would have to leave.
-    """
+class PlacementResult(NamedTuple):
+    """How many pods of a workload found a node, and why the next one did not."""
 
     number: int
-    lacking: str = ""
-    evicts: bool = False
+    """The number of pods that found a node."""
+    shortage: str = ""
+    """What the nodes lack that only requests keep the next pod from, or ""."""
+    preempts: bool = False
+    """Whether the next pod could be placed by preemption."""
 
 
-def placed_now(facts: ClusterFacts, wanted: Mapping[Workload, int]) -> dict[Workload, Placed]:
-    """How many of so many more pods of each workload find a node, each workload by itself.
+def place_now(facts: ClusterFacts, wanted: Mapping[Workload, int]) -> dict[Workload, PlacementResult]:
+    """Place the wanted number of additional pods of each workload, each workload on its own.
 
-    Their volumes, claims and gates are left out: what those refer to may be created together with the workload. What no
-    profile serves, and what leans on something that was not read, is not there.
+    Volumes, claims and gates are left out, as the objects they refer to may be created together with the workload.
+    Workloads without a profile, or whose placement depends on missing data, are not in the result.
     """
-    asked = [workload for workload in wanted if facts.framework(workload) is not None]
-    if not asked:
+    workloads = [workload for workload in wanted if facts.find_framework(workload) is not None]
+    if not workloads:
         return {}
-    pods = [_pod(workload, number) for number, workload in enumerate(asked)]
+    pods = [_build_pod(workload, number) for number, workload in enumerate(workloads)]
     scheduler = Scheduler(facts.cluster.with_objects({"Pod": pods}))
     keys = [pod.key for pod in pods]
-    return {w: _placed(scheduler, key, min(wanted[w], MOST_PLACED)) for w, key in zip(asked, keys, strict=True)}
+    return {w: _place(scheduler, key, min(wanted[w], MAX_PLACED)) for w, key in zip(workloads, keys, strict=True)}
 
 
-def _pod(workload: Workload, number: int) -> Pod:
-    """One that its controller would make, under a name that no pod of the cluster has."""
-    pod = unencumbered(workload.pod)
+def _build_pod(workload: Workload, number: int) -> Pod:
+    """Build a pod as the workload's controller would, under a name that no pod of the cluster has."""
+    pod = strip_references(workload.pod)
     labels = {**pod.metadata.labels, **dict.fromkeys(ADDED_LABELS.get(workload.kind, ()), "lint")}
     meta = msgspec.structs.replace(pod.metadata, name=f"{pod.metadata.name}~lint-{number}", labels=labels)
     return msgspec.structs.replace(pod, metadata=meta)
 
 
-def _placed(scheduler: Scheduler, key: str, wanted: int) -> Placed:
+def _place(scheduler: Scheduler, pod_key: str, wanted: int) -> PlacementResult:
+    """Place copies of a pending pod until one finds no node."""
     simulation = Simulation(scheduler, preemption=False)
     view = simulation.view
-    first = view.pods.index[key]
+    first = view.pods.index[pod_key]
     for count, position in enumerate([first, *view.clone(first, wanted - 1)]):
         outcome = simulation.attempt(position) or Outcome(position, NO_NODE)
         if outcome.verdict == NO_NODE:
-            return _stopped(simulation, position, count)
+            return _explain_stop(simulation, position, count)
         if outcome.verdict != SCHEDULED:
             break
-    return Placed(wanted)
+    return PlacementResult(wanted)
 
 
-def _stopped(simulation: Simulation, position: Position, count: int) -> Placed:
+def _explain_stop(simulation: Simulation, position: Position, count: int) -> PlacementResult:
+    """Return the result of placing ``count`` pods when the pod at ``position`` finds no node."""
     cycle = simulation.cycle(position)
     if cycle.error is not None:
-        return Placed(count)
+        return PlacementResult(count)
     evicting = Simulation(simulation.scheduler, simulation.view).attempt(position)
-    return Placed(count, _lacking(cycle), evicts=evicting is not None and bool(evicting.victims))
+    return PlacementResult(count, _describe_shortage(cycle), preempts=evicting is not None and bool(evicting.victims))
 
 
-def _lacking(cycle: Cycle) -> str:
-    """``4 Insufficient cpu, 1 Too many pods``: of the nodes that have nothing but requests against the pod."""
+def _describe_shortage(cycle: Cycle) -> str:
+    """Return what nodes lack that reject the pod for its requests alone: ``4 Insufficient cpu, 1 Too many pods``."""
     verdicts = cycle.filter.verdicts
     if NodeResourcesFit.name not in verdicts or cycle.pre_filter.status.rejected:
         return ""
-    near = verdicts[NodeResourcesFit.name].refused & cycle.considered
+    only_requests = verdicts[NodeResourcesFit.name].rejected & cycle.considered
     for name, verdict in verdicts.items():
-        near = near if name == NodeResourcesFit.name else near & ~verdict.refused
-    counts = cycle.filter.reason_counts(near).most_common()
+        if name != NodeResourcesFit.name:
+            only_requests &= ~verdict.rejected
+    counts = cycle.filter.reason_counts(only_requests).most_common()
     return ", ".join(f"{nodes:,} {reason}" for reason, nodes in counts)

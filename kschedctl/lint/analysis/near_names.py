@@ -1,9 +1,11 @@
-"""Whether one name was meant for another: a slip of the finger apart, and no number, letter or word of its own.
+"""Detection of misspelt names: names a slip apart, unless the difference is a number, a letter or a word of its own.
 
->>> one_meant("fast-sdd", ["fast-ssd", "slow-hdd"]), one_meant("data2", ["data1"]), one_meant("efs", ["nfs"])
-('fast-ssd', '', '')
->>> one_meant("ssd_fast", ["fast-ssd"]), one_meant("team-a", ["team-b"]), one_meant("standard", ["standard-rwo"])
-('fast-ssd', '', '')
+>>> find_similar_name("fast-sdd", ["fast-ssd", "slow-hdd"]), find_similar_name("ssd_fast", ["fast-ssd"])
+('fast-ssd', 'fast-ssd')
+>>> find_similar_name("data2", ["data1"]), find_similar_name("efs", ["nfs"]), find_similar_name("team-a", ["team-b"])
+('', '', '')
+>>> find_similar_name("standard", ["standard-rwo"])
+''
 """
 
 from __future__ import annotations
@@ -11,72 +13,82 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-_LETTER_APART = """
+_COMMON_WORDS = """
     api app apps auth back base beta blue bold cache cfs code cold core data date dev dns east ebs edge efs etl eu gold
     good gpu gray grey head heads high host hot job jobs lab labs large left live load log logs low mail main mode nas
     net nfs node nodes north obs ops pod pods pool pools prd pre primary prod pub public qat rack read rest right role
     root sas sata sbx shop slow small snap south ssd stage staging store sub task tasks team test uat user users web
     west work worker workers
 """
-_WORDS = frozenset(_LETTER_APART.split())
-"""Words that others are a letter away from: whoever writes one of them means it."""
+_WORDS = frozenset(_COMMON_WORDS.split())
+"""Words that differ from others in few letters: whoever writes one of them means it."""
 _SEPARATORS = re.compile("[-._/]")
-_MOST_SLIPS = 2
-"""The most letters by which two names differ in length; twice as many may be in one of them alone."""
-_LEAST, _SHORT, _LONG = 3, 4, 8
-"""Letters that a word has to have to be a slip; of one that may be a word of its own; for two slips."""
+_MAX_SLIPS = 2
+"""By how many letters two names may differ in length. Twice as many letters may be in only one of them."""
+_MIN_LENGTH = 3
+"""Shorter words do not count as misspelt."""
+_SHORT_WORD = 4
+"""A common word of at most this many letters is taken for what was meant."""
+_LONG_WORD = 8
+"""Words with this many letters may have two slips instead of one."""
 
 
-def one_meant(written: str, known: Iterable[str], least: int = _LEAST) -> str:
-    """Which of the known names was meant; empty where it is one of them, or near none.
+def find_similar_name(written: str, known_names: Iterable[str], min_length: int = _MIN_LENGTH) -> str:
+    """Return the known name that a name is a misspelling of, or "" if it is known or similar to none.
 
-    ``least``: the letters that a word has to have to be a slip.
+    Words of fewer than ``min_length`` letters do not count as misspelt.
     """
     letters = set(written.lower())
-    near = [
-        (_slips(written, name, least), name)
-        for name in known
-        if abs(len(written) - len(name)) <= _MOST_SLIPS and len(letters ^ set(name.lower())) <= 2 * _MOST_SLIPS
-    ]
-    return min(((slips, name) for slips, name in near if slips is not None), default=(0, ""))[1]
+    similar: list[tuple[int, str]] = []
+    for name in known_names:
+        if abs(len(written) - len(name)) > _MAX_SLIPS or len(letters ^ set(name.lower())) > 2 * _MAX_SLIPS:
+            continue
+        slips = _count_slips(written, name, min_length)
+        if slips is not None:
+            similar.append((slips, name))
+    return min(similar)[1] if similar else ""
 
 
-def _slips(written: str, name: str, least: int) -> int | None:
-    """How many slips two names are apart; None where they are two names."""
-    if written == name or _digits(written) != _digits(name):
+def _count_slips(written: str, known_name: str, min_length: int) -> int | None:
+    """Return how many slips two names are apart, or None if they are different names."""
+    if written == known_name or _extract_digits(written) != _extract_digits(known_name):
         return None
-    ours, theirs = (_SEPARATORS.split(text.lower()) for text in (written, name))
-    if "".join(ours) == "".join(theirs) or sorted(ours) == sorted(theirs):
+    written_words, known_words = _SEPARATORS.split(written.lower()), _SEPARATORS.split(known_name.lower())
+    if "".join(written_words) == "".join(known_words) or sorted(written_words) == sorted(known_words):
         return 0
-    differing = [(a, b) for a, b in zip(ours, theirs, strict=False) if a != b]
-    if len(ours) != len(theirs) or len(differing) != 1:
+    differing = [(a, b) for a, b in zip(written_words, known_words, strict=False) if a != b]
+    if len(written_words) != len(known_words) or len(differing) != 1:
         return None
-    word, other = differing[0]
-    own_word = word in _WORDS and (other in _WORDS or len(word) <= _SHORT)
-    code = len(word) == len(other) < _SHORT and set(word) != set(other)  # as rwo and rwx
-    if own_word or code or min(len(word), len(other)) < least:
+
+    word, known_word = differing[0]
+    shorter = min(len(word), len(known_word))
+    is_common_word = word in _WORDS and (known_word in _WORDS or len(word) <= _SHORT_WORD)
+    is_other_code = len(word) == len(known_word) < _SHORT_WORD and set(word) != set(known_word)  # such as rwo and rwx
+    if is_common_word or is_other_code or shorter < min_length:
         return None
-    slips = edits(word, other)
-    return slips if slips <= 1 + (min(len(word), len(other)) >= _LONG) else None
+    slips = edit_distance(word, known_word)
+    allowed_slips = 2 if shorter >= _LONG_WORD else 1
+    return slips if slips <= allowed_slips else None
 
 
-def _digits(name: str) -> str:
+def _extract_digits(name: str) -> str:
+    """Return the digits of a name."""
     return "".join(filter(str.isdigit, name))
 
 
-def edits(one: str, other: str) -> int:
-    """Letters to insert, leave out, replace, or swap with the next one, each pair of them once.
+def edit_distance(first: str, second: str) -> int:
+    """Return how many letters have to be inserted, removed, replaced or swapped with the next one.
 
-    >>> edits("cahce", "cache"), edits("zone", "zones"), edits("web", "api")
+    >>> edit_distance("cahce", "cache"), edit_distance("zone", "zones"), edit_distance("web", "api")
     (1, 1, 3)
     """
     before: list[int] = []
-    row = list(range(len(other) + 1))
-    for i, letter in enumerate(one, start=1):
+    row = list(range(len(second) + 1))
+    for i, letter in enumerate(first, start=1):
         last, row = row, [i]
-        for j, theirs in enumerate(other, start=1):
-            least = min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (letter != theirs))
-            if i > 1 and j > 1 and letter == other[j - 2] and one[i - 2] == theirs:
+        for j, other_letter in enumerate(second, start=1):
+            least = min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (letter != other_letter))
+            if i > 1 and j > 1 and letter == second[j - 2] and first[i - 2] == other_letter:
                 least = min(least, before[j - 2] + 1)
             row.append(least)
         before = last

@@ -1,4 +1,4 @@
-"""Whether conditions on node labels can be met by any node at all."""
+"""Conditions on node labels, and whether any node can meet them."""
 
 from __future__ import annotations
 
@@ -10,49 +10,55 @@ from kschedctl.api.labels import parse_int64
 from kschedctl.api.objects import NodeSelectorTerm, PodSpec, SelectorRequirement
 from kschedctl.snapshot.node_order import BETA_REGION, BETA_ZONE, HOSTNAME, REGION, ZONE
 
-DEPRECATED = {
+DEPRECATED_LABELS = {
     "beta.kubernetes.io/os": "kubernetes.io/os",
     "beta.kubernetes.io/arch": "kubernetes.io/arch",
     "beta.kubernetes.io/instance-type": "node.kubernetes.io/instance-type",
     BETA_ZONE: ZONE,
     BETA_REGION: REGION,
 }
-"""Label of nodes -> the one that replaced it: where a node has both, they are equal."""
-NO_LABELS = {
+"""The label that replaced a deprecated node label. Nodes with both have the same value."""
+MISTAKEN_LABELS = {
     "topology.kubernetes.io/hostname": HOSTNAME,
     "kubernetes.io/zone": ZONE,
     "topology.kubernetes.io/host": HOSTNAME,
     "kubernetes.io/host": HOSTNAME,
 }
-"""Keys that look like labels of nodes but are none -> the label that was meant."""
+"""The label that is meant by keys that look like node labels but are none."""
 
 
 @dataclass(frozen=True)
-class Values:
-    """What the value of one label may be: ``allowed`` None is any; Gt and Lt bound it, exclusively."""
+class AllowedValues:
+    """The values that a node label may have."""
 
     allowed: frozenset[str] | None = None
+    """The allowed values, or None for any."""
     excluded: frozenset[str] = frozenset()
+    """Values that are not allowed."""
     present: bool | None = None
+    """Whether the label must exist (True) or must not exist (False)."""
     above: int | None = None
+    """The exclusive lower bound."""
     below: int | None = None
+    """The exclusive upper bound."""
 
     @property
-    def possible(self) -> bool:
-        """Whether some value, or the absence of the label, is left."""
+    def is_possible(self) -> bool:
+        """Return whether some value, or the absence of the label, is allowed."""
         if self.present is False:
-            return not self.must_exist
+            return not self.requires_label
         if self.allowed is not None:
-            return any(map(self.accepts, self.allowed - self.excluded))
+            return any(map(self.is_in_bounds, self.allowed - self.excluded))
         above = -1 if self.above is None else max(self.above, -1)  # no label begins with a minus sign
         return self.below is None or self.below - above > 1
 
     @property
-    def must_exist(self) -> bool:
+    def requires_label(self) -> bool:
+        """Return whether a node without the label does not meet the conditions on its value."""
         return self.allowed is not None or self.above is not None or self.below is not None
 
-    def accepts(self, value: str) -> bool:
-        """Whether Gt and Lt let a value pass."""
+    def is_in_bounds(self, value: str) -> bool:
+        """Return whether a value is within the bounds of Gt and Lt."""
         if self.above is None and self.below is None:
             return True
         number = parse_int64(value)
@@ -60,8 +66,11 @@ class Values:
             return False
         return (self.above is None or number > self.above) and (self.below is None or number < self.below)
 
-    def also(self, requirement: SelectorRequirement) -> Values:
-        """The values left by one more requirement. Both Exists and DoesNotExist are kept as an impossible allowance."""
+    def restrict(self, requirement: SelectorRequirement) -> AllowedValues:
+        """Return the values that one more requirement leaves.
+
+        Exists together with DoesNotExist leaves an empty set of allowed values.
+        """
         values = frozenset(requirement.values or ())
         number = parse_int64(next(iter(values), ""))
         match requirement.operator:
@@ -74,10 +83,11 @@ class Values:
             case "DoesNotExist":
                 return replace(self, allowed=frozenset()) if self.present else replace(self, present=False)
             case "Gt" | "Lt" if number is not None:
-                return self._bounded(requirement.operator, number)
+                return self._restrict_bounds(requirement.operator, number)
         return self
 
-    def _bounded(self, operator: str, number: int) -> Values:
+    def _restrict_bounds(self, operator: str, number: int) -> AllowedValues:
+        """Return the values with a bound that is at least as strict."""
         if operator == "Gt":
             return replace(self, above=number if self.above is None else max(self.above, number))
         return replace(self, below=number if self.below is None else min(self.below, number))
@@ -85,41 +95,45 @@ class Values:
 
 @dataclass(frozen=True)
 class Conditions:
-    """A conjunction of requirements, by label; what was asked of a deprecated one is asked of its successor."""
+    """Conditions on several node labels that all must hold. Deprecated labels count as their successors."""
 
-    by_key: dict[str, Values] = field(default_factory=dict)
+    by_key: dict[str, AllowedValues] = field(default_factory=dict)
 
-    def also(self, requirements: Iterable[SelectorRequirement]) -> Conditions:
+    def restrict(self, requirements: Iterable[SelectorRequirement]) -> Conditions:
+        """Return the conditions with further requirements."""
         by_key = dict(self.by_key)
         for requirement in requirements:
-            key = DEPRECATED.get(requirement.key, requirement.key)
-            by_key[key] = by_key.get(key, Values()).also(requirement)
+            key = DEPRECATED_LABELS.get(requirement.key, requirement.key)
+            by_key[key] = by_key.get(key, AllowedValues()).restrict(requirement)
         return Conditions(by_key)
 
     @property
     def conflicts(self) -> list[str]:
-        """The labels for which no value is possible."""
-        return [key for key, values in self.by_key.items() if not values.possible]
+        """Return the labels for which no value is possible."""
+        return [key for key, values in self.by_key.items() if not values.is_possible]
 
 
 class Alternative(NamedTuple):
-    """One way to meet a pod's demands: ``term`` is the index of the node selector term, None when there are none."""
+    """One way to meet the node conditions of a pod."""
 
     term: int | None
+    """The index of the node selector term, or None if there are no terms."""
     conditions: Conditions
 
 
-def equal(labels: dict[str, str]) -> Iterator[SelectorRequirement]:
-    """A label map as requirements."""
+def to_requirements(labels: dict[str, str]) -> Iterator[SelectorRequirement]:
+    """Return the requirements that a map of labels stands for."""
     return (SelectorRequirement(key, "In", (value,)) for key, value in labels.items())
 
 
-def alternatives(spec: PodSpec) -> list[Alternative]:
-    """The nodeSelector together with each required node affinity term that is not empty."""
+def list_alternatives(spec: PodSpec) -> list[Alternative]:
+    """Return nodeSelector combined with each required node affinity term that is not empty."""
     affinity = spec.affinity.node_affinity if spec.affinity else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
-    base = Conditions().also(equal(spec.node_selector))
+    base = Conditions().restrict(to_requirements(spec.node_selector))
     if required is None:
         return [Alternative(None, base)]
     terms: list[tuple[int, NodeSelectorTerm]] = list(enumerate(required.node_selector_terms))
-    return [Alternative(i, base.also(t.match_expressions)) for i, t in terms if t.match_expressions or t.match_fields]
+    return [
+        Alternative(i, base.restrict(t.match_expressions)) for i, t in terms if t.match_expressions or t.match_fields
+    ]

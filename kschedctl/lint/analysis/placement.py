@@ -1,4 +1,4 @@
-"""The fields by which workloads say where their pods go: terms of affinity, spread constraints, classes of storage."""
+"""The fields that decide where a workload's pods go: affinity terms, spread constraints, host ports, StorageClasses."""
 
 from __future__ import annotations
 
@@ -29,58 +29,68 @@ NODE_TERMS: Path = ("affinity", "nodeAffinity", REQUIRED, "nodeSelectorTerms")
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
 
 
-_DOMAINS = {HOSTNAME: "hosts", ZONE: "zones", REGION: "regions"}
+_DOMAIN_NOUNS = {HOSTNAME: "hosts", ZONE: "zones", REGION: "regions"}
 
 
-def domains_of(key: str) -> str:
-    """What the nodes that share a value of a label are called.
+def format_domain_noun(key: str) -> str:
+    """Return what to call the domains of a topology key, in the plural.
 
-    >>> domains_of("kubernetes.io/hostname"), domains_of("example.com/rack")
+    >>> format_domain_noun("kubernetes.io/hostname"), format_domain_noun("example.com/rack")
     ('hosts', 'example.com/rack domains')
     """
-    return _DOMAINS.get(key, f"{key} domains")
+    return _DOMAIN_NOUNS.get(key, f"{key} domains")
 
 
-def usable_domains(number: int, key: str) -> str:
+def format_usable_domains(number: int, key: str) -> str:
     """Return the number of usable domains of a topology key with the noun that agrees.
 
-    >>> usable_domains(1, "kubernetes.io/hostname"), usable_domains(2, "example.com/rack")
+    >>> format_usable_domains(1, "kubernetes.io/hostname"), format_usable_domains(2, "example.com/rack")
     ('1 usable host', '2 usable example.com/rack domains')
     """
-    plural = f"usable {domains_of(key)}"
+    plural = f"usable {format_domain_noun(key)}"
     return counted(number, plural.removesuffix("s"), plural)
 
 
-class Term(NamedTuple):
-    """``selector`` as written; ``selects_itself``: the workload's own pods are meant, ``every_version`` of them."""
+class RequiredTerm(NamedTuple):
+    """A required term of pod affinity or anti-affinity."""
 
     path: Path
     key: str
+    """The topologyKey."""
     selector: Selector
+    """The labelSelector as written."""
     namespaces: frozenset[str]
+    """The namespaces that the term names, or else the workload's own."""
     namespace_selector: Selector
     selects_itself: bool
-    every_version: bool
+    """Whether the term matches the workload's own pods."""
+    matches_all_revisions: bool
+    """Whether the term matches the pods of all revisions of the workload."""
 
-    def namespaces_in(self, known: Mapping[str, Mapping[str, str]], own: str) -> frozenset[str]:
-        """The namespaces, of those known (name -> labels), that the term speaks of."""
-        return self.namespaces | {name for name, labels in known.items() if self.namespace_selector.matches(labels)}
+    def list_namespaces(self, labels_by_namespace: Mapping[str, Mapping[str, str]], own: str) -> frozenset[str]:
+        """Return the namespaces that the term applies to.
+
+        ``labels_by_namespace`` has the labels of all namespaces by name.
+        """
+        return self.namespaces | {
+            name for name, labels in labels_by_namespace.items() if self.namespace_selector.matches(labels)
+        }
 
 
-def required_terms(workload: Workload) -> Iterator[Term]:
-    """The required terms of pod affinity, less those with selectors that the API would refuse."""
+def iter_required_affinity(workload: Workload) -> Iterator[RequiredTerm]:
+    """Yield the required pod affinity terms, without terms whose selector the API server would reject."""
     affinity = workload.spec.affinity
-    return _terms(workload, affinity.pod_affinity if affinity else None, "podAffinity")
+    return _iter_required_terms(workload, affinity.pod_affinity if affinity else None, "podAffinity")
 
 
-def anti_affinity_terms(workload: Workload) -> Iterator[Term]:
-    """The required terms of pod anti-affinity, less those with selectors that the API would refuse."""
+def iter_required_anti_affinity(workload: Workload) -> Iterator[RequiredTerm]:
+    """Yield the required anti-affinity terms, without terms whose selector the API server would reject."""
     affinity = workload.spec.affinity
-    return _terms(workload, affinity.pod_anti_affinity if affinity else None, "podAntiAffinity")
+    return _iter_required_terms(workload, affinity.pod_anti_affinity if affinity else None, "podAntiAffinity")
 
 
-def pod_terms(workload: Workload) -> Iterator[tuple[Path, PodAffinityTerm]]:
-    """Every term, required or preferred, of affinity and anti-affinity, with the field that it stands in."""
+def iter_pod_terms(workload: Workload) -> Iterator[tuple[Path, PodAffinityTerm]]:
+    """Yield each pod affinity and anti-affinity term, required or preferred, with its path."""
     affinity = workload.spec.affinity
     if affinity is None:
         return
@@ -92,86 +102,91 @@ def pod_terms(workload: Workload) -> Iterator[tuple[Path, PodAffinityTerm]]:
                 yield ("affinity", name, PREFERRED, i, "podAffinityTerm"), weighted.pod_affinity_term
 
 
-def _terms(workload: Workload, affinity: PodAffinity | None, name: str) -> Iterator[Term]:
+def _iter_required_terms(workload: Workload, affinity: PodAffinity | None, field_name: str) -> Iterator[RequiredTerm]:
+    """Yield the required terms of an affinity, without terms whose selector the API server would reject."""
     for i, term in enumerate(affinity.required_during_scheduling_ignored_during_execution if affinity else ()):
         selector = compiled(term.label_selector)
-        elsewhere = compiled(term.namespace_selector)
-        if selector is None or elsewhere is None:
+        namespace_selector = compiled(term.namespace_selector)
+        if selector is None or namespace_selector is None:
             continue
-        own_only = not term.namespaces and term.namespace_selector is None
-        namespaces = frozenset((workload.namespace,) if own_only else term.namespaces)
-        mine = workload.namespace in namespaces or elsewhere == EVERYTHING
-        mine = mine and selector != NOTHING and workload.selected_by(selector)
-        mine = mine and not any(
-            k in (*workload.labels, *ADDED_LABELS.get(workload.kind, ())) for k in term.mismatch_label_keys
+        own_namespace_only = not term.namespaces and term.namespace_selector is None
+        namespaces = frozenset((workload.namespace,) if own_namespace_only else term.namespaces)
+        revision_labels = ADDED_LABELS.get(workload.kind, ())
+        selects_itself = (
+            (workload.namespace in namespaces or namespace_selector == EVERYTHING)
+            and selector != NOTHING
+            and workload.selected_by(selector)
+            and not any(key in (*workload.labels, *revision_labels) for key in term.mismatch_label_keys)
         )
-        versions = not any(key in ADDED_LABELS.get(workload.kind, ()) for key in term.match_label_keys)
-        path = ("affinity", name, REQUIRED, i)
-        yield Term(path, term.topology_key, selector, namespaces, elsewhere, mine, versions)
+        all_revisions = not any(key in revision_labels for key in term.match_label_keys)
+        path = ("affinity", field_name, REQUIRED, i)
+        yield RequiredTerm(
+            path, term.topology_key, selector, namespaces, namespace_selector, selects_itself, all_revisions
+        )
 
 
-def spread_constraints(workloads: Iterable[Workload]) -> Iterator[tuple[Workload, Path, TopologySpreadConstraint]]:
-    """Every spread constraint with its workload and the field that it stands in."""
+def iter_spread_constraints(workloads: Iterable[Workload]) -> Iterator[tuple[Workload, Path, TopologySpreadConstraint]]:
+    """Yield each spread constraint with its workload and path."""
     for workload in workloads:
         for i, constraint in enumerate(workload.spec.topology_spread_constraints):
             yield workload, ("topologySpreadConstraints", i), constraint
 
 
-def host_ports(workload: Workload) -> Iterator[tuple[Path, int]]:
-    """The ports of nodes that its containers take, each with where it stands."""
+def iter_host_ports(workload: Workload) -> Iterator[tuple[Path, int]]:
+    """Yield each host port of the workload's containers with its path."""
     for i, container in enumerate(workload.spec.containers):
         for j, port in enumerate(container.ports):
             if port.host_port or workload.spec.host_network:
                 yield ("containers", i, "ports", j), port.host_port
 
 
-def node_label_keys(workload: Workload) -> Iterator[tuple[Path, str]]:
-    """Every label of nodes that a pod's spec names."""
+def iter_node_label_keys(workload: Workload) -> Iterator[tuple[Path, str]]:
+    """Yield each node label that a workload's pod template names, with its path."""
     spec = workload.spec
     for key in spec.node_selector:
         yield ("nodeSelector", key), key
     for i, constraint in enumerate(spec.topology_spread_constraints):
         yield ("topologySpreadConstraints", i, "topologyKey"), constraint.topology_key
-    for path, pod_term in pod_terms(workload):
+    for path, pod_term in iter_pod_terms(workload):
         yield (*path, "topologyKey"), pod_term.topology_key
-    for at, term in node_terms(workload):
+    for at, term in iter_node_terms(workload):
         for j, expression in enumerate(term.match_expressions):
             yield (*at, "matchExpressions", j, "key"), expression.key
 
 
-def node_terms(workload: Workload) -> Iterator[tuple[Path, NodeSelectorTerm]]:
-    """Every node selector term, required or preferred, with the field that it stands in."""
-    for i, term in enumerate(required_node_terms(workload)):
+def iter_node_terms(workload: Workload) -> Iterator[tuple[Path, NodeSelectorTerm]]:
+    """Yield each node selector term, required or preferred, with its path."""
+    for i, term in enumerate(get_required_node_terms(workload)):
         yield (*NODE_TERMS, i), term
     affinity = workload.spec.affinity.node_affinity if workload.spec.affinity else None
     for i, wish in enumerate(affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()):
         yield ("affinity", "nodeAffinity", PREFERRED, i, "preference"), wish.preference
 
 
-def required_node_terms(workload: Workload) -> tuple[NodeSelectorTerm, ...]:
-    """The terms of the required node affinity, of which a node has to meet one."""
+def get_required_node_terms(workload: Workload) -> tuple[NodeSelectorTerm, ...]:
+    """Return the required node affinity terms, one of which a node has to meet."""
     affinity = workload.spec.affinity.node_affinity if workload.spec.affinity else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
     return required.node_selector_terms if required else ()
 
 
-def volume_node_terms(volume: PersistentVolume) -> tuple[NodeSelectorTerm, ...]:
-    """The terms of a volume's node affinity, of which a node has to meet one."""
+def get_volume_node_terms(volume: PersistentVolume) -> tuple[NodeSelectorTerm, ...]:
+    """Return the terms of a volume's node affinity, one of which a node has to meet."""
     required = volume.spec.node_affinity.required if volume.spec.node_affinity else None
     return required.node_selector_terms if required else ()
 
 
-def volume_label_keys(volume: PersistentVolume) -> Iterator[tuple[Path, str]]:
-    """Every label of nodes that a volume's node affinity names, with the field that it stands in."""
-    for i, term in enumerate(volume_node_terms(volume)):
+def iter_volume_label_keys(volume: PersistentVolume) -> Iterator[tuple[Path, str]]:
+    """Yield each node label that a volume's node affinity names, with its path."""
+    for i, term in enumerate(get_volume_node_terms(volume)):
         for j, expression in enumerate(term.match_expressions):
             yield (*_VOLUME_TERMS, i, "matchExpressions", j, "key"), expression.key
 
 
-def storage_class_names(
+def iter_storage_class_names(
     claims: Iterable[TypedObject[PersistentVolumeClaim]], workloads: Iterable[Workload]
 ) -> Iterator[tuple[Subject, Path, str]]:
-    """The classes that claims that are not bound yet name, and templates of claims."""
+    """Yield the StorageClasses of unbound claims and of claim templates, with subject and path."""
     for subject, claim in claims:
         if claim.status.phase != "Bound" and not claim.spec.volume_name:
             yield subject, ("spec", "storageClassName"), claim.spec.storage_class_name or ""

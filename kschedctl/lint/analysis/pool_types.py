@@ -1,8 +1,8 @@
-"""What NodePools of Karpenter may launch of instance types that somebody named."""
+"""The instance types that Karpenter's NodePools may launch, out of a given list."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from typing import NamedTuple
 
@@ -19,76 +19,86 @@ from kschedctl.lint.objects.kinds import WrittenNodePool
 
 
 class FewValues(NamedTuple):
-    """A label of which the types of a pool have fewer values than its minValues."""
+    """A label for which a pool's instance types have fewer values than minValues asks for."""
 
     key: str
-    wanted: int
-    values: int
+    min_values: int
+    value_count: int
 
 
 class PoolTypes:
-    """The types that the requirements of one pool leave, of ``all``; minValues aside."""
+    """The instance types that the requirements of one pool leave, without regard to minValues."""
 
     def __init__(self, template: ClaimTemplate) -> None:
         self._template = template
 
     @property
-    def all(self) -> int:
+    def total(self) -> int:
+        """Return the number of instance types that there are."""
         return len(self._template.columns)
 
     @cached_property
-    def number(self) -> int:
+    def matching(self) -> int:
+        """Return the number of instance types that the pool may launch."""
         return int(self._template.options.sum())
 
-    def too_few(self) -> Iterator[FewValues]:
-        """Why minValues leave none of them."""
+    def iter_few_values(self) -> Iterator[FewValues]:
+        """Yield the labels whose minValues the instance types do not reach."""
         requirements = self._template.requirements
         for key, values in self._template.columns.too_few(self._template.options, requirements).items():
             yield FewValues(key, requirements[key].min_values or 0, values)
 
-    def in_the_way(self) -> list[str]:
-        """The labels whose requirements alone leave none: without one of these some type would do."""
+    def find_blocking_labels(self) -> list[str]:
+        """Return the labels without whose requirement some instance type would match."""
         columns, requirements = self._template.columns, self._template.requirements
         declared = [requirement.key for requirement in self._template.pool.spec.template.spec.requirements]
-        without = {key: {k: r for k, r in requirements.items() if k != key} for key in declared if key in requirements}
-        return [key for key, rest in without.items() if (columns.compatible(rest) & columns.offered(rest)).any()]
+        blocking = []
+        for label in declared:
+            if label not in requirements:
+                continue
+            others = {key: requirement for key, requirement in requirements.items() if key != label}
+            if (columns.compatible(others) & columns.offered(others)).any():
+                blocking.append(label)
+        return blocking
 
-    def smallest(self, resource: str) -> Quantity:
-        """The least of it that a node of the pool would have."""
+    def get_smallest_capacity(self, resource: str) -> Quantity:
+        """Return the smallest capacity of a resource among the instance types that the pool may launch."""
         columns = self._template.columns
-        chosen = [columns.types[at].capacity for at in self._template.options.nonzero()[0].tolist()]
-        return min((capacity.get(resource, ZERO) for capacity in chosen), default=ZERO)
+        rows = self._template.options.nonzero()[0].tolist()
+        return min((columns.types[row].capacity.get(resource, ZERO) for row in rows), default=ZERO)
 
 
-class SoldToPools:
-    """``sold``: all instance types that there are. The cluster's node classes say where a pool may launch them."""
+class PoolTypeCatalog:
+    """Finds the instance types of NodePools. The cluster's node classes decide where a pool may launch them."""
 
     def __init__(self, sold: Sold, cluster: Cluster | None) -> None:
         self._sold, self._classes = sold, NodeClasses(cluster or Cluster())
         self._columns: dict[object, TypeColumns] = {}
 
-    def of(self, name: str, pool: WrittenNodePool) -> PoolTypes:
-        """The types of a pool that is written so."""
-        typed = _typed(name, pool)
-        return PoolTypes(claim_template(typed, self._of_class(typed), self._sold.well_known, relax_min_values=True))
+    def find_types(self, name: str, pool: WrittenNodePool) -> PoolTypes:
+        """Return the instance types of a NodePool."""
+        typed = _to_node_pool(name, pool)
+        return PoolTypes(
+            claim_template(typed, self._get_class_types(typed), self._sold.well_known, relax_min_values=True)
+        )
 
-    def _of_class(self, pool: NodePool) -> TypeColumns:
+    def _get_class_types(self, pool: NodePool) -> TypeColumns:
+        """Return the instance types that the pool's node class allows."""
         key = reference_of(pool) if self._classes.of(pool) else None
         if key not in self._columns:
             self._columns[key] = TypeColumns(self._classes.sold(pool, self._sold.types))
         return self._columns[key]
 
 
-def _typed(name: str, pool: WrittenNodePool) -> NodePool:
-    """What decides which types a pool may launch."""
-    written = pool.spec.template.spec
+def _to_node_pool(name: str, pool: WrittenNodePool) -> NodePool:
+    """Return the parts of a written NodePool that decide which instance types it may launch."""
+    written_spec = pool.spec.template.spec
     requirements = tuple(
-        RequirementWithMinValues(r.key, r.operator, _texts(r.values), r.min_values) for r in written.requirements
+        RequirementWithMinValues(r.key, r.operator, tuple(map(str, r.values)), r.min_values)
+        for r in written_spec.requirements
     )
-    claim = NodeClaimSpec(requirements=requirements, taints=written.taints, node_class_ref=written.node_class_ref)
+    claim = NodeClaimSpec(
+        requirements=requirements, taints=written_spec.taints, node_class_ref=written_spec.node_class_ref
+    )
     template = NodeClaimTemplate(ObjectMeta(labels=pool.labels), claim)
     return NodePool(ObjectMeta(name=name), NodePoolSpec(template))
-
-
-def _texts(values: Iterable[object]) -> tuple[str, ...]:
-    return tuple(map(str, values))

@@ -1,1 +1,1 @@
-"""Problems become findings: which of them are reported, which are known or silenced, and in which order."""
+"""From problems to findings: which are reported, which are suppressed or already known, and in which order."""

@@ -1,4 +1,4 @@
-"""Makes the document of problems: which of them are reported, how grave they are, and in which order."""
+"""Builds the report of problems: which are reported, how severe they are, and in which order."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from msgspec import structs
 from msgspec.structs import replace
 
-from kschedctl.lint.findings.fingerprint import fingerprint
-from kschedctl.lint.findings.suppression import PathIgnores, new_findings, reason_to_ignore
+from kschedctl.lint.findings.fingerprint import build_fingerprint
+from kschedctl.lint.findings.suppression import PathIgnores, drop_baseline_findings, find_ignore_reason
 from kschedctl.lint.framework.rule import Rule, Severity
 from kschedctl.lint.objects.subject import Problem, Subject, listed, path_text
 from kschedctl.reports.findings import Finding, Findings, FoundRule, Suppressed
@@ -18,68 +17,83 @@ from kschedctl.reports.findings import Finding, Findings, FoundRule, Suppressed
 
 @dataclass(frozen=True)
 class Reporting:
-    """``severities`` overrides those of rules; nothing less grave than ``least`` is reported, nor what is known.
-
-    ``bounded``: what rules say of many alike is told once; what is selected is told wherever it is found.
-    """
+    """What to report of the problems that rules find."""
 
     severities: Mapping[str, Severity] = field(default_factory=dict)
-    least: Severity = Severity.NOTE
+    """Severities that replace those of rules, by rule id."""
+    min_severity: Severity = Severity.NOTE
+    """The lowest severity to report."""
     baseline: Counter[str] = field(default_factory=Counter)
+    """How often each fingerprint is in the baseline, whose findings are not reported."""
     path_ignores: PathIgnores = field(default_factory=PathIgnores)
-    bounded: bool = False
+    """Rules that are not reported for some files."""
+    condensed: bool = False
+    """Whether repeated findings are reported once per object, namespace or variant."""
 
-    def severity(self, rule: Rule) -> Severity:
+    def get_severity(self, rule: Rule) -> Severity:
+        """Return the severity of a rule's findings."""
         return self.severities.get(rule.id, rule.severity)
 
 
-EVERYTHING = Reporting()
+REPORT_EVERYTHING = Reporting()
 
 
-def report_of(
+def build_report(
     problems: Iterable[tuple[Rule, Problem]],
-    checked: int,
-    reporting: Reporting = EVERYTHING,
-    maker: Callable[[Subject], str] = lambda subject: "",
+    checked_count: int,
+    reporting: Reporting = REPORT_EVERYTHING,
+    find_creator: Callable[[Subject], str] = lambda subject: "",
 ) -> Findings:
-    """The document of these problems, less those that are silenced or known already.
+    """Build the report of these problems without suppressed findings and those of the baseline.
 
-    ``maker``: what makes an object, where that has to be changed instead.
+    ``find_creator`` returns what creates an object and so has to be changed instead of it, or "".
     """
     findings: list[Finding] = []
     suppressed: list[Suppressed] = []
     rules: dict[str, Rule] = {}
     for rule, problem in problems:
-        finding = _finding(rule, reporting.severity(rule), problem, maker(problem.subject))
+        finding = _build_finding(rule, reporting.get_severity(rule), problem, find_creator(problem.subject))
         rules[rule.id] = rule
-        if reason := reason_to_ignore(rule.id, problem.subject):
+        if reason := find_ignore_reason(rule.id, problem.subject):
             suppressed.append(Suppressed(finding, reason))
-        elif pattern := reporting.path_ignores.pattern(finding):
+        elif pattern := reporting.path_ignores.find_pattern(finding):
             suppressed.append(Suppressed(finding, f"settings: {pattern}", in_settings=True))
         else:
             findings.append(finding)
-    findings = _once(sorted(findings, key=_gravest_first))
-    new = new_findings(findings, reporting.baseline)
-    grave = [f for f in new if Severity(f.severity).rank <= reporting.least.rank]
-    shown = bounded(grave, rules.values()) if reporting.bounded else tuple(grave)
-    fired = {finding.rule for finding in shown}
+    findings = _merge_builds(sorted(findings, key=_severity_sort_key))
+    new = drop_baseline_findings(findings, reporting.baseline)
+    severe = [f for f in new if Severity(f.severity).rank <= reporting.min_severity.rank]
+    shown = condense_findings(severe, rules.values()) if reporting.condensed else tuple(severe)
+    shown_rules = {finding.rule for finding in shown}
     return Findings(
-        checked=checked,
+        checked=checked_count,
         rules_run=0,
         findings=shown,
-        rules=tuple(_found_rule(rule, reporting.severity(rule)) for rule in rules.values() if rule.id in fired),
+        rules=tuple(
+            _describe_rule(rule, reporting.get_severity(rule)) for rule in rules.values() if rule.id in shown_rules
+        ),
         suppressed=tuple(suppressed),
         known=len(findings) - len(new),
-        below=len(new) - len(grave),
-        alike=len(grave) - len(shown),
+        below=len(new) - len(severe),
+        alike=len(severe) - len(shown),
     )
 
 
-def _gravest_first(f: Finding) -> tuple[object, ...]:
-    return Severity(f.severity).rank, f.file, f.line, f.column, f.object, f.rule, f.path
+def _severity_sort_key(finding: Finding) -> tuple[object, ...]:
+    """Return the sort key that puts the most severe findings first, then orders by place."""
+    return (
+        Severity(finding.severity).rank,
+        finding.file,
+        finding.line,
+        finding.column,
+        finding.object,
+        finding.rule,
+        finding.path,
+    )
 
 
-def _finding(rule: Rule, severity: Severity, problem: Problem, owner: str) -> Finding:
+def _build_finding(rule: Rule, severity: Severity, problem: Problem, owner: str) -> Finding:
+    """Build the finding of a problem. ``owner`` is what has to be changed instead of the object, or ""."""
     subject, path = problem.subject, path_text(problem.path)
     line, column = subject.place.locate(problem.path) if subject.place else (0, 0)
     file = subject.place.file_of(problem.path) if subject.place else ""
@@ -91,7 +105,7 @@ def _finding(rule: Rule, severity: Severity, problem: Problem, owner: str) -> Fi
         path=path,
         message=problem.message,
         fix=(problem.fix or rule.fix) + (f", in {owner}, which makes this {subject.kind}" if owner else ""),
-        fingerprint=fingerprint(rule.id, subject, problem.path),
+        fingerprint=build_fingerprint(rule.id, subject, problem.path),
         owner=owner,
         file=file,
         line=line,
@@ -100,103 +114,114 @@ def _finding(rule: Rule, severity: Severity, problem: Problem, owner: str) -> Fi
     )
 
 
-def _once(findings: Iterable[Finding]) -> list[Finding]:
-    """What stands at one place of a file is told once, however many builds it goes into."""
-    groups_in_order: list[list[Finding]] = []
-    at: dict[tuple[object, ...], list[list[Finding]]] = {}
+def _merge_builds(findings: Iterable[Finding]) -> list[Finding]:
+    """Merge findings at the same location that come from different builds."""
+    groups: list[list[Finding]] = []
+    groups_at: dict[tuple[object, ...], list[list[Finding]]] = {}
     for finding in findings:
-        groups = at.setdefault((finding.rule, finding.file, finding.line, finding.column, finding.path), [])
-        alike = (group for group in groups if all(other.builds != finding.builds for other in group))
-        group = next(alike, None) if finding.builds else None
+        location = finding.rule, finding.file, finding.line, finding.column, finding.path
+        candidates = groups_at.setdefault(location, [])
+        group = None
+        if finding.builds:  # findings of one build are different problems
+            without_build = (g for g in candidates if all(member.builds != finding.builds for member in g))
+            group = next(without_build, None)
         if group is None:
-            groups_in_order.append(group := [])
+            group = []
             groups.append(group)
+            candidates.append(group)
         group.append(finding)
-    return [_of_builds(group) for group in groups_in_order]
+    return [_merge_group(group) for group in groups]
 
 
-def _of_builds(group: Sequence[Finding]) -> Finding:
-    """The first, which tells of the others."""
-    first, others = group[0], len(group) - 1
-    if not others:
+def _merge_group(group: Sequence[Finding]) -> Finding:
+    """Return the first finding of a group with the builds of all and a note on the other builds."""
+    first, other_count = group[0], len(group) - 1
+    if not other_count:
         return first
     builds = tuple(build for finding in group for build in finding.builds)
-    message = f"{first.message} (so in {others} other build{'s' * (others > 1)})"
-    return structs.replace(first, message=message, builds=builds)
+    message = f"{first.message} (so in {other_count} other build{'s' * (other_count > 1)})"
+    return replace(first, message=message, builds=builds)
 
 
-def _found_rule(rule: Rule, severity: Severity) -> FoundRule:
+def _describe_rule(rule: Rule, severity: Severity) -> FoundRule:
+    """Return the texts of a rule for a report."""
     return FoundRule(rule.id, severity, rule.summary, rule.why, rule.fix, rule.source)
 
 
-def bounded(findings: Iterable[Finding], rules: Iterable[Rule]) -> tuple[Finding, ...]:
-    """The findings of these rules, without those that say again what another one says."""
+def condense_findings(findings: Iterable[Finding], rules: Iterable[Rule]) -> tuple[Finding, ...]:
+    """Return the findings without those that repeat another one for the same object, namespace or variant."""
     rules = tuple(rules)
-    of_objects = once_an_object(findings, {rule.id for rule in rules if rule.once_an_object})
-    return once_a_namespace(once_for_variants(of_objects), {rule.id for rule in rules if rule.once})
+    findings = keep_one_per_object(findings, {rule.id for rule in rules if rule.once_per_object})
+    findings = merge_variants(findings)
+    return keep_one_per_namespace(findings, {rule.id for rule in rules if rule.once_per_namespace})
 
 
-def once_a_namespace(findings: Iterable[Finding], rules: Collection[str]) -> tuple[Finding, ...]:
-    """The findings, of each of these rules only the first of a namespace, which says how many it stands for.
+def keep_one_per_namespace(findings: Iterable[Finding], rule_ids: Collection[str]) -> tuple[Finding, ...]:
+    """Keep only the first finding of each of these rules in a namespace, with the number of the others.
 
-    What names no namespace is in one of its own.
+    Objects without a namespace form a group of their own.
     """
     findings = tuple(findings)
-    alike = Counter((finding.rule, finding.namespace) for finding in findings)
+    group_sizes = Counter((finding.rule, finding.namespace) for finding in findings)
     reported: set[tuple[str, str]] = set()
-    kept = []
+    result = []
     for finding in findings:
         group = finding.rule, finding.namespace
-        if finding.rule not in rules:
-            kept.append(finding)
+        if finding.rule not in rule_ids:
+            result.append(finding)
         elif group not in reported:
             reported.add(group)
-            kept.append(_standing_for(finding, alike[group] - 1))
-    return tuple(kept)
+            result.append(_add_count(finding, group_sizes[group] - 1))
+    return tuple(result)
 
 
-def once_an_object(findings: Iterable[Finding], rules: Collection[str]) -> tuple[Finding, ...]:
-    """The findings, of each of these rules only the first of an object, which says how many it stands for."""
-    kept: dict[object, Finding] = {}
-    alike: Counter[object] = Counter()
+def keep_one_per_object(findings: Iterable[Finding], rule_ids: Collection[str]) -> tuple[Finding, ...]:
+    """Keep only the first finding of each of these rules in an object, with the number of the others."""
+    first_of_group: dict[object, Finding] = {}
+    group_sizes: Counter[object] = Counter()
     for number, finding in enumerate(findings):
-        key = (finding.rule, finding.file, finding.object) if finding.rule in rules else number
-        kept.setdefault(key, finding)
-        alike[key] += 1
-    return tuple(
-        replace(finding, message=f"{finding.message} ({alike[key] - 1:,} more of it too)")
-        if alike[key] > 1
-        else finding
-        for key, finding in kept.items()
-    )
+        group: object = (finding.rule, finding.file, finding.object) if finding.rule in rule_ids else number
+        first_of_group.setdefault(group, finding)
+        group_sizes[group] += 1
+    result = []
+    for key, finding in first_of_group.items():
+        other_count = group_sizes[key] - 1
+        message = f"{finding.message} ({other_count:,} more of it too)"
+        result.append(replace(finding, message=message) if other_count else finding)
+    return tuple(result)
 
 
-def once_for_variants(findings: Iterable[Finding]) -> tuple[Finding, ...]:
-    """The findings, of those that say the same of one object in several files the first, which names the other files.
+def merge_variants(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Merge findings that say the same about one object in several files. Errors are not merged.
 
-    Errors are told in each: all of them have to be corrected before anything can be applied.
+    All errors have to be corrected before anything can be applied.
     """
-    kept: dict[object, Finding] = {}
-    others: dict[object, dict[str, None]] = {}
+    merged: dict[object, Finding] = {}
+    other_files: dict[object, dict[str, None]] = {}
     for number, finding in enumerate(findings):
-        key: object = (finding.rule, finding.object, finding.fingerprint, finding.message)
-        named = " " in finding.object and finding.file
-        first = kept.setdefault(key, finding) if named and finding.severity != Severity.ERROR else finding
-        if first.file == finding.file:
-            kept[key if kept.get(key) is finding else number] = finding
+        group: object = (finding.rule, finding.object, finding.fingerprint, finding.message)
+        has_name = " " in finding.object
+        if not has_name or not finding.file or finding.severity == Severity.ERROR:
+            merged[number] = finding
+        elif group not in merged:
+            merged[group] = finding
+        elif merged[group].file == finding.file:
+            merged[number] = finding
         else:
-            others.setdefault(key, {})[finding.file] = None
-    return tuple(_told_of(finding, tuple(others.get(key, ()))) for key, finding in kept.items())
+            other_files.setdefault(group, {})[finding.file] = None
+    return tuple(_add_files(finding, tuple(other_files.get(key, ()))) for key, finding in merged.items())
 
 
-def _told_of(finding: Finding, files: tuple[str, ...]) -> Finding:
+def _add_files(finding: Finding, files: tuple[str, ...]) -> Finding:
+    """Return the finding with a note on the other files that it is in."""
     if not files:
         return finding
     return replace(finding, message=f"{finding.message} (so in {listed(files, 1)})", also_in=files)
 
 
-def _standing_for(finding: Finding, others: int) -> Finding:
-    if not others:
+def _add_count(finding: Finding, other_count: int) -> Finding:
+    """Return the finding with a note on how many others it stands for."""
+    if not other_count:
         return finding
     where = f"in namespace {finding.namespace}" if finding.namespace else "without a namespace"
-    return replace(finding, message=f"{finding.message} ({others:,} more {where})")
+    return replace(finding, message=f"{finding.message} ({other_count:,} more {where})")

@@ -1,4 +1,4 @@
-"""Which objects findings are reported of: those of a namespace, or with some labels."""
+"""The objects whose findings are reported, by namespace and label selector."""
 
 from __future__ import annotations
 
@@ -14,40 +14,45 @@ from kschedctl.lint.objects.subject import Subject
 
 @dataclass(frozen=True)
 class LintScope:
-    """All that is linted is looked at; reported is what the ``namespace`` has, and what the selector matches.
-
-    Objects without a namespace are in none.
-    """
+    """Reports findings of objects in a namespace or with some labels. Rules still see all linted objects."""
 
     namespace: str = ""
+    """Only objects in this namespace, or "" for all. Cluster-scoped objects are in none."""
     selector: Selector | None = None
+    """Only objects that have such labels, themselves or on their pods."""
 
-    def of(self, context: LintContext) -> Callable[[Subject], bool]:
-        """Whether findings of an object are reported."""
+    def build_filter(self, context: LintContext) -> Callable[[Subject], bool]:
+        """Return a function that returns whether findings of an object are reported."""
         if self.selector is None:
-            return self._in_namespace
-        labels = _labels_of_pods(context)
-        return lambda subject: self._in_namespace(subject) and self._selected([_own_labels(subject), labels[subject]])
+            return self._is_in_namespace
+        labels = _collect_labels(context)
+        return lambda subject: (
+            self._is_in_namespace(subject) and self._matches_any([_get_own_labels(subject), labels[subject]])
+        )
 
-    def _in_namespace(self, subject: Subject) -> bool:
+    def _is_in_namespace(self, subject: Subject) -> bool:
+        """Return whether the object is in the namespace."""
         return self.namespace in ("", subject.namespace)
 
-    def _selected(self, labels: list[Mapping[str, str]]) -> bool:
-        return any(map(self.selector.matches, labels)) if self.selector else True
+    def _matches_any(self, label_sets: list[Mapping[str, str]]) -> bool:
+        """Return whether the selector matches one of the label sets."""
+        return any(map(self.selector.matches, label_sets)) if self.selector else True
 
 
 ALL_OBJECTS = LintScope()
 
 
-def _labels_of_pods(context: LintContext) -> Mapping[Subject, Mapping[str, str]]:
-    """The labels of workloads' pods, and those of a cluster's other objects."""
+def _collect_labels(context: LintContext) -> Mapping[Subject, Mapping[str, str]]:
+    """Return the labels of workloads' pods, and those of the cluster's other objects."""
     labels: dict[Subject, Mapping[str, str]] = defaultdict(dict)
-    for item in (item for items in context.items.values() for item in items if not item.subject.document):
-        labels[item.subject] = item.value.metadata.labels
+    for items in context.items.values():
+        for item in items:
+            if not item.subject.document:
+                labels[item.subject] = item.value.metadata.labels
     return labels | {workload.subject: workload.labels for workload in context.workloads}
 
 
-def _own_labels(subject: Subject) -> Mapping[str, str]:
-    """The labels of its manifest that are text, as all are that the API takes."""
+def _get_own_labels(subject: Subject) -> Mapping[str, str]:
+    """Return the labels of a manifest whose values are strings, as the API demands."""
     labels = object_at(subject.document, "metadata", "labels")
     return {key: value for key, value in labels.items() if isinstance(value, str)}

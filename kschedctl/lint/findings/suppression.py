@@ -1,4 +1,4 @@
-"""Which findings not to report: annotations with a reason, rules by name, and a baseline of what was there before."""
+"""Findings that are not reported: by annotations with a reason, by rule and path, and by a baseline."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import msgspec
 from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.json_values import object_at
 from kschedctl.errors import InputError
-from kschedctl.lint.findings.fingerprint import first_fingerprint
+from kschedctl.lint.findings.fingerprint import build_legacy_fingerprint
 from kschedctl.lint.objects.subject import Subject
 from kschedctl.reports.findings import Finding
 
@@ -23,59 +23,67 @@ BASELINE_KIND = "LintBaseline"
 STDIN_NAME = "<stdin>"
 
 
-class Ignore(NamedTuple):
-    """Rules, by name or pattern, that an object is exempt from, and why."""
+class IgnoreEntry(NamedTuple):
+    """A line of the ignore annotation."""
 
     patterns: tuple[str, ...]
+    """Rule ids or patterns of them."""
     reason: str
 
 
-def matches(rule: str, patterns: Iterable[str]) -> bool:
-    """Whether a rule's id is one of these, ``*`` standing for anything.
+def matches_rule(rule_id: str, patterns: Iterable[str]) -> bool:
+    """Return whether a rule's id matches one of the patterns, in which ``*`` stands for anything.
 
-    >>> matches("ts-missing", ["pdb-*", "ts-*"])
+    >>> matches_rule("ts-missing", ["pdb-*", "ts-*"])
     True
     """
-    return any(fnmatchcase(rule, pattern) for pattern in patterns)
+    return any(fnmatchcase(rule_id, pattern) for pattern in patterns)
 
 
-def ignores(annotation: str) -> Iterator[Ignore]:
-    """``rule-id[,rule-id] reason``, one a line.
+def parse_ignores(annotation: str) -> Iterator[IgnoreEntry]:
+    """Yield the entries of an ignore annotation: ``rule-id[,rule-id] reason``, one per line.
 
-    >>> list(ignores("ts-missing,pdb-* one replica is enough here"))
-    [Ignore(patterns=('ts-missing', 'pdb-*'), reason='one replica is enough here')]
+    >>> list(parse_ignores("ts-missing,pdb-* one replica is enough here"))
+    [IgnoreEntry(patterns=('ts-missing', 'pdb-*'), reason='one replica is enough here')]
     """
     for line in filter(None, map(str.strip, annotation.splitlines())):
         rules, _, reason = line.partition(" ")
-        yield Ignore(tuple(filter(None, rules.split(","))), reason.strip())
+        yield IgnoreEntry(tuple(filter(None, rules.split(","))), reason.strip())
 
 
-def annotation_of(subject: Subject) -> str:
-    """What the object's annotation says, empty when it has none."""
+def get_ignore_annotation(subject: Subject) -> str:
+    """Return the object's ignore annotation, or ""."""
     return str(object_at(subject.document, "metadata", "annotations").get(ANNOTATION, ""))
 
 
-def reason_to_ignore(rule: str, subject: Subject) -> str:
-    """The reason for which an annotation of the object silences a rule, empty when none does."""
-    return next((i.reason for i in ignores(annotation_of(subject)) if i.reason and matches(rule, i.patterns)), "")
+def find_ignore_reason(rule_id: str, subject: Subject) -> str:
+    """Return the reason for which the object's annotation suppresses a rule, or ""."""
+    for entry in parse_ignores(get_ignore_annotation(subject)):
+        if entry.reason and matches_rule(rule_id, entry.patterns):
+            return entry.reason
+    return ""
 
 
 class PathIgnores(NamedTuple):
-    """Rules that files are exempt from: patterns of paths, from the folder of the settings -> patterns of rules."""
+    """Rules that are not reported for some paths."""
 
     patterns: Mapping[str, tuple[str, ...]] = {}
+    """Rule patterns by path pattern."""
     base: str = ""
+    """The folder from which path patterns with a slash start."""
 
-    def pattern(self, finding: Finding) -> str:
-        """The pattern of paths that silences a finding, empty when none does."""
+    def find_pattern(self, finding: Finding) -> str:
+        """Return the path pattern that suppresses a finding, or ""."""
         if not finding.file or finding.file == STDIN_NAME:
             return ""
-        silencing = (path for path, rules in self.patterns.items() if matches(finding.rule, rules))
-        return next((path for path in silencing if path_matches(finding.file, path, self.base)), "")
+        for path, rules in self.patterns.items():
+            if matches_rule(finding.rule, rules) and matches_path(finding.file, path, self.base):
+                return path
+        return ""
 
 
-def baseline_text(findings: Iterable[Finding]) -> str:
-    """The baseline file of these findings."""
+def render_baseline(findings: Iterable[Finding]) -> str:
+    """Return the text of a baseline file with these findings."""
     entries = [
         {"fingerprint": f.fingerprint, "rule": f.rule, "object": f.object, "path": f.path, "file": f.file}
         for f in findings
@@ -85,39 +93,43 @@ def baseline_text(findings: Iterable[Finding]) -> str:
 
 
 class _Entry(msgspec.Struct):
+    """A finding in a baseline."""
+
     fingerprint: str
 
 
 class _Baseline(msgspec.Struct, tag_field="kind", tag=BASELINE_KIND):
+    """The document in a baseline file."""
+
     findings: list[_Entry] = []
 
 
 def parse_baseline(document: object, where: str) -> Counter[str]:
-    """How often each fingerprint is in a parsed baseline. Raises InputError that names the field."""
+    """Return how often each fingerprint is in a baseline. Raises InputError that names the field."""
     hint = "write one with --write-baseline FILE"
     if not isinstance(document, Mapping) or document.get("kind") != BASELINE_KIND:
         raise InputError(f"not a {BASELINE_KIND}", where=where, hint=hint)
     try:
         baseline = convert_builtins(document, _Baseline)
     except msgspec.ValidationError as error:
-        what, _, field = str(error).replace("`", "").partition(" - at $.")
+        message, _, field = str(error).replace("`", "").partition(" - at $.")
         raise InputError(
-            what[:1].lower() + what[1:], where=f"{where}, {field}" if field else where, hint=hint
+            message[:1].lower() + message[1:], where=f"{where}, {field}" if field else where, hint=hint
         ) from None
     return Counter(entry.fingerprint for entry in baseline.findings)
 
 
-def new_findings(findings: Iterable[Finding], baseline: Counter[str]) -> tuple[Finding, ...]:
-    """The findings that are not in the baseline, each entry of which stands for one."""
-    left = baseline.copy()
-    return tuple(finding for finding in findings if not _taken(left, finding))
+def drop_baseline_findings(findings: Iterable[Finding], baseline: Counter[str]) -> tuple[Finding, ...]:
+    """Return the findings that are not in the baseline. Each of its entries suppresses one finding."""
+    remaining = baseline.copy()
+    return tuple(finding for finding in findings if not _take_from_baseline(remaining, finding))
 
 
-def _taken(left: Counter[str], finding: Finding) -> bool:
-    """Whether the baseline has one such finding left, which is taken from it."""
-    for entry in (finding.fingerprint, first_fingerprint(finding)):
-        if left[entry] > 0:
-            left[entry] -= 1
+def _take_from_baseline(remaining: Counter[str], finding: Finding) -> bool:
+    """Return whether the remaining baseline has the finding, and remove it there."""
+    for entry in (finding.fingerprint, build_legacy_fingerprint(finding)):
+        if remaining[entry] > 0:
+            remaining[entry] -= 1
             return True
     return False
 
@@ -125,26 +137,26 @@ def _taken(left: Counter[str], finding: Finding) -> bool:
 ANYWHERE = "**/"
 
 
-def path_matches(path: str, pattern: str, base: str) -> bool:
-    """Whether a pattern means a path, or a folder that it is in.
+def matches_path(path: str, pattern: str, base: str) -> bool:
+    """Return whether a pattern matches a path or a folder above it.
 
-    Patterns with a slash begin at the folder ``base``, others mean a name at any depth; ``*`` spans slashes too.
+    Patterns with a slash start at the folder ``base``, others match a name at any depth. ``*`` matches slashes, too.
 
-    >>> path_matches("/r/a/vendor/x.yaml", "vendor", "/r"), path_matches("/r/a/x.yaml", "b/*", "/r")
+    >>> matches_path("/r/a/vendor/x.yaml", "vendor", "/r"), matches_path("/r/a/x.yaml", "b/*", "/r")
     (True, False)
     """
     pattern = pattern.removeprefix("./").rstrip("/")
     anywhere = "/" not in pattern or pattern.startswith(ANYWHERE)
-    wanted = pattern.removeprefix(ANYWHERE)
+    path_pattern = pattern.removeprefix(ANYWHERE)
     relative = os.path.relpath(path, base).replace(os.sep, "/")
     return any(
-        fnmatchcase(candidate, wanted) or (anywhere and fnmatchcase(candidate, f"*/{wanted}"))
-        for candidate in _with_folders(relative)
+        fnmatchcase(candidate, path_pattern) or (anywhere and fnmatchcase(candidate, f"*/{path_pattern}"))
+        for candidate in _iter_prefixes(relative)
     )
 
 
-def _with_folders(path: str) -> Iterator[str]:
-    """``a/b/c``, ``a/b``, ``a``."""
+def _iter_prefixes(path: str) -> Iterator[str]:
+    """Yield a path and all folders above it: ``a/b/c``, ``a/b``, ``a``."""
     while path:
         yield path
         path = path.rpartition("/")[0]

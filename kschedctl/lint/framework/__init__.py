@@ -1,1 +1,1 @@
-"""What a rule is, and the context that it looks at."""
+"""What a rule is, what it can look at, and how a field is edited."""

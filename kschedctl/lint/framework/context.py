@@ -1,4 +1,4 @@
-"""What rules look at: the objects that are linted, and the cluster that they are in or go to, where it is known."""
+"""The input of lint rules: the linted objects, and the cluster that contains them or that they are applied to."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kschedctl.api.validation.options import ValidationOptions
 from kschedctl.autoscaling.karpenter.instance_types import Sold
 from kschedctl.cluster import FIELDS, Cluster, Gap
 from kschedctl.lint.analysis.facts import ClusterFacts
-from kschedctl.lint.analysis.pool_types import SoldToPools
+from kschedctl.lint.analysis.pool_types import PoolTypeCatalog
 from kschedctl.lint.objects.custom_resources import may_make_pods, may_own_in
 from kschedctl.lint.objects.kinds import WrittenNodePool, written_pool
 from kschedctl.lint.objects.manifests import (
@@ -38,7 +38,7 @@ from kschedctl.lint.objects.variants import NO_SETS, AppliedSet, Sets, Variants
 from kschedctl.lint.objects.workload import Workload, compiled
 from kschedctl.reports.findings import PassedOver
 from kschedctl.reports.unknown import INSTANCE_TYPES
-from kschedctl.scheduler.configuration.validation_options import validation_options
+from kschedctl.scheduler.configuration.validation_options import build_validation_options
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
 T = TypeVar("T")
@@ -58,50 +58,58 @@ N = TypeVar("N", bound=WithMetadata)
 
 @dataclass(frozen=True, eq=False)
 class LintContext:
-    """``items``: the linted objects by kind. ``whole``: no manifest was left out since it could not be read.
-    ``invalid``: fields of the wrong type, for which objects are left out.
-
-    ``gates``: the version of Kubernetes that the objects are linted for, and its feature gates. ``own``: the cluster is
-    what the manifests describe. ``stored``: workloads that the cluster has, as its files hold them.
-    ``sets``: those in which the objects are applied, by name; ``around``: the context of which this one is such a set.
-    ``sold``: the instance types that Karpenter may launch, None where nobody named them.
-    What was looked up is kept, since many select the same.
-    """
+    """The linted objects and their cluster, with cached lookups."""
 
     workloads: tuple[Workload, ...] = ()
     items: ObjectsByKind = field(default_factory=dict)
+    """The linted objects by kind."""
     cluster: Cluster | None = None
+    """The cluster that is linted, or that the manifests are applied to."""
     invalid: tuple[Problem, ...] = ()
+    """Problems of objects that cannot be decoded and so are left out."""
     subjects: tuple[Subject, ...] = ()
+    """All linted manifests, or () if a cluster is linted."""
     gates: FeatureGates = field(default_factory=FeatureGates)
+    """The version of Kubernetes that the objects are linted for, and its feature gates."""
     gaps: dict[str, Gap] = field(default_factory=dict, init=False)
+    """Kinds that rules asked for and that were not fully read."""
     variants: Variants = field(default_factory=lambda: Variants(()))
+    """Which manifests can be in one cluster."""
     unreadable: tuple[Problem, ...] = ()
+    """Problems of files that cannot be parsed."""
     passed_over: tuple[PassedOver, ...] = ()
-    whole: bool = True
-    own: bool = False
-    stored: Mapping[Owner, JsonObject] = field(default_factory=dict)
-    sets: Sets = field(default_factory=lambda: NO_SETS)
-    around: LintContext | None = None
-    sold: Sold | None = None
+    """Files that were skipped."""
+    all_manifests_read: bool = True
+    """Whether no manifest was left out because it could not be read."""
+    is_self_described: bool = False
+    """Whether the cluster is described by the linted manifests themselves."""
+    stored_manifests: Mapping[Owner, JsonObject] = field(default_factory=dict)
+    """Workloads of the cluster, as its files hold them."""
+    applied_sets: Sets = field(default_factory=lambda: NO_SETS)
+    """The sets in which each object is applied."""
+    enclosing: LintContext | None = None
+    """The context of all sets, if this one is of a single set."""
+    instance_types: Sold | None = None
+    """The instance types that Karpenter may launch, or None if they are not known."""
     _set_contexts: dict[AppliedSet, LintContext] = field(default_factory=dict, init=False)
     _selected: dict[tuple[str, Selector], list[Workload]] = field(default_factory=dict, init=False)
     _beside: dict[tuple[Subject, str, Selector], list[Workload]] = field(default_factory=dict, init=False)
     _named: dict[tuple[str, str], set[str]] = field(default_factory=dict, init=False)
 
     @classmethod
-    def of_manifests(
+    def from_manifests(
         cls,
         manifests: Iterable[tuple[JsonObject, Located]],
         cluster: Cluster | None,
         gates: FeatureGates | None = None,
         namespace: str = "",
-        sets_of: Callable[[Located], frozenset[AppliedSet]] | None = None,
+        get_sets: Callable[[Located], frozenset[AppliedSet]] | None = None,
     ) -> LintContext:
-        """Manifests, and the cluster that they go to; ``gates`` where there is none.
+        """Return the context of manifests and the cluster that they are applied to.
 
-        ``namespace``: where objects go that name none, if that is known; what Helm rendered goes with its release.
-        ``sets_of``: the sets in which what stands there is applied; without it all is one.
+        ``gates`` counts without a cluster. Objects without a namespace go to ``namespace``, or, if that is empty, to
+        the namespace of their Helm release. ``get_sets`` returns the sets in which what was read at a place is applied.
+        Without it, all objects are one set.
         """
         located = [(document, place) for document, place in manifests if document.get("kind")]
         releases = {} if namespace else release_namespaces(located)
@@ -109,29 +117,30 @@ class LintContext:
         for document, place in located:
             objects.read(subject_of(document, place, namespace or releases.get(release_of(place), "")))
         subjects, invalid = tuple(objects.subjects), tuple(objects.invalid)
-        sets = {s: sets_of(s.place) for s in subjects if s.place} if sets_of else NO_SETS
+        sets = {s: get_sets(s.place) for s in subjects if s.place} if get_sets else NO_SETS
         variants = Variants(subjects, sets)
         scaled = objects.scaled(variants)
-        gates = _gates_of(cluster) if cluster else gates or FeatureGates()
-        return cls(scaled, objects.by_kind, cluster, invalid, subjects, gates, variants=variants, sets=sets)
+        gates = _get_gates(cluster) if cluster else gates or FeatureGates()
+        return cls(scaled, objects.by_kind, cluster, invalid, subjects, gates, variants=variants, applied_sets=sets)
 
     @classmethod
-    def of_cluster(cls, cluster: Cluster) -> LintContext:
-        """Everything in a cluster."""
-        items = {struct: tuple(map(_of_cluster, getattr(cluster, FIELDS[kind]))) for kind, struct in TYPED.items()}
-        pools = tuple(TypedObject(_of_cluster(p).subject, written_pool(p)) for p in cluster.karpenter_node_pools)
+    def from_cluster(cls, cluster: Cluster) -> LintContext:
+        """Return the context of everything in a cluster."""
+        items = {struct: tuple(map(_to_typed_object, getattr(cluster, FIELDS[kind]))) for kind, struct in TYPED.items()}
+        pools = tuple(TypedObject(_to_typed_object(p).subject, written_pool(p)) for p in cluster.karpenter_node_pools)
         workloads = tuple(cluster_workloads(cluster))
-        return cls(workloads, {**items, WrittenNodePool: pools}, cluster, gates=_gates_of(cluster))
+        return cls(workloads, {**items, WrittenNodePool: pools}, cluster, gates=_get_gates(cluster))
 
-    def sets_with(self, subject: Subject) -> Iterator[LintContext]:
-        """The sets in which an object is applied, each as a context by itself."""
-        for applied in sorted(self.sets.get(subject, ())):
+    def iter_set_contexts(self, subject: Subject) -> Iterator[LintContext]:
+        """Yield the context of each set in which an object is applied."""
+        for applied in sorted(self.applied_sets.get(subject, ())):
             if applied not in self._set_contexts:
-                self._set_contexts[applied] = self._within(applied)
+                self._set_contexts[applied] = self._build_set_context(applied)
             yield self._set_contexts[applied]
 
-    def _within(self, applied: AppliedSet) -> LintContext:
-        members = self._members[applied]
+    def _build_set_context(self, applied: AppliedSet) -> LintContext:
+        """Build the context that contains only the objects of a set."""
+        members = self._set_members[applied]
         sets = dict.fromkeys(members.subjects, frozenset({applied})) if applied.loose else NO_SETS
         return replace(
             self,
@@ -139,28 +148,29 @@ class LintContext:
             items=members.by_kind,
             subjects=tuple(members.subjects),
             variants=Variants(() if applied.closed else members.subjects, sets),
-            sets=NO_SETS,
-            around=self,
+            applied_sets=NO_SETS,
+            enclosing=self,
         )
 
     @cached_property
-    def _members(self) -> Mapping[AppliedSet, ManifestObjects]:
+    def _set_members(self) -> Mapping[AppliedSet, ManifestObjects]:
+        """Return the objects of each set."""
         members: dict[AppliedSet, ManifestObjects] = defaultdict(ManifestObjects)
-        for subject, sets in self.sets.items():
+        for subject, sets in self.applied_sets.items():
             for applied in sets:
                 members[applied].subjects.append(subject)
         for workload in self.workloads:
-            for applied in self.sets.get(workload.subject, ()):
+            for applied in self.applied_sets.get(workload.subject, ()):
                 members[applied].workloads.append(workload)
         for kind, items in self.items.items():
             for item in items:
-                for applied in self.sets.get(item.subject, ()):
+                for applied in self.applied_sets.get(item.subject, ()):
                     members[applied].typed[kind].append(item)
         return members
 
     @property
     def objects(self) -> Iterator[Subject]:
-        """Whatever is linted."""
+        """Return all linted objects."""
         if self.subjects:
             return iter(self.subjects)
         items = (item.subject for of_kind in self.items.values() for item in of_kind)
@@ -168,76 +178,79 @@ class LintContext:
 
     @cached_property
     def validation_options(self) -> ValidationOptions:
-        """What the API server validates by."""
-        return validation_options(self.gates)
+        """Return the options of the API server's validation."""
+        return build_validation_options(self.gates)
 
     @cached_property
     def facts(self) -> ClusterFacts:
-        """The nodes and pods. Only for rules that need a cluster."""
+        """Return facts about the cluster's nodes and pods. Only for rules that need a cluster."""
         assert self.cluster is not None
-        if self.around is not None:
-            return self.around.facts
+        if self.enclosing is not None:
+            return self.enclosing.facts
         return ClusterFacts(
-            self.cluster.with_objects({"PriorityClass": [i.value for i in self.linted(api.PriorityClass)]})
+            self.cluster.with_objects({"PriorityClass": [i.value for i in self.list_linted(api.PriorityClass)]})
         )
 
     @cached_property
-    def pool_types(self) -> SoldToPools | None:
-        """What NodePools may launch; None, and a gap, where nobody named the instance types."""
-        if self.around is not None:
-            return self.around.pool_types
-        if self.sold is None:
+    def pool_types(self) -> PoolTypeCatalog | None:
+        """Return the instance types that NodePools may launch, or None, recorded as a gap, if no types were given."""
+        if self.enclosing is not None:
+            return self.enclosing.pool_types
+        if self.instance_types is None:
             self.gaps[INSTANCE_TYPES] = Gap("were not given (--instance-types): EC2's are judged by name alone")
-        return None if self.sold is None else SoldToPools(self.sold, self.cluster)
+        return None if self.instance_types is None else PoolTypeCatalog(self.instance_types, self.cluster)
 
-    def linted(self, kind: type[T]) -> tuple[TypedObject[T], ...]:
-        """The linted objects of a kind."""
+    def list_linted(self, kind: type[T]) -> tuple[TypedObject[T], ...]:
+        """Return the linted objects of a kind."""
         return self.items.get(kind, ())
 
-    def known(self, kind: type[N]) -> list[N]:
-        """The objects of a kind: the linted ones, and those that the cluster has besides."""
-        linted = [item.value for item in self.linted(kind)]
-        named = {(o.metadata.namespace or "default", o.metadata.name) for o in linted}
-        others: Iterable[N] = getattr(self.cluster, FIELDS[kind.__name__]) if self.cluster else ()
-        return linted + [o for o in others if (o.metadata.namespace or "default", o.metadata.name) not in named]
+    def list_all(self, kind: type[N]) -> list[N]:
+        """Return the linted objects of a kind, and the cluster's objects of other names."""
+        linted = [item.value for item in self.list_linted(kind)]
+        linted_names = {(o.metadata.namespace or "default", o.metadata.name) for o in linted}
+        in_cluster: Iterable[N] = getattr(self.cluster, FIELDS[kind.__name__]) if self.cluster else ()
+        not_linted = [o for o in in_cluster if (o.metadata.namespace or "default", o.metadata.name) not in linted_names]
+        return linted + not_linted
 
-    def known_items(self, kind: type[N]) -> list[TypedObject[N]]:
-        """The objects of a kind as linted ones are; those of the cluster stand in no file."""
-        linted = self.linted(kind)
-        return [*linted, *map(_of_cluster, self.known(kind)[len(linted) :])]
+    def list_all_items(self, kind: type[N]) -> list[TypedObject[N]]:
+        """Return the linted objects of a kind, and the cluster's objects of other names, with their subjects."""
+        linted = self.list_linted(kind)
+        return [*linted, *map(_to_typed_object, self.list_all(kind)[len(linted) :])]
 
-    def all_known(self, *kinds: str) -> bool:
-        """Whether what is absent of these kinds does not exist; not so where the cluster could not be read in full.
+    def are_all_read(self, *kinds: str) -> bool:
+        """Return whether all objects of these kinds were read, so that an object that is not here does not exist.
 
-        What is not known is kept in ``gaps``, for who reads the findings.
+        Records the kinds that were not fully read in ``gaps``.
         """
         gaps = {kind: gap for kind in kinds if self.cluster and (gap := self.cluster.gap(kind))}
         self.gaps.update(gaps)
         return not gaps
 
-    def others_own(self, namespaces: Iterable[str]) -> bool:
-        """Whether pods may be there that custom resources among the manifests make, with labels that nobody knows."""
-        return any(may_own_in(maker, namespace) for namespace in namespaces for maker in self._makers)
+    def may_have_unknown_pods(self, namespaces: Iterable[str]) -> bool:
+        """Return whether custom resources among the manifests may create pods in one of the namespaces."""
+        return any(may_own_in(maker, namespace) for namespace in namespaces for maker in self._pod_creators)
 
     @cached_property
-    def _makers(self) -> list[Subject]:
+    def _pod_creators(self) -> list[Subject]:
+        """Return the custom resources among the manifests that may create pods."""
         return [subject for subject in self.subjects if may_make_pods(subject)]
 
-    def maker(self, subject: Subject) -> str:
-        """What makes an object of the cluster, empty where nothing is known to."""
-        return self._controllers.maker(subject) if self._controllers else ""
+    def find_creator(self, subject: Subject) -> str:
+        """Return what creates an object of the cluster, or "" if that is not known."""
+        return self._makers.maker(subject) if self._makers else ""
 
     @cached_property
-    def _controllers(self) -> Makers | None:
+    def _makers(self) -> Makers | None:
+        """Return the controllers of the cluster's objects, or None without a cluster."""
         return Makers(self.cluster) if self.cluster else None
 
     @cached_property
     def priority_classes(self) -> dict[str, api.PriorityClass]:
-        """The priority classes by name, the system's included."""
-        return {c.metadata.name: c for c in (*SYSTEM_CLASSES, *self.known(api.PriorityClass))}
+        """Return the PriorityClasses by name, the system's included."""
+        return {c.metadata.name: c for c in (*SYSTEM_CLASSES, *self.list_all(api.PriorityClass))}
 
-    def priority(self, workload: Workload) -> int:
-        """The priority that new pods of the workload get."""
+    def get_priority(self, workload: Workload) -> int:
+        """Return the priority of the workload's new pods."""
         if workload.spec.priority is not None:
             return workload.spec.priority
         if workload.spec.priority_class_name:
@@ -247,23 +260,23 @@ class LintContext:
 
     @cached_property
     def default_priority(self) -> int:
-        """The priority of new pods that name no class."""
+        """Return the priority of new pods without a class."""
         return min((c.value for c in self.priority_classes.values() if c.global_default), default=0)
 
     @cached_property
-    def by_namespace(self) -> dict[str, list[Workload]]:
-        """The linted workloads of each namespace."""
-        return _grouped((workload.namespace, workload) for workload in self.workloads)
+    def workloads_by_namespace(self) -> dict[str, list[Workload]]:
+        """Return the linted workloads of each namespace."""
+        return _group((workload.namespace, workload) for workload in self.workloads)
 
-    def selected(self, namespace: str, selector: Selector) -> list[Workload]:
-        """The linted workloads of a namespace whose pods a selector matches."""
+    def select_workloads(self, namespace: str, selector: Selector) -> list[Workload]:
+        """Return the linted workloads of a namespace whose pods a selector matches."""
         if (namespace, selector) not in self._selected:
-            self._selected[namespace, selector] = self._matching(namespace, selector)
+            self._selected[namespace, selector] = self._find_matching_workloads(namespace, selector)
         return self._selected[namespace, selector]
 
-    def selected_beside(self, subject: Subject, namespace: str, selector: Selector) -> list[Workload]:
-        """The linted workloads whose pods a selector matches and that can be in one cluster with an object."""
-        selected = self.selected(namespace, selector)
+    def select_coexisting_workloads(self, subject: Subject, namespace: str, selector: Selector) -> list[Workload]:
+        """Return the linted workloads that a selector matches and that can be in one cluster with an object."""
+        selected = self.select_workloads(namespace, selector)
         if not self.variants:
             return selected
         key = subject, namespace, selector
@@ -271,105 +284,127 @@ class LintContext:
             self._beside[key] = [w for w in selected if self.variants.together(subject, w.subject)]
         return self._beside[key]
 
-    def budgets(self) -> Iterator[tuple[Subject, api.PodDisruptionBudget, list[Workload]]]:
-        """Every linted budget, with the workloads that it selects."""
-        for subject, budget in self.linted(api.PodDisruptionBudget):
+    def iter_budgets(self) -> Iterator[tuple[Subject, api.PodDisruptionBudget, list[Workload]]]:
+        """Yield each linted PodDisruptionBudget with the workloads that it selects."""
+        for subject, budget in self.list_linted(api.PodDisruptionBudget):
             selector, namespace = compiled(budget.spec.selector), subject.namespace or "default"
-            yield subject, budget, [] if selector is None else self.selected_beside(subject, namespace, selector)
+            yield (
+                subject,
+                budget,
+                [] if selector is None else self.select_coexisting_workloads(subject, namespace, selector),
+            )
 
-    def in_one_namespace(self, one: Subject, other: Subject) -> bool:
-        """Whether both go to one namespace: that which they name, or, where they name none, from folders in a line."""
-        if (one.namespace or "default") != (other.namespace or "default") or not self.variants.together(one, other):
+    def are_in_same_namespace(self, first: Subject, second: Subject) -> bool:
+        """Return whether two objects go to the same namespace.
+
+        Objects that name no namespace do so if the folder of one is inside that of the other.
+        """
+        if (first.namespace or "default") != (second.namespace or "default") or not self.variants.together(
+            first, second
+        ):
             return False
-        if one.place is None or other.place is None or (one.namespace and other.namespace):
+        if first.place is None or second.place is None or (first.namespace and second.namespace):
             return True
-        here, there = (f"{posixpath.dirname(place.file)}/" for place in (one.place, other.place))
-        return here.startswith(there) or there.startswith(here)
+        first_folder, second_folder = (f"{posixpath.dirname(place.file)}/" for place in (first.place, second.place))
+        return first_folder.startswith(second_folder) or second_folder.startswith(first_folder)
 
-    def names_beside(self, subject: Subject, kind: str, namespace: str = "") -> set[str]:
-        """The names of a kind that can be in one cluster with an object; of a namespace, if it is no kind without."""
+    def list_coexisting_names(self, subject: Subject, kind: str, namespace: str = "") -> set[str]:
+        """Return the names of a kind in a namespace that can be in one cluster with an object.
+
+        ``namespace`` is empty for cluster-scoped kinds.
+        """
         if not self.variants:
-            return self._names(kind, namespace)
-        named = self._of_kind.get((kind, namespace), ())
-        beside = {other.name for other in named if self.variants.together(subject, other)}
-        return beside | self._names_in_cluster(kind, namespace)
+            return self._list_names(kind, namespace)
+        candidates = self._subjects_by_kind.get((kind, namespace), ())
+        coexisting = {other.name for other in candidates if self.variants.together(subject, other)}
+        return coexisting | self._list_cluster_names(kind, namespace)
 
-    def _names(self, kind: str, namespace: str) -> set[str]:
+    def _list_names(self, kind: str, namespace: str) -> set[str]:
+        """Return the names of a kind in a namespace of the manifests and the cluster."""
         if (kind, namespace) not in self._named:
-            names = {subject.name for subject in self._of_kind.get((kind, namespace), ())}
-            self._named[kind, namespace] = names | self._names_in_cluster(kind, namespace)
+            names = {subject.name for subject in self._subjects_by_kind.get((kind, namespace), ())}
+            self._named[kind, namespace] = names | self._list_cluster_names(kind, namespace)
         return self._named[kind, namespace]
 
-    def _names_in_cluster(self, kind: str, namespace: str) -> set[str]:
-        known = getattr(self.cluster, FIELDS[kind], ()) if self.cluster and kind in FIELDS else ()
-        return {o.metadata.name for o in known if not namespace or o.metadata.namespace == namespace}
+    def _list_cluster_names(self, kind: str, namespace: str) -> set[str]:
+        """Return the names of a kind in a namespace of the cluster."""
+        objects = getattr(self.cluster, FIELDS[kind], ()) if self.cluster and kind in FIELDS else ()
+        return {o.metadata.name for o in objects if not namespace or o.metadata.namespace == namespace}
 
-    def names_anywhere(self, kind: str) -> set[str]:
-        """The names of a kind among the manifests, wherever they go."""
-        return {subject.name for (other, _), named in self._of_kind.items() if other == kind for subject in named}
+    def list_manifest_names(self, kind: str) -> set[str]:
+        """Return the names of a kind in any namespace of the manifests."""
+        return {
+            subject.name for (other, _), named in self._subjects_by_kind.items() if other == kind for subject in named
+        }
 
-    def namespaces_of(self, kind: str, name: str) -> list[str]:
-        """The namespaces in which an object of the manifests has this kind and name."""
-        return [space for (k, space) in self._of_kind if k == kind and name in self._names(kind, space)]
+    def find_namespaces(self, kind: str, name: str) -> list[str]:
+        """Return the namespaces in which the manifests have an object of this kind and name."""
+        return [space for (k, space) in self._subjects_by_kind if k == kind and name in self._list_names(kind, space)]
 
     @cached_property
-    def _of_kind(self) -> dict[tuple[str, str], list[Subject]]:
-        """(kind, namespace) -> the manifests; the namespace is empty for kinds without one."""
-        return _grouped(
+    def _subjects_by_kind(self) -> dict[tuple[str, str], list[Subject]]:
+        """Return the manifests by kind and namespace, which is "" for cluster-scoped kinds."""
+        return _group(
             ((subject.kind, "" if subject.kind in UNSCOPED else subject.namespace or "default"), subject)
             for subject in self.subjects
         )
 
-    def beside(self, subject: Subject, items: Iterable[TypedObject[T]]) -> list[T]:
-        """The values of those that can be in one cluster with an object."""
+    def list_coexisting(self, subject: Subject, items: Iterable[TypedObject[T]]) -> list[T]:
+        """Return the values of the items that can be in one cluster with an object."""
         return [item.value for item in items if self.variants.together(subject, item.subject)]
 
-    def _matching(self, namespace: str, selector: Selector) -> list[Workload]:
-        fixed = next((r for r in selector.requirements if r.operator in (EQUALS, IN)), None)
-        if fixed is None:
-            candidates = self.by_namespace.get(namespace, [])
+    def _find_matching_workloads(self, namespace: str, selector: Selector) -> list[Workload]:
+        """Return the workloads of a namespace that a selector matches, looked up by a label if it names one."""
+        requirement = next((r for r in selector.requirements if r.operator in (EQUALS, IN)), None)
+        if requirement is None:
+            candidates = self.workloads_by_namespace.get(namespace, [])
         else:
-            candidates = [w for value in fixed.values for w in self._by_label.get((namespace, fixed.key, value), ())]
+            labels = [(namespace, requirement.key, value) for value in requirement.values]
+            candidates = [workload for label in labels for workload in self._workloads_by_label.get(label, ())]
         return [workload for workload in candidates if selector.matches(workload.labels)]
 
     @cached_property
-    def _by_label(self) -> dict[tuple[str, str, str], list[Workload]]:
-        return _grouped(((w.namespace, key, value), w) for w in self.workloads for key, value in w.labels.items())
+    def _workloads_by_label(self) -> dict[tuple[str, str, str], list[Workload]]:
+        """Return the workloads by namespace, label and value."""
+        return _group(((w.namespace, key, value), w) for w in self.workloads for key, value in w.labels.items())
 
-    def claims(self, workload: Workload) -> Iterator[tuple[int, api.PersistentVolumeClaim]]:
-        """(index of the volume, claim) of the claims that a workload names, as far as they are known."""
+    def iter_claims(self, workload: Workload) -> Iterator[tuple[int, api.PersistentVolumeClaim]]:
+        """Yield each known PersistentVolumeClaim of a workload with the index of its volume."""
         for i, volume in enumerate(workload.spec.volumes):
-            if volume.persistent_volume_claim is not None:
-                key = workload.namespace, volume.persistent_volume_claim.claim_name
-                linted = self._linted_claims.get(key, ())
-                beside = (i.value for i in linted if self.variants.together(i.subject, workload.subject))
-                claim = next(beside, None) or self._claims.get(key)
-                if claim is not None:
-                    yield i, claim
+            if volume.persistent_volume_claim is None:
+                continue
+            key = workload.namespace, volume.persistent_volume_claim.claim_name
+            coexisting = self.list_coexisting(workload.subject, self._linted_claims.get(key, ()))
+            claim = coexisting[0] if coexisting else self._cluster_claims.get(key)
+            if claim is not None:
+                yield i, claim
 
     @cached_property
     def _linted_claims(self) -> dict[tuple[str, str], list[TypedObject[api.PersistentVolumeClaim]]]:
-        claims = self.linted(api.PersistentVolumeClaim)
-        return _grouped(((claim.subject.namespace or "default", claim.subject.name), claim) for claim in claims)
+        """Return the linted claims by namespace and name."""
+        claims = self.list_linted(api.PersistentVolumeClaim)
+        return _group(((claim.subject.namespace or "default", claim.subject.name), claim) for claim in claims)
 
     @cached_property
-    def _claims(self) -> dict[tuple[str, str], api.PersistentVolumeClaim]:
-        """The claims of the cluster, by namespace and name."""
+    def _cluster_claims(self) -> dict[tuple[str, str], api.PersistentVolumeClaim]:
+        """Return the claims of the cluster by namespace and name."""
         claims = self.cluster.persistent_volume_claims if self.cluster else ()
         return {(c.metadata.namespace or "default", c.metadata.name): c for c in claims}
 
 
-def _grouped(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
-    """The values of each key, in order."""
+def _group(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
+    """Return the values of each key, in order."""
     groups: dict[K, list[V]] = {}
     for key, value in pairs:
         groups.setdefault(key, []).append(value)
     return groups
 
 
-def _of_cluster(value: N) -> TypedObject[N]:
+def _to_typed_object(value: N) -> TypedObject[N]:
+    """Return an object of the cluster with its subject."""
     return TypedObject(Subject(type(value).__name__, value.metadata.name, value.metadata.namespace), value)
 
 
-def _gates_of(cluster: Cluster) -> FeatureGates:
+def _get_gates(cluster: Cluster) -> FeatureGates:
+    """Return the version and feature gates of a cluster."""
     return FeatureGates(cluster.kube_version, cluster.feature_gates)

@@ -1,4 +1,4 @@
-"""The pages and files of upstream that rules refer to."""
+"""Links to upstream's documentation and source files, which rules name as their source."""
 
 from __future__ import annotations
 

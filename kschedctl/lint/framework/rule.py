@@ -1,8 +1,4 @@
-"""What a rule is, and what it yields.
-
-A rule is a function from the context (what is linted, and the cluster around it, if known) to problems, and the words
-that explain it. ``needs_cluster`` rules run only where nodes are known.
-"""
+"""The parts of a lint rule: severity, profile, check and explanation."""
 
 from __future__ import annotations
 
@@ -18,7 +14,7 @@ from kschedctl.scheduler.configuration.version_fields import VersionedField
 
 
 class Severity(StrEnum):
-    """``error``: the API refuses it, or pods stay Pending. ``warning``: likely not what was meant. ``note``: advice."""
+    """How bad a finding is."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -26,7 +22,7 @@ class Severity(StrEnum):
 
     @property
     def rank(self) -> int:
-        """0 is the gravest."""
+        """Return the position from the worst severity, which is 0."""
         return tuple(Severity).index(self)
 
 
@@ -34,10 +30,7 @@ ERROR, WARNING, NOTE = Severity
 
 
 class RuleProfile(StrEnum):
-    """Which rules run, each profile with those before it. In ``all`` none is held to one finding a namespace.
-
-    ``default``: what whoever writes manifests wants to know. ``strict``: also advice that many do without.
-    """
+    """A set of rules. Each profile has the rules of the profiles before it."""
 
     DEFAULT = "default"
     STRICT = "strict"
@@ -45,7 +38,7 @@ class RuleProfile(StrEnum):
 
     @property
     def rank(self) -> int:
-        """0 has the fewest rules."""
+        """Return the position from the smallest profile, which is 0."""
         return tuple(RuleProfile).index(self)
 
 
@@ -54,35 +47,44 @@ WorkloadCheck = Callable[[Workload], Iterator[Problem]]
 SafeFix = Callable[[Problem], FieldEdit | None]
 
 
-def each_workload(check: WorkloadCheck) -> Check:
-    """The check of all workloads by one that looks at nothing beside each of them."""
+def for_each_workload(check: WorkloadCheck) -> Check:
+    """Return a check that applies a check of one workload to each linted workload."""
     return lambda context: (problem for workload in context.workloads for problem in check(workload))
 
 
 @dataclass(frozen=True)
 class Rule:
-    """``summary``: one line. ``why``: what goes wrong. ``source``: where upstream says so.
-
-    ``advises``: a field that ``fix`` would add and that not every version reads. ``profile``: the first that has it.
-    ``once``: what it says of one object of a namespace it says of most, so it is told once a namespace.
-    ``once_an_object``: what it says of one container it says of most.
-    ``safe_fix``: the edit that puts a problem right, where only one thing can be meant.
-    """
+    """A lint rule: the check that finds its problems, and the texts that explain it."""
 
     id: str
     severity: Severity
     check: Check
     summary: str
+    """What the rule finds, in one line."""
     why: str
+    """What goes wrong."""
     fix: str
+    """The advice for problems that have none of their own."""
     source: str
+    """The page or file of upstream that explains it."""
     needs_cluster: bool = False
-    advises: VersionedField | None = None
+    """Whether the rule runs only if all nodes of a cluster are known."""
+    advised_field: VersionedField | None = None
+    """The field that ``fix`` suggests and that some versions of Kubernetes do not have."""
     profile: RuleProfile = RuleProfile.DEFAULT
-    once: bool = False
-    once_an_object: bool = False
+    """The first profile with the rule."""
+    once_per_namespace: bool = False
+    """Whether only the first finding of a namespace is reported, with the number of the others."""
+    once_per_object: bool = False
+    """Whether only the first finding of an object is reported, with the number of the others."""
     safe_fix: SafeFix | None = None
+    """Returns the edit that corrects a problem, or None if more than one correction is possible."""
 
-    def edit_for(self, problem: Problem) -> FieldEdit | None:
-        """The edit that puts a problem right, where there is one that is safe."""
+    def find_edit(self, problem: Problem) -> FieldEdit | None:
+        """Return the safe edit that corrects a problem of a manifest, or None."""
         return self.safe_fix(problem) if self.safe_fix is not None and problem.subject.document else None
+
+
+def find_nothing(context: LintContext) -> Iterator[Problem]:
+    """Find no problems. This is the check of rules whose problems are found elsewhere, such as while reading."""
+    return iter(())

@@ -10,7 +10,7 @@ from kschedctl.api.pod_requests import compute_pod_requests, parse_quantities
 from kschedctl.api.quantity import Quantity, QuantityError
 from kschedctl.lint.objects.subject import Path, Problem, Subject, path_text
 from kschedctl.lint.objects.workload import Workload
-from kschedctl.snapshot.pod_info import amounts
+from kschedctl.snapshot.pod_info import to_amounts
 
 Amounts = Iterator[tuple[Path, api.Resources]]
 """Fields of an object that hold quantities."""
@@ -38,7 +38,7 @@ def unreadable_storage(subject: Subject, value: object) -> Iterator[Problem]:
 def uncountable(workload: Workload) -> str:
     """Why a pod's readable requests cannot be counted: below nothing, or more than any node can have; else empty."""
     try:
-        amounts(compute_pod_requests(workload.pod))
+        to_amounts(compute_pod_requests(workload.pod))
     except QuantityError as error:
         return f"{path_text(workload.at_field('containers'))}: {error.what}"
     return ""

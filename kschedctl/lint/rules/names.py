@@ -14,11 +14,11 @@ from kschedctl.api.objects import (
     ResourceClaimTemplate,
 )
 from kschedctl.cluster import CLUSTER_SCOPED
-from kschedctl.lint.analysis.near_names import one_meant
-from kschedctl.lint.analysis.placement import REQUIRED, pod_terms, storage_class_names
+from kschedctl.lint.analysis.near_names import find_similar_name
+from kschedctl.lint.analysis.placement import REQUIRED, iter_pod_terms, iter_storage_class_names
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import WARNING, Rule, each_workload
+from kschedctl.lint.framework.rule import WARNING, Rule, for_each_workload
 from kschedctl.lint.objects.kinds import AUTOSCALERS, ScalingLimits
 from kschedctl.lint.objects.subject import Path, Problem, Subject
 from kschedctl.lint.objects.workload import SERVING, TEMPLATES, Workload
@@ -57,11 +57,11 @@ def _find_misspelt_names(context: LintContext, references: Iterable[NameReferenc
     anywhere: dict[str, set[str]] = {}
     for reference in references:
         kind, name = reference.kind, reference.name
-        known = anywhere.setdefault(kind, context.names_anywhere(kind))
-        if not name or name in known or name in _BUILTIN_NAMES.get(kind, ()):
+        manifest_names = anywhere.setdefault(kind, context.list_manifest_names(kind))
+        if not name or name in manifest_names or name in _BUILTIN_NAMES.get(kind, ()):
             continue
-        names = context.names_beside(reference.subject, kind, reference.target_namespace)
-        if name not in names and len(names) <= _MAX_COMPARED and (meant := one_meant(name, names)):
+        names = context.list_coexisting_names(reference.subject, kind, reference.target_namespace)
+        if name not in names and len(names) <= _MAX_COMPARED and (meant := find_similar_name(name, names)):
             message = f'there is no {kind} "{name}", but "{meant}"'
             yield reference.subject.problem(reference.path, message, f"Write {meant}")
 
@@ -71,15 +71,13 @@ def _find_names_in_other_namespaces(context: LintContext, references: Iterable[N
     references = [reference for reference in references if reference.name and reference.subject.namespace]
     named = {(reference.kind, reference.target_namespace, reference.name) for reference in references}
     for subject, path, kind, name, _ in references:
-        homes = context.namespaces_of(kind, name)
-        free = [home for home in homes if (kind, home, name) not in named]
-        if (
-            homes == free
-            and len(free) == 1
-            and free != [subject.namespace]
-            and not context.others_own([subject.namespace])
-        ):
-            yield subject.problem(path, f'{kind} "{name}" is in namespace {free[0]}, and visible only there')
+        namespaces = context.find_namespaces(kind, name)
+        if len(namespaces) != 1 or namespaces == [subject.namespace]:
+            continue
+        (namespace,) = namespaces
+        if (kind, namespace, name) in named or context.may_have_unknown_pods([subject.namespace]):
+            continue
+        yield subject.problem(path, f'{kind} "{name}" is in namespace {namespace}, and visible only there')
 
 
 _KNOWN_SCHEDULERS = ("default-scheduler", "volcano", "yunikorn", "kai-scheduler", "koord-scheduler", "run-ai-scheduler")
@@ -91,7 +89,7 @@ def find_misspelt_storage_names(context: LintContext) -> Iterator[Problem]:
 
     With a cluster, ``vl-missing`` checks the names instead.
     """
-    if context.cluster is None:  # else vl-missing speaks
+    if context.cluster is None:
         yield from _find_unresolved_names(context, list(_iter_storage_references(context)))
 
 
@@ -116,7 +114,7 @@ def _find_unresolved_names(context: LintContext, references: Sequence[NameRefere
 
 def _iter_storage_references(context: LintContext) -> Iterator[NameReference]:
     """Yield the names of claims, volumes and StorageClasses in workloads, claims and volumes."""
-    for subject, path, name in storage_class_names(context.linted(PersistentVolumeClaim), context.workloads):
+    for subject, path, name in iter_storage_class_names(context.list_linted(PersistentVolumeClaim), context.workloads):
         yield NameReference(subject, path, "StorageClass", name)
     for workload in context.workloads:
         for i, volume in enumerate(workload.spec.volumes):
@@ -125,12 +123,12 @@ def _iter_storage_references(context: LintContext) -> Iterator[NameReference]:
                 yield NameReference(
                     workload.subject, path, "PersistentVolumeClaim", volume.persistent_volume_claim.claim_name
                 )
-    for subject, claim in context.linted(PersistentVolumeClaim):
+    for subject, claim in context.list_linted(PersistentVolumeClaim):
         yield NameReference(subject, ("spec", "volumeName"), "PersistentVolume", claim.spec.volume_name)
-    for subject, persistent_volume in context.linted(PersistentVolume):
-        if (kept := persistent_volume.spec.claim_ref) is not None:
-            path, namespace = ("spec", "claimRef", "name"), kept.namespace or "default"
-            yield NameReference(subject, path, "PersistentVolumeClaim", kept.name, namespace)
+    for subject, persistent_volume in context.list_linted(PersistentVolume):
+        if (reserved := persistent_volume.spec.claim_ref) is not None:
+            path, namespace = ("spec", "claimRef", "name"), reserved.namespace or "default"
+            yield NameReference(subject, path, "PersistentVolumeClaim", reserved.name, namespace)
 
 
 def find_misspelt_device_names(context: LintContext) -> Iterator[Problem]:
@@ -138,7 +136,7 @@ def find_misspelt_device_names(context: LintContext) -> Iterator[Problem]:
 
     With a cluster, ``dra-no-device`` checks the names instead.
     """
-    if context.cluster is None:  # else dra-no-device speaks
+    if context.cluster is None:
         yield from _find_unresolved_names(context, list(_iter_device_references(context)))
 
 
@@ -161,9 +159,9 @@ def _iter_device_references(context: LintContext) -> Iterator[NameReference]:
             at = workload.at_field("resourceClaims", i)
             yield NameReference(workload.subject, (*at, "resourceClaimTemplateName"), "ResourceClaimTemplate", template)
             yield NameReference(workload.subject, (*at, "resourceClaimName"), "ResourceClaim", named)
-    for subject, claim in context.linted(ResourceClaim):
+    for subject, claim in context.list_linted(ResourceClaim):
         yield from _iter_device_class_references(subject, ("spec",), claim.spec)
-    for subject, claim_template in context.linted(ResourceClaimTemplate):
+    for subject, claim_template in context.list_linted(ResourceClaimTemplate):
         yield from _iter_device_class_references(subject, ("spec", "spec"), claim_template.spec.spec)
 
 
@@ -249,14 +247,14 @@ def _iter_group_references(context: LintContext) -> Iterator[NameReference]:
 def find_misspelt_schedulers(workload: Workload) -> Iterator[Problem]:
     """Find schedulerNames that are similar to that of a known scheduler."""
     name = workload.spec.scheduler_name
-    if name not in _KNOWN_SCHEDULERS and (meant := one_meant(name, _KNOWN_SCHEDULERS)):
+    if name not in _KNOWN_SCHEDULERS and (meant := find_similar_name(name, _KNOWN_SCHEDULERS)):
         yield workload.problem(("schedulerName",), f'"{name}" is nearly {meant}', f"Write {meant}")
 
 
 SC_MISSPELT = Rule(
     "sc-misspelt",
     WARNING,
-    each_workload(find_misspelt_schedulers),
+    for_each_workload(find_misspelt_schedulers),
     summary="A schedulerName that looks misspelt",
     why="No scheduler looks at the pods: they stay Pending without a single event.",
     fix="Correct schedulerName, or leave it out",
@@ -266,18 +264,18 @@ SC_MISSPELT = Rule(
 
 def find_misspelt_scale_targets(context: LintContext) -> Iterator[Problem]:
     """Find autoscalers whose scaleTargetRef is similar to an existing kind or to an unscaled workload."""
-    scalers = [scaler for kind in AUTOSCALERS for scaler in context.linted(kind)]
+    scalers = [scaler for kind in AUTOSCALERS for scaler in context.list_linted(kind)]
     autoscalers = [(subject, limits) for subject, scaler in scalers if (limits := scaler.limits)]
     targets = {(subject.namespace or "default", limits.name) for subject, limits in autoscalers}
     for subject, limits in autoscalers:
         namespace = subject.namespace or "default"
-        if meant := one_meant(limits.kind, SERVING):
+        if meant := find_similar_name(limits.kind, SERVING):
             message = f'there is no kind "{limits.kind}": kinds are case-sensitive'
             yield subject.problem(("spec", "scaleTargetRef", "kind"), message, f"Write {meant}")
             continue
-        there = _list_names(context, namespace, limits)
-        unscaled = [name for name in there if (namespace, name) not in targets]
-        if limits.name not in there and (near := one_meant(limits.name, unscaled)):
+        names = _list_names(context, namespace, limits)
+        unscaled = [name for name in names if (namespace, name) not in targets]
+        if limits.name not in names and (near := find_similar_name(limits.name, unscaled)):
             message = f'there is no {limits.kind} "{limits.name}", and "{near}" has no autoscaler'
             yield subject.problem(("spec", "scaleTargetRef", "name"), message, f"Write {near}")
 
@@ -295,11 +293,11 @@ HPA_MISSPELT = Rule(
 
 def _list_names(context: LintContext, namespace: str, limits: ScalingLimits) -> set[str]:
     """Return the names of a namespace's linted workloads of the kind that an autoscaler scales."""
-    return {w.subject.name for w in context.by_namespace.get(namespace, ()) if w.kind == limits.kind}
+    return {w.subject.name for w in context.workloads_by_namespace.get(namespace, ()) if w.kind == limits.kind}
 
 
 _BUILTIN_NAMESPACE_PREFIXES = ("kube-", "openshift-", "default")
-"""What the names begin with of namespaces that clusters bring with them."""
+"""Prefixes of namespaces that clusters have from the start."""
 _NAMESPACE_NAME_LABEL = "kubernetes.io/metadata.name"
 """The label with the name of each namespace."""
 _NAMESPACE_KINDS = ("Namespace", "Project", "ProjectRequest")
@@ -317,15 +315,19 @@ class _NamespaceReference(NamedTuple):
 
 def find_missing_namespaces(context: LintContext) -> Iterator[Problem]:
     """Find names of namespaces that no manifest creates and that are misspelt or needed."""
-    made = {name for kind in _NAMESPACE_KINDS for name in context.names_anywhere(kind)}
+    created = {name for kind in _NAMESPACE_KINDS for name in context.list_manifest_names(kind)}
     for subject, path, name, needed in (*_iter_object_namespaces(context), *_iter_term_namespaces(context)):
-        if name in made or name.startswith(_BUILTIN_NAMESPACE_PREFIXES):
+        if name in created or name.startswith(_BUILTIN_NAMESPACE_PREFIXES):
             continue
-        beside = context.names_beside(subject, "Namespace")
-        known = beside if beside or path == _METADATA_NAMESPACE else set(context.by_namespace)
-        meant = one_meant(name, known) if name not in known else ""
-        if meant or (needed and beside and name not in beside and context.cluster is None):
-            message = f'nothing creates the namespace "{name}"' + f', but "{meant}"' * bool(meant and beside)
+        coexisting = context.list_coexisting_names(subject, "Namespace")
+        in_metadata = path == _METADATA_NAMESPACE
+        candidates = coexisting if coexisting or in_metadata else set(context.workloads_by_namespace)
+        meant = find_similar_name(name, candidates) if name not in candidates else ""
+        missing = needed and coexisting and name not in coexisting and context.cluster is None
+        if meant or missing:
+            message = f'nothing creates the namespace "{name}"'
+            if meant and coexisting:
+                message += f', but "{meant}"'
             yield subject.problem(path, message, f"Write {meant}" if meant else "")
 
 
@@ -350,36 +352,31 @@ def _iter_object_namespaces(context: LintContext) -> Iterator[_NamespaceReferenc
 
     A workload needs its namespace if its file creates another namespace and is the only file with objects of this one.
     """
-    making = {subject.place.file for subject in context.subjects if subject.kind == "Namespace" and subject.place}
+    creating_files = {
+        subject.place.file for subject in context.subjects if subject.kind == "Namespace" and subject.place
+    }
     files: dict[str, set[str]] = {}
     for subject in context.subjects:
         if subject.namespace and subject.place:
             files.setdefault(subject.namespace, set()).add(subject.place.file)
     for subject in context.subjects:
         name = subject.namespace
-        if name and _is_written(subject):
-            alone = subject.place is not None and files.get(name) == {subject.place.file} <= making
-            yield _NamespaceReference(subject, _METADATA_NAMESPACE, name, alone and subject.kind in TEMPLATES)
-
-
-def _is_written(subject: Subject) -> bool:
-    """Whether the namespace stands in the object."""
-    return bool(field_at(subject.document, "metadata", "namespace"))
+        if name and field_at(subject.document, *_METADATA_NAMESPACE):
+            only_file = subject.place is not None and files.get(name) == {subject.place.file} <= creating_files
+            yield _NamespaceReference(subject, _METADATA_NAMESPACE, name, only_file and subject.kind in TEMPLATES)
 
 
 def _iter_term_namespaces(context: LintContext) -> Iterator[_NamespaceReference]:
     """Yield the namespaces that pod affinity terms name. Required affinity needs them."""
     used = {subject.namespace for subject in context.subjects}
     for workload in context.workloads:
-        for path, term in pod_terms(workload):
+        for path, term in iter_pod_terms(workload):
             required = "podAffinity" in path and REQUIRED in path
             for i, name in enumerate(term.namespaces):
                 at = workload.at_field(*path, "namespaces", i)
                 yield _NamespaceReference(workload.subject, at, name, required and name not in used)
             selector = term.namespace_selector.match_labels if term.namespace_selector else {}
             if _NAMESPACE_NAME_LABEL in selector:
-                at, name = (
-                    workload.at_field(*path, "namespaceSelector", "matchLabels", _NAMESPACE_NAME_LABEL),
-                    selector[_NAMESPACE_NAME_LABEL],
-                )
+                name = selector[_NAMESPACE_NAME_LABEL]
+                at = workload.at_field(*path, "namespaceSelector", "matchLabels", _NAMESPACE_NAME_LABEL)
                 yield _NamespaceReference(workload.subject, at, name, required and name not in used)

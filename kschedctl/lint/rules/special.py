@@ -14,7 +14,7 @@ from kschedctl.api.objects import (
 )
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import ERROR, WARNING, Rule, each_workload
+from kschedctl.lint.framework.rule import ERROR, WARNING, Rule, for_each_workload
 from kschedctl.lint.objects.subject import Path, Problem
 from kschedctl.lint.objects.workload import Workload
 from kschedctl.text.counts import counted
@@ -24,7 +24,7 @@ def find_unknown_schedulers(context: LintContext) -> Iterator[Problem]:
     """Find workloads whose schedulerName no profile serves and no bound pod has."""
     pods, served = context.facts.view.pods, set(context.facts.scheduler.configuration.profiles)
     served |= {pods.infos[kind].spec.scheduler_name for kind in set(pods.info[context.facts.view.node >= 0].tolist())}
-    if not context.all_known("Pod"):
+    if not context.are_all_read("Pod"):
         return
     for workload in context.workloads:
         name = workload.spec.scheduler_name or "default-scheduler"
@@ -55,7 +55,7 @@ def find_scheduling_gates(workload: Workload) -> Iterator[Problem]:
 SC_SCHEDULING_GATE = Rule(
     "sc-scheduling-gate",
     WARNING,
-    each_workload(find_scheduling_gates),
+    for_each_workload(find_scheduling_gates),
     summary="Scheduling gates in a manifest",
     why="The pods wait, without an event, until a controller removes the gate; if none does, they wait forever.",
     fix="Let the controller that removes the gate add it too, by a webhook",
@@ -65,23 +65,23 @@ SC_SCHEDULING_GATE = Rule(
 
 def find_incomplete_gangs(context: LintContext) -> Iterator[Problem]:
     """Find PodGroups whose workloads have fewer pods than minCount."""
-    for subject, group in context.linted(PodGroup):
+    for subject, group in context.list_linted(PodGroup):
         gang = group.spec.scheduling_policy.gang
         namespace = subject.namespace or "default"
         members = [
             w
-            for w in context.by_namespace.get(namespace, ())
+            for w in context.workloads_by_namespace.get(namespace, ())
             if context.variants.together(subject, w.subject)
             and w.spec.scheduling_group
             and w.spec.scheduling_group.pod_group_name == subject.name
         ]
         if gang is None or (not members and context.cluster is None):
             continue
-        wanted = gang.min_count
+        min_count = gang.min_count
         count = sum(w.at_most for w in members)
-        if count < wanted and count + _count_other_members(context, namespace, subject.name, members) < wanted:
+        if count < min_count and count + _count_other_members(context, namespace, subject.name, members) < min_count:
             message = (
-                f"minCount {wanted}, but its workloads have {counted(count, 'pod')}: none of them is ever scheduled"
+                f"minCount {min_count}, but its workloads have {counted(count, 'pod')}: none of them is ever scheduled"
             )
             yield subject.problem(("spec", "schedulingPolicy", "gang", "minCount"), message)
 
@@ -101,14 +101,14 @@ def _count_other_members(context: LintContext, namespace: str, name: str, worklo
     """Return how many of the group's pods in the cluster belong to no linted workload."""
     if context.cluster is None:
         return 0
-    known = {(w.kind, w.namespace, w.subject.name) for w in workloads}
-    return sum(
-        1
-        for owner, pods in context.facts.owners.items()
-        if owner not in known and owner[1] == namespace
-        for pod in pods
-        if pod.spec.scheduling_group and pod.spec.scheduling_group.pod_group_name == name
-    )
+    linted_owners = {(w.kind, w.namespace, w.subject.name) for w in workloads}
+    count = 0
+    for owner, pods in context.facts.pods_by_owner.items():
+        if owner in linted_owners or owner.namespace != namespace:
+            continue
+        groups = [pod.spec.scheduling_group for pod in pods]
+        count += sum(group is not None and group.pod_group_name == name for group in groups)
+    return count
 
 
 def find_claims_without_devices(context: LintContext) -> Iterator[Problem]:
@@ -116,31 +116,32 @@ def find_claims_without_devices(context: LintContext) -> Iterator[Problem]:
     assert context.cluster is not None
     if not any(workload.spec.resource_claims for workload in context.workloads):
         return
-    if not context.all_known("DeviceClass", "ResourceSlice", "ResourceClaim", "ResourceClaimTemplate"):
+    if not context.are_all_read("DeviceClass", "ResourceSlice", "ResourceClaim", "ResourceClaimTemplate"):
         return
-    classes = {c.metadata.name for c in context.known(DeviceClass)}
-    devices = any(s.spec.devices for s in context.cluster.resource_slices)
-    claims = {(c.metadata.namespace or "default", c.metadata.name): c.spec for c in context.known(ResourceClaim)}
+    classes = {c.metadata.name for c in context.list_all(DeviceClass)}
+    has_devices = any(s.spec.devices for s in context.cluster.resource_slices)
+    claims = {(c.metadata.namespace or "default", c.metadata.name): c.spec for c in context.list_all(ResourceClaim)}
     templates = {
-        (c.metadata.namespace or "default", c.metadata.name): c.spec.spec for c in context.known(ResourceClaimTemplate)
+        (c.metadata.namespace or "default", c.metadata.name): c.spec.spec
+        for c in context.list_all(ResourceClaimTemplate)
     }
     for workload in context.workloads:
-        fine: dict[str, ResourceClaimSpec] = {}
+        valid_claims: dict[str, ResourceClaimSpec] = {}
         for i, reference in enumerate(workload.spec.resource_claims):
             template = reference.resource_claim_template_name
-            kind, known = ("ResourceClaimTemplate", templates) if template else ("ResourceClaim", claims)
+            kind, specs = ("ResourceClaimTemplate", templates) if template else ("ResourceClaim", claims)
             name = template or reference.resource_claim_name or ""
-            claim = known.get((workload.namespace, name))
+            claim = specs.get((workload.namespace, name))
             path: Path = ("resourceClaims", i)
             if claim is None:
                 yield workload.problem(path, f'there is no {kind} "{name}" in namespace {workload.namespace}')
                 continue
-            problems = [
-                f"{kind} {name}: {problem}" for problem in _iter_claim_problems(claim.devices, classes, devices)
-            ]
-            yield from (workload.problem(path, problem) for problem in problems)
-            fine |= {} if problems else {reference.name: claim}
-        if fine and len(fine) == len(workload.spec.resource_claims) and context.facts.no_devices(workload, fine):
+            problems = list(_iter_claim_problems(claim.devices, classes, has_devices=has_devices))
+            yield from (workload.problem(path, f"{kind} {name}: {problem}") for problem in problems)
+            if not problems:
+                valid_claims[reference.name] = claim
+        all_valid = valid_claims and len(valid_claims) == len(workload.spec.resource_claims)
+        if all_valid and context.facts.lacks_devices(workload, valid_claims):
             yield workload.problem(("resourceClaims",), "no node has devices that match its claims, were they all free")
 
 
@@ -157,15 +158,14 @@ DRA_NO_DEVICE = Rule(
 )
 
 
-def _iter_claim_problems(claim: DeviceClaim, classes: set[str], has_devices: bool) -> Iterator[str]:
+def _iter_claim_problems(claim: DeviceClaim, classes: set[str], *, has_devices: bool) -> Iterator[str]:
     """Yield what is wrong with each request of a claim: no such DeviceClass, or no devices at all."""
     for request in claim.requests:
-        wanted = (
-            [request.exactly.device_class_name]
-            if request.exactly
-            else [s.device_class_name for s in request.first_available]
-        )
-        if wanted and not any(name in classes for name in wanted):
-            yield f"request {request.name} wants DeviceClass {' or '.join(wanted)}, which does not exist"
-        elif wanted and not has_devices:
+        if request.exactly:
+            class_names = [request.exactly.device_class_name]
+        else:
+            class_names = [alternative.device_class_name for alternative in request.first_available]
+        if class_names and not any(name in classes for name in class_names):
+            yield f"request {request.name} wants DeviceClass {' or '.join(class_names)}, which does not exist"
+        elif class_names and not has_devices:
             yield f"request {request.name} wants a device, but no ResourceSlice offers any"

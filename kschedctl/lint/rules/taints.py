@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 
 import numpy as np
@@ -14,10 +14,10 @@ from kschedctl.api.priority import SYSTEM_CLASSES
 from kschedctl.api.resource_names import is_extended
 from kschedctl.api.tolerations import HARD_EFFECTS, is_tolerated, tolerates
 from kschedctl.api.validation.tolerations import validate_toleration_seconds
-from kschedctl.lint.analysis.near_names import one_meant
+from kschedctl.lint.analysis.near_names import find_similar_name
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, each_workload
+from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, for_each_workload
 from kschedctl.lint.objects.kinds import WrittenNodePool
 from kschedctl.lint.objects.subject import Problem, Subject
 from kschedctl.lint.objects.workload import InvalidFieldError, Workload, typed_at
@@ -38,17 +38,19 @@ def find_tolerations_of_everything(workload: Workload) -> Iterator[Problem]:
     """Find workloads that tolerate all taints, apart from DaemonSets and the system."""
     if workload.kind == "DaemonSet" or _is_system_workload(workload):
         return
-    wide = [i for i, toleration in enumerate(workload.spec.tolerations) if _tolerates_everything(toleration)]
-    if wide:
-        effect = workload.spec.tolerations[wide[0]].effect if len(wide) == 1 else ""
-        message = f"tolerates every {effect} taint: it also goes to nodes that are broken or not its own"
-        yield workload.problem(("tolerations", wide[0]), " ".join(message.split()))
+    tolerations = workload.spec.tolerations
+    indices = [i for i, toleration in enumerate(tolerations) if _tolerates_everything(toleration)]
+    if indices:
+        effect = tolerations[indices[0]].effect if len(indices) == 1 else ""
+        taints = f"every {effect} taint" if effect else "every taint"
+        message = f"tolerates {taints}: it also goes to nodes that are broken or not its own"
+        yield workload.problem(("tolerations", indices[0]), message)
 
 
 TT_TOLERATE_ALL = Rule(
     "tt-tolerate-all",
     WARNING,
-    each_workload(find_tolerations_of_everything),
+    for_each_workload(find_tolerations_of_everything),
     summary="A toleration without key tolerates everything",
     why="The pods go to nodes that are not ready, under pressure, dedicated to others or control planes.",
     fix="Name the taint: key, operator and effect",
@@ -72,12 +74,11 @@ def find_unlimited_no_execute_tolerations(workload: Workload) -> Iterator[Proble
     if workload.kind in ("DaemonSet", "Pod"):
         return
     for i, toleration in enumerate(workload.spec.tolerations):
-        reported_as_wide = _tolerates_everything(toleration) and not _is_system_workload(workload)
-        if (
-            toleration.toleration_seconds is None
-            and not reported_as_wide
-            and any(tolerates(toleration, t) for t in (NOT_READY, UNREACHABLE))
-        ):
+        if toleration.toleration_seconds is not None:
+            continue
+        if _tolerates_everything(toleration) and not _is_system_workload(workload):
+            continue  # tt-tolerate-all reports it
+        if any(tolerates(toleration, taint) for taint in (NOT_READY, UNREACHABLE)):
             message = "its pods stay on a dead node forever and are not replaced"
             yield workload.problem(("tolerations", i), message, "" if toleration.effect else _SPLIT_ADVICE)
 
@@ -85,7 +86,7 @@ def find_unlimited_no_execute_tolerations(workload: Workload) -> Iterator[Proble
 TT_NOEXECUTE_FOREVER = Rule(
     "tt-noexecute-forever",
     WARNING,
-    each_workload(find_unlimited_no_execute_tolerations),
+    for_each_workload(find_unlimited_no_execute_tolerations),
     summary="NoExecute toleration without tolerationSeconds",
     why="Pods that tolerate not-ready or unreachable without limit stay bound to a dead node and are not replaced.",
     fix="Set tolerationSeconds, 300 is what pods get by default",
@@ -96,9 +97,10 @@ TT_NOEXECUTE_FOREVER = Rule(
 def find_tolerations_without_value(workload: Workload) -> Iterator[Problem]:
     """Find tolerations with a key and neither a value nor operator Exists."""
     for i, toleration in enumerate(workload.spec.tolerations):
-        named = toleration.key and "node-role.kubernetes.io/" not in toleration.key
-        equal = toleration.operator in (None, "", "Equal") and not toleration.value
-        if named and equal and not toleration.key.startswith("node."):
+        key = toleration.key
+        if not key or "node-role.kubernetes.io/" in key or key.startswith("node."):
+            continue
+        if toleration.operator in (None, "", "Equal") and not toleration.value:
             message = f"tolerates {toleration.key} where the taint has no value, and with no other"
             yield workload.problem(("tolerations", i), message)
 
@@ -106,7 +108,7 @@ def find_tolerations_without_value(workload: Workload) -> Iterator[Problem]:
 TT_EMPTY_VALUE = Rule(
     "tt-empty-value",
     NOTE,
-    each_workload(find_tolerations_without_value),
+    for_each_workload(find_tolerations_without_value),
     summary="A toleration without a value, and without operator: Exists",
     why="The operator is Equal by default: such a toleration matches taints with the empty value alone.",
     fix="Set operator: Exists, or the value of the taint",
@@ -123,7 +125,7 @@ def find_invalid_toleration_seconds(workload: Workload) -> Iterator[Problem]:
 TT_SECONDS_ON_NOSCHEDULE = Rule(
     "tt-seconds-on-noschedule",
     ERROR,
-    each_workload(find_invalid_toleration_seconds),
+    for_each_workload(find_invalid_toleration_seconds),
     summary="tolerationSeconds without effect NoExecute",
     why="The API server refuses the pods: only evictions can be delayed.",
     fix="Remove tolerationSeconds, or set effect: NoExecute",
@@ -184,29 +186,28 @@ TT_MISSPELT = Rule(
 )
 
 
-def _find_meant_key(key: str, known: Iterable[str]) -> str:
+def _find_meant_key(key: str, known_keys: Collection[str]) -> str:
     """Return the taint key that a key is a misspelling of, or "" if the key is known or may be custom."""
-    if not key or key in known or key in _SIMILAR_TAINTS:
+    if not key or key in known_keys or key in _SIMILAR_TAINTS:
         return ""
     domain, _, name = key.rpartition("/")
-    of_kubernetes = (
-        _TAINT_BY_NAME.get(name, "")
-        if domain == _KUBERNETES_DOMAIN or domain.endswith("." + _KUBERNETES_DOMAIN)
-        else ""
-    )
-    return of_kubernetes or one_meant(key, known)
+    is_kubernetes_domain = domain == _KUBERNETES_DOMAIN or domain.endswith("." + _KUBERNETES_DOMAIN)
+    if is_kubernetes_domain and name in _TAINT_BY_NAME:
+        return _TAINT_BY_NAME[name]
+    return find_similar_name(key, known_keys)
 
 
 def _find_meant_value(toleration: Toleration, declared: Iterable[Taint]) -> str:
     """Return the value of a declared taint that a toleration's value is a misspelling of, or ""."""
     values = {taint.value for taint in declared if taint.key == toleration.key}
-    wanted = toleration.operator in (None, "", "Equal") and toleration.value and toleration.value not in values
-    return one_meant(toleration.value, values) if wanted else ""
+    if toleration.operator not in (None, "", "Equal") or not toleration.value or toleration.value in values:
+        return ""
+    return find_similar_name(toleration.value, values)
 
 
 def _iter_declared_taints(context: LintContext) -> Iterator[Taint]:
     """Yield the taints of NodePools and Nodes among the manifests."""
-    for _, pool in context.linted(WrittenNodePool):
+    for _, pool in context.list_linted(WrittenNodePool):
         yield from pool.spec.template.spec.taints
     for subject in context.subjects:
         with suppress(InvalidFieldError):
@@ -227,17 +228,16 @@ def _is_custom_taint(key: str) -> bool:
 def find_untolerated_taints(context: LintContext) -> Iterator[Problem]:
     """Find taints that no pod and no linted workload tolerates by name."""
     nodes = context.facts.view.nodes
-    sets = {info.spec.tolerations for info in context.facts.view.pods.infos} | {
-        w.spec.tolerations for w in context.workloads
-    }
-    specific = [tuple(t for t in tolerations if t.key) for tolerations in sets]
-    where: dict[Taint, list[int]] = {}
+    toleration_sets = {info.spec.tolerations for info in context.facts.view.pods.infos}
+    toleration_sets |= {workload.spec.tolerations for workload in context.workloads}
+    with_key = [tuple(t for t in tolerations if t.key) for tolerations in toleration_sets]
+    rows_by_taint: dict[Taint, list[int]] = {}
     for row, node in enumerate(nodes.objects):
         for taint in node.spec.taints:
             if taint.effect in HARD_EFFECTS and _is_custom_taint(taint.key):
-                where.setdefault(taint, []).append(row)
-    for taint, rows in where.items() if context.all_known("Pod") else ():
-        if not any(is_tolerated(tolerations, taint) for tolerations in specific):
+                rows_by_taint.setdefault(taint, []).append(row)
+    for taint, rows in rows_by_taint.items() if context.are_all_read("Pod") else ():
+        if not any(is_tolerated(tolerations, taint) for tolerations in with_key):
             have, stay = agreeing(len(rows), "has", "have"), agreeing(len(rows), "it stays", "they stay")
             message = f"no pod tolerates {taint}, which {counted(len(rows), 'node')} {have}: {stay} empty"
             yield Subject("Node", nodes.names[rows[0]]).problem(("spec", "taints"), message)
@@ -258,20 +258,20 @@ TT_TAINT_NOBODY_TOLERATES = Rule(
 def find_tolerations_without_selector(context: LintContext) -> Iterator[Problem]:
     """Find workloads that tolerate the taint of dedicated nodes and may also go to other nodes."""
     facts = context.facts
-    sets, set_of_node = facts.view.nodes.taint_sets
+    taint_sets, set_of_node = facts.view.nodes.taint_sets
     for workload in context.workloads:
         if workload.kind == "DaemonSet" or any(not t.key for t in workload.spec.tolerations):
             continue
         for i, toleration in enumerate(workload.spec.tolerations):
             tolerates_custom_taint = [
-                any(_is_custom_taint(t.key) and t.effect in HARD_EFFECTS and tolerates(toleration, t) for t in s)
-                for s in sets
+                any(_is_custom_taint(t.key) and t.effect in HARD_EFFECTS and tolerates(toleration, t) for t in taints)
+                for taints in taint_sets
             ]
             tainted = np.array(tolerates_custom_taint, np.bool_)[set_of_node]
-            usable = facts.eligible(workload) & _offers_requested_devices(context, workload)
-            elsewhere = usable & ~tainted
-            if (usable & tainted).any() and elsewhere.any():
-                others = counted(elsewhere.sum(), "other")
+            usable = facts.get_eligible_nodes(workload) & _find_nodes_with_requested_devices(context, workload)
+            untainted = usable & ~tainted
+            if (usable & tainted).any() and untainted.any():
+                others = counted(untainted.sum(), "other")
                 message = f"tolerates the taint of {counted(tainted.sum(), 'node')}, but may also go to {others}"
                 yield workload.problem(("tolerations", i), message)
 
@@ -291,12 +291,12 @@ TT_TOLERATE_WITHOUT_ATTRACT = Rule(
 def find_untainted_special_hardware(context: LintContext) -> Iterator[Problem]:
     """Find nodes that offer an extended resource, which others do not offer, and have no taint."""
     view = context.facts.view
-    repelled = np.array([any(t.effect in HARD_EFFECTS for t in s) for s in view.nodes.taint_sets[0]], np.bool_)[
-        view.nodes.taint_sets[1]
-    ]
+    taint_sets, set_of_node = view.nodes.taint_sets
+    has_hard_taint = [any(taint.effect in HARD_EFFECTS for taint in taints) for taints in taint_sets]
+    tainted = np.array(has_hard_taint, np.bool_)[set_of_node]
     for name, column in view.resources.items():
         offering = view.allocatable[:, column] > 0
-        untainted = offering & ~repelled
+        untainted = offering & ~tainted
         if is_extended(name) and untainted.any() and not offering.all():
             first = view.nodes.names[int(np.flatnonzero(untainted)[0])]
             have = agreeing(untainted.sum(), "has", "have")
@@ -323,13 +323,11 @@ def find_dead_tolerations(context: LintContext) -> Iterator[Problem]:
         if workload.kind == "DaemonSet":
             continue
         for i, toleration in enumerate(workload.spec.tolerations):
-            if (
-                toleration.key not in ("", ADDON_TAINT)
-                and _is_custom_taint(toleration.key)
-                and not any(tolerates(toleration, taint) for taint in taints)
-            ):
-                alike = next((t for t in taints if t.key == toleration.key), None)
-                hint = f"; there is {alike}" if alike else ""
+            if toleration.key in ("", ADDON_TAINT) or not _is_custom_taint(toleration.key):
+                continue
+            if not any(tolerates(toleration, taint) for taint in taints):
+                same_key = next((taint for taint in taints if taint.key == toleration.key), None)
+                hint = f"; there is {same_key}" if same_key else ""
                 yield workload.problem(("tolerations", i), f"no node has a taint that it tolerates{hint}")
 
 
@@ -349,15 +347,14 @@ def find_workloads_with_closed_nodes(context: LintContext) -> Iterator[Problem]:
     """Find workloads all of whose selected nodes are cordoned or tainted, proved by a replay."""
     facts = context.facts
     for workload in context.workloads:
-        selected = facts.selected(workload)
-        if workload.kind == "DaemonSet" or not selected.any() or facts.eligible(workload).any():
+        selected = facts.get_selected_nodes(workload)
+        if workload.kind == "DaemonSet" or not selected.any() or facts.get_eligible_nodes(workload).any():
             continue
-        if facts.never(workload, (NodeAffinity, TaintToleration, NodeUnschedulable)):
+        if facts.can_never_schedule(workload, (NodeAffinity, TaintToleration, NodeUnschedulable)):
             cordoned = int((selected & facts.view.nodes.unschedulable).sum())
-            several = selected.sum() > 1
-            nodes = (
-                f"all {selected.sum():,} nodes that it may use are" if several else "the only node that it may use is"
-            )
+            nodes = "the only node that it may use is"
+            if selected.sum() > 1:
+                nodes = f"all {selected.sum():,} nodes that it may use are"
             message = f"{nodes} closed to it: {cordoned:,} cordoned, {selected.sum() - cordoned:,} tainted"
             yield workload.problem((), message)
 
@@ -374,16 +371,12 @@ TT_ALL_ELIGIBLE_CORDONED = Rule(
 )
 
 
-def _offers_requested_devices(context: LintContext, workload: Workload) -> Bools:
+def _find_nodes_with_requested_devices(context: LintContext, workload: Workload) -> Bools:
     """Return (N,) which nodes offer all extended resources that the workload requests."""
     view = context.facts.view
-    wanted = {
-        name
-        for c in workload.spec.containers
-        for name in (*c.resources.requests, *c.resources.limits)
-        if is_extended(name)
-    }
+    resources = [container.resources for container in workload.spec.containers]
+    requested = {name for r in resources for name in (*r.requests, *r.limits) if is_extended(name)}
     offering = np.ones(len(view.nodes), np.bool_)
-    for name in wanted:
+    for name in requested:
         offering &= view.allocatable[:, view.resources[name]] > 0 if name in view.resources else False
     return offering

@@ -1,1 +1,1 @@
-"""Rules about a KubeSchedulerConfiguration, and what is in force by it."""
+"""Rules about a KubeSchedulerConfiguration, and the configuration in effect."""

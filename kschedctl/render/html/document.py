@@ -1,7 +1,7 @@
-"""A document as a self-contained HTML file.
+"""A report as a self-contained HTML file.
 
-The file may run the one script and use the one style that are in it, by their hashes, and load nothing (CSP level 3).
-Every string is escaped by Jinja, those for the script as JSON without ``<``, ``>`` and ``&``.
+The file allows only its own script and style, by their hashes, and loads nothing (CSP level 3). Jinja escapes all
+strings; the script's data is JSON without `<`, `>` and `&`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from markupsafe import Markup
 
 from kschedctl.api.copying import replace
 from kschedctl.render.fixes import TITLE, TITLE_OF_INCOMPLETE, TITLE_WITH_RIVALS
-from kschedctl.render.html.sections import HtmlSection, Words, cut, sections
+from kschedctl.render.html.sections import HtmlSection, Words, split_into_sections, truncate
 from kschedctl.render.page import Page, Style
 from kschedctl.reports.document import Document
-from kschedctl.reports.summary import Report
+from kschedctl.reports.report import Report
 from kschedctl.text.printable import printable
 
 WIDTH = 200
@@ -30,28 +30,29 @@ WIDTH = 200
 _HUMP = re.compile("(?<=[a-z])(?=[A-Z])")
 
 
-def show(
+def render_html(
     document: Document, page: Page, widgets: Sequence[HtmlSection] = (), about: Sequence[tuple[str, str]] = ()
 ) -> str:
-    """Return the document as HTML.
+    """Render the document as HTML.
 
-    ``page`` was made in the style of ``style_of``. ``widgets`` are sections that other formats do not have. ``about``
-    has the names and values for the header, such as the cluster and the command.
+    `page` was built with the style from `choose_style`. `widgets` are sections that other formats do not have. `about`
+    has names and values for the header, such as the cluster and the command.
     """
-    style, script = _asset("report.css"), _asset("report.js")
-    return _template().render(
-        title=cut(printable(_title(document))),
-        policy=f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; img-src data:; "
+    style, script = _read_asset("report.css"), _read_asset("report.js")
+    return _load_template().render(
+        title=truncate(printable(_build_title(document))),
+        policy=f"default-src 'none'; style-src '{_hash_for_csp(style)}'; script-src '{_hash_for_csp(script)}'; "
+        "img-src data:; "
         "base-uri 'none'; form-action 'none'",
         style=Markup(style),
         script=Markup(script),
-        about=[(name, cut(printable(value))) for name, value in about],
-        sections=_arranged(document, sections(page), widgets),
+        about=[(name, truncate(printable(value))) for name, value in about],
+        sections=_arrange_sections(document, split_into_sections(page), widgets),
     )
 
 
-def style_of(document: Document, style: Style) -> Style:
-    """Return the style with all rows, which the script lays out on demand.
+def choose_style(document: Document, style: Style) -> Style:
+    """Return the style for an HTML page: all rows, which the script lays out on demand.
 
     A report whose HTML form has a matrix of all nodes keeps its short tables.
     """
@@ -64,9 +65,9 @@ def kind_of(document: Document) -> str:
     return str(getattr(document, "kind", ""))
 
 
-def _title(document: Document) -> str:
-    """What the document is, and of what."""
-    first, *others = humps(kind_of(document))
+def _build_title(document: Document) -> str:
+    """Return the title: the kind of report in words, and the pod it is about."""
+    first, *others = split_camel_case(kind_of(document))
     kind = " ".join((first, *map(str.lower, others)))
     pod = getattr(document, "pod", "")
     if kind_of(document) == "AuditSection":
@@ -74,29 +75,31 @@ def _title(document: Document) -> str:
     return f"{kind} of {pod}" if pod else kind
 
 
-def humps(name: str) -> list[str]:
-    """The words of a name.
+def split_camel_case(name: str) -> list[str]:
+    """Split a CamelCase name into words.
 
-    >>> humps("ImageLocality")
+    >>> split_camel_case("ImageLocality")
     ['Image', 'Locality']
     """
     return _HUMP.split(name)
 
 
-SAID = "kube-scheduler:"
+SCHEDULER_PREFIX = "kube-scheduler:"
 
 
-def _arranged(document: Document, parts: list[HtmlSection], widgets: Sequence[HtmlSection]) -> list[HtmlSection]:
-    """The answer, what to do, the map of the nodes of one pod, the evidence; the sections of an audit are folded.
+def _arrange_sections(
+    document: Document, parts: list[HtmlSection], widgets: Sequence[HtmlSection]
+) -> list[HtmlSection]:
+    """Order the sections: answer, fixes, map of nodes for one pod, evidence.
 
-    What there is for each of many pods comes last.
+    Sections of an audit are folded. Widgets of reports about many pods come last.
     """
     if answers := document.answers_of_sections() if isinstance(document, Report) else {}:
-        answers = {title: cut(printable(answer)) for title, answer in answers.items()}
+        answers = {title: truncate(printable(answer)) for title, answer in answers.items()}
         parts[1:] = [replace(section, folded=True, answer=answers.get(section.title, "")) for section in parts[1:]]
     if parts and not parts[0].title:
-        words = list(takewhile(lambda block: block[0] in IN_WORDS, parts[0].blocks))
-        answer = HtmlSection("", [_folded_words(*block) for block in words], tone=_tone(words))
+        words = list(takewhile(lambda block: block[0] in TEXT_BLOCKS, parts[0].blocks))
+        answer = HtmlSection("", [_fold_scheduler_message(*block) for block in words], tone=_find_tone(words))
         rest = HtmlSection("", parts[0].blocks[len(words) :])
         parts[:1] = [section for section in (answer, rest) if section.blocks]
     fixes = [section for section in parts[1:] if section.title in (TITLE, TITLE_WITH_RIVALS, TITLE_OF_INCOMPLETE)]
@@ -105,36 +108,39 @@ def _arranged(document: Document, parts: list[HtmlSection], widgets: Sequence[Ht
     return [*parts[:1], *fixes, *behind]
 
 
-IN_WORDS = ("paragraph", "bullets")
+TEXT_BLOCKS = ("paragraph", "bullets")
 
 
-def _tone(answer: Sequence[tuple[str, object]]) -> str:
-    """The tone of the first words of the answer that judge."""
+def _find_tone(answer: Sequence[tuple[str, object]]) -> str:
+    """Return the tone of the first words that are good, bad or a warning."""
     contents = (content for _, content in answer if isinstance(content, tuple))
     words = (content_words for content in contents for content_words in content if isinstance(content_words, Words))
     return next((word.tone for word in words if word.tone in ("good", "bad", "warning")), "")
 
 
-def _folded_words(kind: str, content: object) -> tuple[str, object]:
-    """kube-scheduler's own message is there for who looks for it."""
-    if kind == "paragraph" and isinstance(content, tuple) and content[0].text == SAID and len(content) == 2:
+def _fold_scheduler_message(kind: str, content: object) -> tuple[str, object]:
+    """Make kube-scheduler's message a block that is folded at first."""
+    if kind == "paragraph" and isinstance(content, tuple) and content[0].text == SCHEDULER_PREFIX and len(content) == 2:
         return "said", (Words("kube-scheduler's own message", "faint"), content[1])
     return kind, content
 
 
 @cache
-def _template() -> jinja2.Template:
+def _load_template() -> jinja2.Template:
+    """Load the Jinja template."""
     loader = jinja2.FunctionLoader(lambda name: files(__package__).joinpath(name).read_text("utf-8"))
     environment = jinja2.Environment(autoescape=True, loader=loader, trim_blocks=True, lstrip_blocks=True)
-    environment.filters.update(humps=humps, cut=cut)
+    environment.filters.update(humps=split_camel_case, cut=truncate)
     environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":")}
     return environment.get_template("report.html.j2")
 
 
 @cache
-def _asset(name: str) -> str:
+def _read_asset(name: str) -> str:
+    """Read a file of this package."""
     return files(__package__).joinpath(name).read_text("utf-8")
 
 
-def _hash(text: str) -> str:
+def _hash_for_csp(text: str) -> str:
+    """Return the hash of a script or style as CSP wants it."""
     return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"

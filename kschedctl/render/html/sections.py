@@ -1,4 +1,4 @@
-"""A page cut into sections for the template, its texts made printable; tables as rows for the script."""
+"""Sections of a page for the HTML template, with printable texts and tables as rows for the script."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kschedctl.api.json_values import JsonObject
-from kschedctl.render.html.bars import bars
-from kschedctl.render.html.curves import curves
+from kschedctl.render.html.bars import build_bar_chart
+from kschedctl.render.html.curves import build_curve_plot
 from kschedctl.render.page import (
     Bullets,
     Cell,
@@ -18,61 +18,69 @@ from kschedctl.render.page import (
     Stack,
     Table,
     Verbatim,
-    marked,
-    stacked,
+    list_lines,
+    with_tone,
 )
 from kschedctl.render.plots.plot import Plot
 from kschedctl.reports.columns import Tone
 from kschedctl.text.counts import counted
 from kschedctl.text.printable import printable
 
-LAID_OUT = 50
-"""Rows of a table that are there without the script; it lays out more when they are asked for."""
+ROWS_WITHOUT_SCRIPT = 50
+"""Rows of a table in the HTML itself; the script lays out more on demand."""
 
-LONGEST = 5000
-"""Characters of a text that are shown."""
+MAX_TEXT_LENGTH = 5000
+"""Longest text that is shown."""
 
 
 @dataclass(frozen=True)
 class Words:
-    """A text and the class of its meaning, ``plain`` for none."""
+    """A text and the CSS class of its tone."""
 
     text: str
     tone: str
 
-    def data(self) -> str | list[str]:
-        """For the script: a text, or [text, tone]."""
+    def to_script_data(self) -> str | list[str]:
+        """Return the text for the script: a string, or [text, tone]."""
         return self.text if self.tone == "plain" else [self.text, self.tone]
 
 
 GridColumn = tuple[str, bool, bool]
-"""Name of a column, whether it has numbers, whether it is better left in one piece."""
+"""Name of a column, whether it has numbers, whether it must not be folded."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """``rows``: cells of one line or more.
-
-    ``grouped``: the column by whose values rows are folded away, or -1. ``bars``: columns that are drawn, too.
-    """
+    """A table for the template and the script."""
 
     columns: tuple[GridColumn, ...]
     rows: tuple[tuple[tuple[Words, ...], ...], ...]
+    """Cells of one or more lines."""
     note: str = ""
     grouped: int = -1
+    """The column by whose values rows are folded, or -1."""
     bars: tuple[int, ...] = ()
+    """The columns that are also drawn as bars."""
 
     @property
-    def first(self) -> Sequence[tuple[tuple[Words, ...], ...]]:
-        return self.rows[:LAID_OUT]
+    def first_rows(self) -> Sequence[tuple[tuple[Words, ...], ...]]:
+        """The rows in the HTML itself."""
+        return self.rows[:ROWS_WITHOUT_SCRIPT]
 
-    def data(self) -> JsonObject:
-        """For the script: a cell is a text, or lines of [text, tone]."""
-        rows = [[_short(cell) for cell in row] for row in self.rows]
-        return {"columns": self.columns, "rows": rows, "grouped": self.grouped, "bars": self.bars, "shown": LAID_OUT}
+    def to_script_data(self) -> JsonObject:
+        """Return the table for the script: a cell is a text, or lines of [text, tone]."""
+        rows = [[_cell_to_script_data(cell) for cell in row] for row in self.rows]
+        return {
+            "columns": self.columns,
+            "rows": rows,
+            "grouped": self.grouped,
+            "bars": self.bars,
+            "shown": ROWS_WITHOUT_SCRIPT,
+        }
 
 
-def _short(cell: tuple[Words, ...]) -> str | list[list[str]]:
+def _cell_to_script_data(cell: tuple[Words, ...]) -> str | list[list[str]]:
+    """Return a cell for the script: a text if it has one line without tone."""
     if len(cell) == 1 and cell[0].tone == "plain":
         return cell[0].text
     return [[words.text, words.tone] for words in cell]
@@ -80,71 +88,82 @@ def _short(cell: tuple[Words, ...]) -> str | list[list[str]]:
 
 @dataclass
 class HtmlSection:
-    """``blocks``: (kind, content) as the template knows them; then ``parts`` with headings of a lower ``level``.
-
-    ``folded``: its heading, and the ``answer`` in a line, open it. ``tone``: of the answer, the class of its colour.
-    """
+    """A section of the HTML page."""
 
     title: str
     blocks: list[tuple[str, object]] = field(default_factory=list)
+    """(kind, content) as the template knows them."""
     level: int = 1
     parts: list[HtmlSection] = field(default_factory=list)
+    """Subsections."""
     folded: bool = False
+    """Whether only the title and `answer` are visible at first."""
     tone: str = ""
+    """The CSS class that colors the answer."""
     answer: str = ""
+    """The answer of a folded section in one line."""
 
 
-def sections(page: Page) -> list[HtmlSection]:
-    """The first without a title is what stands before any heading. None are empty."""
+def split_into_sections(page: Page) -> list[HtmlSection]:
+    """Split a page at its headings. Blocks before any heading form a section without title."""
     top = [HtmlSection("")]
     for block in page:
         if isinstance(block, Heading):
             under = top if block.level == 1 else top[-1].parts
-            under.append(HtmlSection(cut(printable(block.text)), [], block.level))
+            under.append(HtmlSection(truncate(printable(block.text)), [], block.level))
         else:
-            _last(top[-1]).blocks.append(_block(block))
+            _innermost_section(top[-1]).blocks.append(_convert_block(block))
     return [html for html in top if html.blocks or html.parts]
 
 
-def _last(section: HtmlSection) -> HtmlSection:
+def _innermost_section(section: HtmlSection) -> HtmlSection:
+    """Return the last subsection, or the section itself if it has none."""
     return section.parts[-1] if section.parts else section
 
 
-def _block(block: Paragraph | Command | Verbatim | Bullets | Table | Plot) -> tuple[str, object]:
+def _convert_block(block: Paragraph | Command | Verbatim | Bullets | Table | Plot) -> tuple[str, object]:
+    """Return kind and content of a block for the template."""
     match block:
         case Paragraph(parts):
-            return "paragraph", tuple(map(words, parts))
+            return "paragraph", tuple(map(build_words, parts))
         case Command(text):
             return "command", printable(text)
         case Verbatim(name, text):
             return "listing", Verbatim(printable(name), "\n".join(map(printable, text.splitlines())))
         case Bullets(items):
-            return "bullets", tuple(map(words, items))
+            return "bullets", tuple(map(build_words, items))
         case Table():
-            return "grid", grid(block)
+            return "grid", build_grid(block)
         case Plot():
-            return ("bars", bars(block)) if block.of_bars else ("curves", curves(block))
+            return ("bars", build_bar_chart(block)) if block.has_bars else ("curves", build_curve_plot(block))
 
 
-def grid(table: Table) -> Grid:
+def build_grid(table: Table) -> Grid:
+    """Build the grid of a table."""
     columns = tuple((printable(column.name), column.right, column.keep) for column in table.columns)
-    rows = tuple(tuple(lines(cell) for cell in row) for row in table.rows)
+    rows = tuple(tuple(build_lines(cell) for cell in row) for row in table.rows)
     return Grid(columns, rows, printable(table.note))
 
 
-def lines(cell: Cell | Stack) -> tuple[Words, ...]:
-    return tuple(words(line) for line in stacked(cell))
+def build_lines(cell: Cell | Stack) -> tuple[Words, ...]:
+    """Return the lines of a cell."""
+    return tuple(build_words(line) for line in list_lines(cell))
 
 
-def words(cell: Cell) -> Words:
-    text, tone = marked(cell)
-    return Words(cut(printable(text)), (tone if text else Tone.PLAIN).name.lower())
+def build_words(cell: Cell) -> Words:
+    """Return the text of a cell with its tone."""
+    text, tone = with_tone(cell)
+    return Words(truncate(printable(text)), (tone if text else Tone.PLAIN).name.lower())
 
 
-def cut(text: str) -> str:
-    """What nobody reads to its end is cut, and says so.
+def truncate(text: str) -> str:
+    """Cut a text of more than MAX_TEXT_LENGTH characters and say so.
 
-    >>> cut("a" * 5003)[4998:]
+    >>> truncate("a" * 5003)[4998:]
     'aa… (3 characters more)'
     """
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}… ({counted(len(text) - LONGEST, 'character')} more)"
+    return (
+        text
+        if len(text) <= MAX_TEXT_LENGTH
+        else f"{text[:MAX_TEXT_LENGTH]}… ({counted(len(text) - MAX_TEXT_LENGTH, 'character')} more)"
+    )

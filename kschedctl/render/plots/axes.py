@@ -1,4 +1,4 @@
-"""Where numbers lie on an axis, and which of them are written beside it."""
+"""Scales of axes: positions of values, and ticks."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kschedctl.render.plots.plot import Axis, number
+from kschedctl.render.plots.plot import Axis, format_number
 
 STEPS = (1, 2, 5, 10)
 MOST_STEPS = 6
@@ -14,43 +14,45 @@ MOST_STEPS = 6
 
 @dataclass(frozen=True)
 class AxisScale:
-    """``ticks``: where a text stands -> the text, from the least to the greatest; places are as ``at`` gives them."""
+    """The scale of an axis."""
 
     decades: bool
     ticks: dict[float, str]
+    """Position -> text, in ascending order."""
 
     @property
-    def least(self) -> float:
+    def start(self) -> float:
+        """The position of the first tick."""
         return next(iter(self.ticks))
 
     @property
-    def greatest(self) -> float:
+    def end(self) -> float:
+        """The position of the last tick."""
         return next(reversed(self.ticks))
 
-    def at(self, value: float) -> float:
-        """The place of a value on the axis."""
+    def position_of(self, value: float) -> float:
+        """Return the position of a value on the axis."""
         return math.log10(value) if self.decades else value
 
 
-def scale(axis: Axis, values: Sequence[float]) -> AxisScale:
-    """From at or below the least value to at or above the greatest; of values that the axis has a place for.
-
-    Of counts there are no halves.
-    """
+def build_scale(axis: Axis, values: Sequence[float]) -> AxisScale:
+    """Build a scale that includes all values; counts get no fractions."""
     if not axis.decades:
-        chosen = ticks(values or (0.0,))
+        chosen = choose_ticks(values or (0.0,))
         if all(float(value).is_integer() for value in values):
             chosen = [tick for tick in chosen if tick.is_integer()]
-        return AxisScale(False, {tick: number(tick) for tick in chosen})
+        return AxisScale(False, {tick: format_number(tick) for tick in chosen})
     powers = [math.log10(value) for value in values] or [0.0]
     first, last = math.floor(min(powers)), math.ceil(max(powers))
-    return AxisScale(True, {float(power): number(10.0**power) for power in range(first, max(last, first + 1) + 1)})
+    return AxisScale(
+        True, {float(power): format_number(10.0**power) for power in range(first, max(last, first + 1) + 1)}
+    )
 
 
-def ticks(values: Sequence[float]) -> list[float]:
-    """Round numbers, evenly apart, from at or below the least value to at or above the greatest.
+def choose_ticks(values: Sequence[float]) -> list[float]:
+    """Return evenly spaced round numbers that include all values.
 
-    >>> ticks([5, 100]), ticks([0, 0.37])
+    >>> choose_ticks([5, 100]), choose_ticks([0, 0.37])
     ([0.0, 20.0, 40.0, 60.0, 80.0, 100.0], [0.0, 0.1, 0.2, 0.3, 0.4])
     """
     least, greatest = min(values), max(values)

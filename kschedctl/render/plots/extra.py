@@ -1,4 +1,4 @@
-"""The libraries that draw plots: those of the extra ``plots``, which not everybody has."""
+"""The plotting libraries of the extra `plots`, which may be missing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kschedctl.errors import UsageError
 CHARACTERS, PICTURES = "plotext", "matplotlib"
 
 
-def need(library: str, what: str) -> None:
-    """Raises UsageError where it is not installed, without which there is no ``what``."""
+def check_installed(library: str, what: str) -> None:
+    """Raise UsageError if the library that `what` needs is not installed."""
     if find_spec(library) is None:
         raise UsageError(f"{what} needs {library}, which is not installed", hint="pip install 'kschedctl[plots]'")

@@ -1,7 +1,7 @@
-"""Plots as pictures, SVG and PNG, drawn by matplotlib: beneath each other in one figure, the same bytes every time.
+"""Plots as SVG and PNG pictures, drawn by matplotlib in one figure, with the same bytes every time.
 
-Names may come from a cluster: nothing in them is a formula, and what is not printed is an escape. The paper is white
-whatever is behind it: most that show an SVG know no dark theme. Nothing of the user's settings of matplotlib counts.
+Names from a cluster are never formulas, and unprintable characters are escaped. The background is white because most
+viewers of SVG have no dark theme. The user's matplotlib settings are ignored.
 """
 
 from __future__ import annotations
@@ -14,9 +14,18 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
-from kschedctl.render.plots.axes import AxisScale, scale
-from kschedctl.render.plots.extra import PICTURES, need
-from kschedctl.render.plots.plot import Plot, PlotKind, Point, described, joined, number, shortened, totals
+from kschedctl.render.plots.axes import AxisScale, build_scale
+from kschedctl.render.plots.extra import PICTURES, check_installed
+from kschedctl.render.plots.plot import (
+    Plot,
+    PlotKind,
+    Point,
+    build_line,
+    compute_totals,
+    describe,
+    format_number,
+    shorten_middle,
+)
 from kschedctl.text.counts import agreeing, counted
 from kschedctl.text.printable import printable
 
@@ -29,15 +38,15 @@ WIDTH, CURVES, BAR = 9.0, 2.4, 0.24
 TITLE, UNIT, TICKS, KEYS, PAD, RIGHT = 0.42, 0.22, 0.52, 0.2, 0.15, 0.4
 """Inches: of a title, of what is measured, of ticks and what they are of, of a row of keys, of the edges."""
 KEYS_IN_ROW = 3
-DOTS = 144
-"""Dots of a PNG in an inch."""
-MOST_PLOTS = 12
-"""More are not drawn: PNG has an end at 65,535 dots, and a reader long before."""
+DOTS_PER_INCH = 144
+"""Resolution of a PNG."""
+MAX_PLOTS = 12
+"""More are not drawn; a PNG is limited to 65,535 dots."""
 INK, FAINT, LINE = "#1b1f24", "#59636e", "#d1d9e0"
 COLORS = ("#0550ae", "#b35900", "#116329", "#8250df", "#b3261e", "#00707a", FAINT, LINE)
 DASHES = ("-", (0, (7, 3)), (0, (2, 3)), (0, (9, 3, 2, 3)), (0, (4, 2)), (0, (12, 4)))
 LOOKS = len(DASHES)
-LONGEST_TITLE, AXIS, LABEL, KEY = 110, 60, 44, 44
+MAX_TITLE_LENGTH, AXIS, LABEL, KEY = 110, 60, 44, 44
 """Characters of titles, and of the names of a place and of a series."""
 SETTINGS: dict[Any, Any] = {
     "font.family": ["DejaVu Sans", "sans-serif"],
@@ -59,21 +68,23 @@ LEGEND: dict[str, object] = {"frameon": False, "fontsize": 8, "borderpad": 0, "b
 SVG = "http://www.w3.org/2000/svg"
 
 
-def svg(plots: Sequence[Plot], doubt: str = "") -> str:
-    """At least one plot, its texts as text, told in words to who cannot see it; ``doubt`` stands beneath all.
+def render_svg(plots: Sequence[Plot], doubt: str = "") -> str:
+    """Render the plots as SVG with a description in words. Raises UsageError without matplotlib.
 
-    Raises UsageError.
+    `doubt` stands below all plots.
     """
-    need(PICTURES, "-o svg")
-    with _library():
-        drawn = _bytes(plots, doubt, "svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    check_installed(PICTURES, "-o svg")
+    with _matplotlib_settings():
+        drawn = _draw_figure(
+            plots, doubt, "svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None}
+        )
     ElementTree.register_namespace("", SVG)
     ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
     root = ElementTree.fromstring(drawn)
     for metadata in root.findall(f"{{{SVG}}}metadata"):
         root.remove(metadata)
-    titles = "; ".join(printable(plot.title) for plot in plots[:MOST_PLOTS])
-    words = "\n".join([*map(described, plots[:MOST_PLOTS]), *filter(None, [printable(doubt)])])
+    titles = "; ".join(printable(plot.title) for plot in plots[:MAX_PLOTS])
+    words = "\n".join([*map(describe, plots[:MAX_PLOTS]), *filter(None, [printable(doubt)])])
     for tag, text in (("desc", words), ("title", titles)):
         element = ElementTree.Element(f"{{{SVG}}}{tag}", id=tag)
         element.text = text
@@ -82,16 +93,16 @@ def svg(plots: Sequence[Plot], doubt: str = "") -> str:
     return ElementTree.tostring(root, "unicode", xml_declaration=False) + "\n"
 
 
-def png(plots: Sequence[Plot], doubt: str = "") -> bytes:
-    """At least one plot, ``doubt`` beneath all of them. Raises UsageError."""
-    need(PICTURES, "-o png")
-    with _library():
-        return _bytes(plots, doubt, "png", dpi=DOTS, metadata={"Software": None})
+def render_png(plots: Sequence[Plot], doubt: str = "") -> bytes:
+    """Render the plots as PNG, with `doubt` below them. Raises UsageError without matplotlib."""
+    check_installed(PICTURES, "-o png")
+    with _matplotlib_settings():
+        return _draw_figure(plots, doubt, "png", dpi=DOTS_PER_INCH, metadata={"Software": None})
 
 
 @contextmanager
-def _library() -> Iterator[None]:
-    """Matplotlib with settings that are ours alone, and silent: it speaks of caches, fonts and missing glyphs."""
+def _matplotlib_settings() -> Iterator[None]:
+    """Import matplotlib with our settings and without its log messages for the block."""
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -103,18 +114,19 @@ def _library() -> Iterator[None]:
             yield
 
 
-def _bytes(plots: Sequence[Plot], doubt: str, form: str, **options: Any) -> bytes:
+def _draw_figure(plots: Sequence[Plot], doubt: str, form: str, **options: Any) -> bytes:
+    """Draw the plots below each other and return the file."""
     from matplotlib import figure as figures  # noqa: PLC0415 - extra "plots"
 
-    shown = plots[:MOST_PLOTS]
+    shown = plots[:MAX_PLOTS]
     left = len(plots) - len(shown)
     more = f"… {counted(left, 'more plot')} {agreeing(left, 'is', 'are')} not drawn" if left else ""
-    lines = [(shortened(printable(doubt), LONGEST_TITLE), INK)] * bool(doubt) + [(more, FAINT)] * bool(more)
-    figure = figures.Figure(figsize=(WIDTH, sum(map(height, shown)) + KEYS * len(lines)), facecolor="white")
+    lines = [(shorten_middle(printable(doubt), MAX_TITLE_LENGTH), INK)] * bool(doubt) + [(more, FAINT)] * bool(more)
+    figure = figures.Figure(figsize=(WIDTH, sum(map(compute_height, shown)) + KEYS * len(lines)), facecolor="white")
     top = figure.get_figheight()
     for plot in shown:
-        _draw(plot, figure, top)
-        top -= height(plot)
+        _draw_plot(plot, figure, top)
+        top -= compute_height(plot)
     for i, (line, color) in enumerate(reversed(lines)):
         figure.text(PAD / WIDTH, (i + 0.5) * KEYS / figure.get_figheight(), line, color=color)
     written = BytesIO()
@@ -122,58 +134,63 @@ def _bytes(plots: Sequence[Plot], doubt: str, form: str, **options: Any) -> byte
     return written.getvalue()
 
 
-def height(plot: Plot) -> float:
-    """Inches of a plot with all that is around it."""
-    return TITLE + (0 if plot.of_bars else UNIT) + _field(plot) + TICKS + KEYS * _rows_of_keys(plot) + PAD
+def compute_height(plot: Plot) -> float:
+    """Return the height in inches of a plot with title, ticks and keys."""
+    return (
+        TITLE + (0 if plot.has_bars else UNIT) + _compute_axes_height(plot) + TICKS + KEYS * _count_key_rows(plot) + PAD
+    )
 
 
-def _field(plot: Plot) -> float:
-    """Inches between the axes."""
-    if not plot.of_bars:
+def _compute_axes_height(plot: Plot) -> float:
+    """Return the height in inches between the axes."""
+    if not plot.has_bars:
         return CURVES
     rows = bool(plot.note) + len(plot.places) * (1 if plot.kind is PlotKind.STACKS else len(plot.series))
     return BAR * max(rows, 2)
 
 
-def _rows_of_keys(plot: Plot) -> int:
+def _count_key_rows(plot: Plot) -> int:
     return -(-len(plot.series) // KEYS_IN_ROW) if len(plot.series) > 1 else 0
 
 
-def _draw(plot: Plot, figure: Figure, top: float) -> None:
-    """The plot from ``top`` (inches) downwards. Every place is known: a solver would find another last digit each time,
-    and be slow.
+def _draw_plot(plot: Plot, figure: Figure, top: float) -> None:
+    """Draw the plot downwards from `top` inches.
+
+    All positions are computed here, because matplotlib's layout solver is slow and rounds differently each time.
     """
     whole = float(figure.get_figheight())
 
     def at(inches: float) -> float:
         return (top - inches) / whole
 
-    title = shortened(printable(plot.title), LONGEST_TITLE)
+    title = shorten_middle(printable(plot.title), MAX_TITLE_LENGTH)
     figure.text(PAD / WIDTH, at(0.7 * TITLE), title, weight="bold", fontsize=10)
-    above = TITLE if plot.of_bars else TITLE + UNIT
-    beneath = above + _field(plot)
-    left = PAD + 0.1 + max(map(_width, _labels(plot)))
-    axes = figure.add_axes((left / WIDTH, at(beneath), (WIDTH - left - RIGHT) / WIDTH, _field(plot) / whole))
+    above = TITLE if plot.has_bars else TITLE + UNIT
+    beneath = above + _compute_axes_height(plot)
+    left = PAD + 0.1 + max(map(_measure_width, _list_left_labels(plot)))
+    axes = figure.add_axes(
+        (left / WIDTH, at(beneath), (WIDTH - left - RIGHT) / WIDTH, _compute_axes_height(plot) / whole)
+    )
     axes.set_axisbelow(True)
-    handles = _bars(plot, axes) if plot.of_bars else _lines(plot, axes)
-    if not plot.of_bars:
-        unit = shortened(printable(plot.y.title), LONGEST_TITLE)
+    handles = _draw_bars(plot, axes) if plot.has_bars else _draw_lines(plot, axes)
+    if not plot.has_bars:
+        unit = shorten_middle(printable(plot.y.title), MAX_TITLE_LENGTH)
         figure.text(PAD / WIDTH, at(TITLE + 0.4 * UNIT), unit, color=FAINT)
     if len(plot.series) > 1:
-        keys, place = [_key(series.name) for series in plot.series], (PAD / WIDTH, at(beneath + TICKS))
+        keys, place = [_format_key(series.name) for series in plot.series], (PAD / WIDTH, at(beneath + TICKS))
         figure.legend(handles, keys, loc="upper left", bbox_to_anchor=place, ncols=KEYS_IN_ROW, **LEGEND)
 
 
-def _labels(plot: Plot) -> list[str]:
-    """What is written at the left."""
-    if plot.of_bars:
-        return [shortened(printable(place), LABEL) for place in (*plot.places, *filter(None, [plot.note]))]
-    values = [y for series in plot.series for _, y in joined(plot, series)]
-    return list(scale(plot.y, values).ticks.values())
+def _list_left_labels(plot: Plot) -> list[str]:
+    """Return the texts left of the axes."""
+    if plot.has_bars:
+        return [shorten_middle(printable(place), LABEL) for place in (*plot.places, *filter(None, [plot.note]))]
+    values = [y for series in plot.series for _, y in build_line(plot, series)]
+    return list(build_scale(plot.y, values).ticks.values())
 
 
-def _width(label: str) -> float:
-    """Inches of a label as it stands beside an axis."""
+def _measure_width(label: str) -> float:
+    """Return the width of a label in inches."""
     from matplotlib.font_manager import FontProperties  # noqa: PLC0415 - extra "plots"
     from matplotlib.textpath import TextPath  # noqa: PLC0415
 
@@ -182,31 +199,36 @@ def _width(label: str) -> float:
     return width / 72
 
 
-def _key(name: str) -> str:
-    """A blank in front: matplotlib leaves out names that begin with an underscore."""
-    return " " + shortened(printable(name), KEY)
+def _format_key(name: str) -> str:
+    """Return the name of a series with a blank before it, since matplotlib hides names that begin with _."""
+    return " " + shorten_middle(printable(name), KEY)
 
 
-def _lines(plot: Plot, axes: Axes) -> list[Any]:
-    lines = [joined(plot, series) for series in plot.series]
-    x, y = (scale(axis, [point[i] for line in lines for point in line]) for i, axis in enumerate((plot.x, plot.y)))
+def _draw_lines(plot: Plot, axes: Axes) -> list[Any]:
+    """Draw the lines and return their handles for the legend."""
+    lines = [build_line(plot, series) for series in plot.series]
+    x, y = (
+        build_scale(axis, [point[i] for line in lines for point in line]) for i, axis in enumerate((plot.x, plot.y))
+    )
     axes.set_xticks(list(x.ticks), list(x.ticks.values()))
     axes.set_yticks(list(y.ticks), list(y.ticks.values()))
-    axes.set_xlim(x.least, x.greatest)
-    axes.set_ylim(y.least, y.greatest)
-    axes.set_xlabel(shortened(printable(plot.x.title), AXIS))
+    axes.set_xlim(x.start, x.end)
+    axes.set_ylim(y.start, y.end)
+    axes.set_xlabel(shorten_middle(printable(plot.x.title), AXIS))
     axes.grid(axis="y", color=LINE, linewidth=0.6)
     return [
-        axes.plot(*_placed(line, x, y), color=COLORS[i % LOOKS], linestyle=DASHES[i % LOOKS], clip_on=False)[0]
+        axes.plot(*_scale_points(line, x, y), color=COLORS[i % LOOKS], linestyle=DASHES[i % LOOKS], clip_on=False)[0]
         for i, line in enumerate(lines)
     ]
 
 
-def _placed(line: Sequence[Point], x: AxisScale, y: AxisScale) -> tuple[list[float], list[float]]:
-    return [x.at(a) for a, _ in line], [y.at(b) for _, b in line]
+def _scale_points(line: Sequence[Point], x: AxisScale, y: AxisScale) -> tuple[list[float], list[float]]:
+    """Return the x and y positions of the points."""
+    return [x.position_of(a) for a, _ in line], [y.position_of(b) for _, b in line]
 
 
-def _bars(plot: Plot, axes: Axes) -> list[Any]:
+def _draw_bars(plot: Plot, axes: Axes) -> list[Any]:
+    """Draw the bars and return their handles for the legend."""
     stacked, rows = plot.kind is PlotKind.STACKS, range(len(plot.places))
     thick = 0.72 if stacked else 0.84 / len(plot.series)
     starts, handles = [0.0 for _ in rows], []
@@ -217,24 +239,30 @@ def _bars(plot: Plot, axes: Axes) -> list[Any]:
         if stacked:
             starts = [start + amount for start, amount in zip(starts, amounts, strict=True)]
         else:
-            _numbers(axes, amounts, at, [amount for _, amount in series.points])
+            _write_amounts(axes, amounts, at, [amount for _, amount in series.points])
     if stacked:
-        _numbers(axes, starts, [float(row) for row in rows], totals(plot))
-    names = _labels(plot)
+        _write_amounts(axes, starts, [float(row) for row in rows], compute_totals(plot))
+    names = _list_left_labels(plot)
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.tick_params("y", length=0)
-    x = scale(plot.y, [0.0, *(end for end in starts), *(y for line in plot.series for _, y in line.points)])
+    x = build_scale(plot.y, [0.0, *(end for end in starts), *(y for line in plot.series for _, y in line.points)])
     axes.set_xticks(list(x.ticks), list(x.ticks.values()))
-    axes.set_xlim(0, x.greatest * 1.06)
-    axes.set_xlabel(shortened(printable(plot.y.title), AXIS))
+    axes.set_xlim(0, x.end * 1.06)
+    axes.set_xlabel(shorten_middle(printable(plot.y.title), AXIS))
     axes.grid(axis="x", color=LINE, linewidth=0.6)
     return handles
 
 
-def _numbers(axes: Axes, ends: Sequence[float], at: Sequence[float], amounts: Sequence[float]) -> None:
-    """What bars come to, behind them."""
+def _write_amounts(axes: Axes, ends: Sequence[float], at: Sequence[float], amounts: Sequence[float]) -> None:
+    """Write the amounts at the ends of the bars."""
     for end, y, amount in zip(ends, at, amounts, strict=True):
         axes.annotate(
-            number(amount), (end, y), (4, 0), textcoords="offset points", va="center", fontsize=8, annotation_clip=False
+            format_number(amount),
+            (end, y),
+            (4, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=8,
+            annotation_clip=False,
         )

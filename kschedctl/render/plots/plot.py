@@ -1,4 +1,4 @@
-"""A plot as data: all that the browser, a terminal and a picture are told of it, each of which draws it its own way."""
+"""Plots as data, which the browser, terminals and pictures draw in their own ways."""
 
 from __future__ import annotations
 
@@ -11,14 +11,16 @@ import msgspec
 
 from kschedctl.text.printable import printable
 
-MOST_PLACES = 20
-"""Places of a plot of bars; those with most to tell come first."""
+MAX_PLACES = 20
+"""Places of a bar plot; those with the largest values come first."""
 Point = tuple[float, float]
 
 
 class PlotKind(Enum):
-    """LINES join the points, in STEPS a value holds until the next point. Bars lie: a place has one BAR of each series,
-    beneath each other, or one STACK of all of them.
+    """How the series of a plot are drawn.
+
+    LINES join the points, and in STEPS a value holds until the next point. BARS are horizontal, with one bar per place
+    and series; STACKS has one bar per place.
     """
 
     LINES = auto()
@@ -28,24 +30,24 @@ class PlotKind(Enum):
 
 
 class Axis(msgspec.Struct, frozen=True):
-    """``title``: with its unit. ``decades``: each is as long as the next; for numbers above 0."""
+    """An axis of a plot."""
 
     title: str
+    """The title, with the unit."""
     decades: bool = False
+    """Whether the axis is logarithmic, for values above 0."""
 
 
 class Series(msgspec.Struct, frozen=True):
-    """Points (x, y) that belong together, in the order of x; of bars x counts the places from 0."""
+    """Points of a plot that belong together."""
 
     name: str
     points: tuple[Point, ...]
+    """(x, y), sorted by x; in bar plots x is the number of the place."""
 
 
 class Plot(msgspec.Struct, frozen=True):
-    """Series over one pair of axes. Of bars ``x`` is what the ``places`` are, and ``note`` tells that there are more.
-
-    What it says stands in a table beside it, or in the data forms of the report.
-    """
+    """Series over a pair of axes. Tables or data of the report contain the same numbers."""
 
     title: str
     x: Axis
@@ -53,22 +55,29 @@ class Plot(msgspec.Struct, frozen=True):
     series: tuple[Series, ...]
     kind: PlotKind = PlotKind.LINES
     places: tuple[str, ...] = ()
+    """The names of the places of a bar plot."""
     note: str = ""
+    """The number of places that are left out."""
 
     @property
-    def of_bars(self) -> bool:
+    def has_bars(self) -> bool:
+        """Whether it is a bar plot."""
         return self.kind in (PlotKind.BARS, PlotKind.STACKS)
 
 
-def bars(
-    title: str, axes: tuple[str, str], amounts: Mapping[str, Mapping[str, float]], known: int, stacked: bool = False
+def build_bar_plot(
+    title: str,
+    axes: tuple[str, str],
+    amounts: Mapping[str, Mapping[str, float]],
+    place_count: int,
+    stacked: bool = False,
 ) -> tuple[Plot, ...]:
-    """A plot of bars; none where all amounts are 0.
+    """Build a bar plot, or () if all amounts are 0.
 
-    ``axes``: what the places are, and what is counted; ``amounts``: place -> name of a series -> how much, of which no
-    more than MOST_PLACES are drawn; ``known``: how many places there are in all.
+    `axes` are the titles: what the places are, and what is counted. `amounts` has, per place, the amount per series.
+    `known` is the number of places in all.
     """
-    places = tuple(amounts)[:MOST_PLACES]
+    places = tuple(amounts)[:MAX_PLACES]
     names = dict.fromkeys(name for place in places for name in amounts[place])
     if stacked:  # plugins that give nothing to any of these nodes would be names in the legend alone
         names = {name: None for name in names if any(amounts[place].get(name) for place in places)}
@@ -77,73 +86,75 @@ def bars(
     series = tuple(
         Series(name, tuple((float(i), amounts[place].get(name, 0)) for i, place in enumerate(places))) for name in names
     )
-    more = f"and {known - len(places):,} more" if known > len(places) else ""
+    more = f"and {place_count - len(places):,} more" if place_count > len(places) else ""
     kind = PlotKind.STACKS if stacked else PlotKind.BARS
     return (Plot(title, Axis(axes[0]), Axis(axes[1]), series, kind, places, more),)
 
 
-def uneven(amounts: Mapping[str, Mapping[str, float]]) -> bool:
-    """Whether some places have more than others: bars of one length tell nothing that the table does not."""
+def differ_in_total(amounts: Mapping[str, Mapping[str, float]]) -> bool:
+    """Return whether the totals of the places differ; equal bars would show nothing."""
     return len({sum(parts.values()) for parts in amounts.values()}) > 1
 
 
-def finite(points: Sequence[Point], x: Axis | None = None) -> tuple[Point, ...]:
-    """The points that are numbers, and that the axis has a place for."""
+def filter_finite(points: Sequence[Point], x: Axis | None = None) -> tuple[Point, ...]:
+    """Return the points whose coordinates are finite and fit on the axis."""
     least = 0 if x and x.decades else -math.inf
     return tuple(point for point in points if all(map(math.isfinite, point)) and point[0] > least)
 
 
-def joined(plot: Plot, series: Series) -> tuple[Point, ...]:
-    """The points that a line goes through: of steps also the corners."""
-    points = finite(series.points, plot.x)
+def build_line(plot: Plot, series: Series) -> tuple[Point, ...]:
+    """Return the points of the line through a series, with the corners of steps."""
+    points = filter_finite(series.points, plot.x)
     if plot.kind is not PlotKind.STEPS:
         return points
     corners = (((after[0], before[1]), after) for before, after in pairwise(points))
     return (*points[:1], *(point for corner in corners for point in corner))
 
 
-def totals(plot: Plot) -> list[float]:
-    """What all series of a plot of bars come to at each place."""
+def compute_totals(plot: Plot) -> list[float]:
+    """Return the sum of all series per place of a bar plot."""
     return [sum(series.points[place][1] for series in plot.series) for place in range(len(plot.places))]
 
 
-def described(plot: Plot) -> str:
-    """All of it in words, for those who cannot see it."""
-    if plot.of_bars:
-        values = ", ".join(f"{place}: {_amounts(plot, i)}" for i, place in enumerate(plot.places))
+def describe(plot: Plot) -> str:
+    """Describe the plot in words, for people who cannot see it."""
+    if plot.has_bars:
+        values = ", ".join(f"{place}: {_describe_amounts(plot, i)}" for i, place in enumerate(plot.places))
         return printable(f"{plot.y.title} by {plot.x.title}: {values}{f', {plot.note}' if plot.note else ''}")
-    lines = ((series.name, finite(series.points, plot.x)) for series in plot.series)
-    values = "; ".join(f"{name} {_course(points)}" for name, points in lines if points)
+    lines = ((series.name, filter_finite(series.points, plot.x)) for series in plot.series)
+    values = "; ".join(f"{name} {_describe_course(points)}" for name, points in lines if points)
     return printable(f"{plot.y.title} over {plot.x.title}: {values}")
 
 
-def number(value: float) -> str:
-    """With separators, and no more digits than are told apart.
+def format_number(value: float) -> str:
+    """Format a number with separators and at most ten digits.
 
-    >>> number(5000.0), number(0.1 + 0.2)
+    >>> format_number(5000.0), format_number(0.1 + 0.2)
     ('5,000', '0.3')
     """
     return f"{value:,.10g}"
 
 
-def shortened(name: str, most: int, dots: str = "…") -> str:
-    """A name in so many characters: its middle goes, since nodes of a pool may differ at either end.
+def shorten_middle(name: str, max_length: int, dots: str = "…") -> str:
+    """Shorten a name by cutting its middle, since node names of a pool may differ at either end.
 
-    >>> shortened("ip-10-0-1-23.eu-west-1.compute.internal", 20)
+    >>> shorten_middle("ip-10-0-1-23.eu-west-1.compute.internal", 20)
     'ip-10-0-1-….internal'
     """
-    if len(name) <= most:
+    if len(name) <= max_length:
         return name
-    kept = most - len(dots)
+    kept = max_length - len(dots)
     return f"{name[: kept - kept // 2]}{dots}{name[-(kept // 2) :]}"
 
 
-def _amounts(plot: Plot, place: int) -> str:
+def _describe_amounts(plot: Plot, place: int) -> str:
+    """Return the amounts of a place as text."""
     if plot.kind is PlotKind.STACKS:
-        return number(totals(plot)[place])
-    return ", ".join(f"{number(series.points[place][1])} {series.name}" for series in plot.series)
+        return format_number(compute_totals(plot)[place])
+    return ", ".join(f"{format_number(series.points[place][1])} {series.name}" for series in plot.series)
 
 
-def _course(points: Sequence[Point]) -> str:
-    (first, *_, last) = (points[0], *points)
-    return f"from {number(first[1])} at {number(first[0])} to {number(last[1])} at {number(last[0])}"
+def _describe_course(points: Sequence[Point]) -> str:
+    """Return the first and last point of a line as text."""
+    first, last = (f"{format_number(y)} at {format_number(x)}" for x, y in (points[0], points[-1]))
+    return f"from {first} to {last}"

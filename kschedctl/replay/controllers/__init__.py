@@ -1,0 +1,6 @@
+"""What controllers and admission make of workloads: creation, rollouts, evictions and denials.
+
+Read `manifests` and `creation` for what manifests create, `plan_change`, `workload_change` and `rollout` for workloads
+that exist already, and `admissions` for what the API server denies; `creation_fixes` finds fixes for that. `target_pod`
+and `target_creation` choose the pod that stands for a workload.
+"""

@@ -16,9 +16,15 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kschedctl.admission import resource_quota
-from kschedctl.admission.admit import POD_SECURITY, VALIDATION, check_namespace, each_first, outcomes
+from kschedctl.admission.admit import POD_SECURITY, VALIDATION, check_namespace, iter_outcomes, rotate
 from kschedctl.admission.request import AdmissionRequest, NotAdmittedError
-from kschedctl.admission.unknown import ACCOUNTS, LIFECYCLE, is_missing, not_known, not_known_of
+from kschedctl.admission.unknown import (
+    NAMESPACE_LIFECYCLE,
+    SERVICE_ACCOUNT_PLUGIN,
+    find_undecidable_plugins,
+    find_undecidable_plugins_for_pod,
+    is_missing_namespace,
+)
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import KINDS
@@ -204,7 +210,7 @@ class Admissions:
         quotas = self._quotas.quotas_of(namespace)
         for request, count in self._denied.get(namespace, ()):
             enforced = [quota for quota in quotas if quota.status.hard]
-            charged = resource_quota.charged(dataclasses.replace(request, quotas=enforced), count)
+            charged = resource_quota.charge(dataclasses.replace(request, quotas=enforced), count)
             charged_by_name = {quota.metadata.name: quota for quota in charged}
             quotas = tuple(charged_by_name.get(quota.metadata.name, quota) for quota in quotas)
         return quotas
@@ -219,7 +225,7 @@ class Admissions:
         quotas = [
             quota
             for quota in self._quotas.quotas_of(create_request.namespace)
-            if resource_quota.is_counted(quota, in_full=create_request.in_full)
+            if resource_quota.is_replayable(quota, in_full=create_request.in_full)
         ]
         without_quotas = self._try_admission(create_request, quotas=())
         stored = next((admission.object for admission in without_quotas if admission.object is not None), None)
@@ -339,7 +345,7 @@ class Admissions:
             text = f"by chance, as any LimitRange may come first, a try fails: {denials_by_chance[0]}"
             self.notes.append(WorkloadNote(str(create_request.owner), text))
         request = self._quotas.build_request("Pod", allowed.object, create_request.namespace)
-        count = resource_quota.room(request, most)
+        count = resource_quota.count_fitting(request, most)
         self._quotas.charge(request, count)
         denials = _collect_messages(self._try_admission(create_request)) if count < most else ()
         return Admitted(count, denials)
@@ -407,17 +413,21 @@ class Admissions:
 
         The namespace of a ``written`` workload exists or will be created, so NamespaceLifecycle can be decided.
         """
-        unknown_plugins = set(not_known(self._cluster, namespace))
-        return unknown_plugins - {LIFECYCLE} if written and is_missing(self._cluster, namespace) else unknown_plugins
+        unknown_plugins = set(find_undecidable_plugins(self._cluster, namespace))
+        return (
+            unknown_plugins - {NAMESPACE_LIFECYCLE}
+            if written and is_missing_namespace(self._cluster, namespace)
+            else unknown_plugins
+        )
 
     def _iter_denials(self, request: AdmissionRequest, skipped: Collection[str]) -> Iterator[str]:
         """Yield the denial of each quota that may be asked first, unless one of them admits the request."""
-        for quotas in each_first(request.quotas):
+        for quotas in rotate(request.quotas):
             request.quotas = quotas
             try:
-                if LIFECYCLE not in skipped:
+                if NAMESPACE_LIFECYCLE not in skipped:
                     check_namespace(request)
-                resource_quota.check(request)
+                resource_quota.check_quotas(request)
             except NotAdmittedError as error:
                 yield error.message
             else:
@@ -439,24 +449,26 @@ class Admissions:
         skipped = self._skipped_plugins(create_request.namespace, written=create_request.in_full)
         if create_request.manifest["kind"] == "Pod":
             skipped.update(
-                not_known_of(self._cluster, create_request.namespace, object_at(create_request.manifest, "spec"))
+                find_undecidable_plugins_for_pod(
+                    self._cluster, create_request.namespace, object_at(create_request.manifest, "spec")
+                )
             )
         if not create_request.in_full:
-            skipped |= {VALIDATION, POD_SECURITY, ACCOUNTS}
+            skipped |= {VALIDATION, POD_SECURITY, SERVICE_ACCOUNT_PLUGIN}
         if not self._cluster.in_namespace("limit_ranges", create_request.namespace):
             skipped.add(VALIDATION)  # manifests were validated when they were read; only defaults can invalidate them
         if quotas is None:
             quotas = [
                 q
                 for q in self._quotas.quotas_of(create_request.namespace)
-                if resource_quota.is_counted(q, in_full=create_request.in_full)
+                if resource_quota.is_replayable(q, in_full=create_request.in_full)
             ]
-        admitted = outcomes(
+        admitted = iter_outcomes(
             self._cluster,
             create_request.manifest,
             create_request.namespace,
             quotas=quotas,
-            without=skipped,
+            skipped=skipped,
             annotated=False,
         )
         return list(admitted)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from kschedctl.admission.pod_security_policy import pod_of
+from kschedctl.admission.pod_security_policy import extract_pod
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.objects import PersistentVolumeClaim, Pod, Struct
@@ -43,7 +43,7 @@ def build_pod_request(owner: Owner, pod: Pod, document: JsonObject | None) -> Cr
         return CreateRequest(
             owner, {"kind": "Pod", "metadata": pod_metadata, "spec": pod_fields["spec"]}, namespace, in_full=False
         )
-    template: Any = pod_of(owner.kind, without_nulls(document))
+    template: Any = extract_pod(owner.kind, without_nulls(document))
     labels = pod.metadata.labels
     template_metadata = {"labels": labels, "annotations": (template.get("metadata") or {}).get("annotations")}
     spec = {

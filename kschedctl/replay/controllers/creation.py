@@ -59,7 +59,7 @@ def _apply_classes(pod: Pod, cluster: Cluster) -> Pod:
 
 
 MAX_PODS = 150_000
-"""How many pods manifests may make together: no cluster is made for more.
+"""The maximum number of pods that manifests may create together, as no cluster supports more.
 Source: https://kubernetes.io/docs/setup/best-practices/cluster-large/"""
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
@@ -130,9 +130,9 @@ def _check_pod_count(workloads: Sequence[Struct], nodes: int) -> None:
     counts = [number_of_pods(workload, nodes) for workload in workloads]
     if sum(counts) > MAX_PODS:
         largest = max(range(len(counts)), key=counts.__getitem__)
-        what = f"{counts[largest]:,} pods, {sum(counts):,} with all manifests, are too many to simulate"
+        message = f"{counts[largest]:,} pods, {sum(counts):,} with all manifests, are too many to simulate"
         hint = f"up to {MAX_PODS:,} are, as many as a cluster can have"
-        raise InputError(what, where=title(workloads[largest]), hint=hint)
+        raise InputError(message, where=title(workloads[largest]), hint=hint)
 
 
 def _is_new(volume_object: PersistentVolume | PersistentVolumeClaim) -> bool:

@@ -63,17 +63,20 @@ class _FailedCreator(NamedTuple):
 
 
 class CreationFailures:
-    """The objects that could not be created in a cluster."""
+    """The objects that could not be created in a cluster.
+
+    ``now`` is the time for ages, empty for none.
+    """
 
     def __init__(self, cluster: Cluster, now: str = "") -> None:
         self._now = now
-        self._told = _find_failure_signs(cluster)
-        self._makers = WorkloadPodCounts(cluster, self._told)
+        self._signs_by_owner = _find_failure_signs(cluster)
+        self._pod_counts = WorkloadPodCounts(cluster, self._signs_by_owner)
 
     def report_current(self, namespace: str | None = None) -> tuple[NotCreated, ...]:
         """Return the workloads of a namespace, or of all namespaces, that lack pods now, in order."""
         top_owners = sorted(
-            {self._makers.top_owner(failed.owner) for failed in self._failed_creators if not failed.past}
+            {self._pod_counts.top_owner(failed.owner) for failed in self._failed_creators if not failed.past}
         )
         reports = (self.report_of(top) for top in top_owners if namespace in (None, top.namespace))
         return tuple(workload for workload in reports if workload is not None)
@@ -86,15 +89,15 @@ class CreationFailures:
         mine = [
             failed
             for failed in self._failed_creators
-            if workload in (failed.owner, self._makers.top_owner(failed.owner))
+            if workload in (failed.owner, self._pod_counts.top_owner(failed.owner))
         ]
         chosen = [failed for failed in mine if not failed.past] or mine
         return self._build_report(workload, chosen) if chosen else None
 
     def _build_report(self, workload: Owner, failed: Sequence[_FailedCreator]) -> NotCreated:
         """Build the report on a workload from its failed creators."""
-        counts = self._makers.count_pods(workload)
-        missing = [self._makers.count_pods(maker.owner).missing for maker in failed]
+        counts = self._pod_counts.count_pods(workload)
+        missing = [self._pod_counts.count_pods(maker.owner).missing for maker in failed]
         object_ = next((maker.object for maker in failed if maker.object != "Pod"), "Pod")
         report = NotCreated(
             workload=str(workload),
@@ -111,7 +114,7 @@ class CreationFailures:
     @cached_property
     def _failed_creators(self) -> list[_FailedCreator]:
         """The objects that could not create something, now or before."""
-        judged = (self._judge(owner, signs) for owner, signs in self._told.items())
+        judged = (self._judge(owner, signs) for owner, signs in self._signs_by_owner.items())
         return [maker for maker in judged if maker.failures]
 
     def _judge(self, owner: Owner, signs: _FailureSigns) -> _FailedCreator:
@@ -120,9 +123,9 @@ class CreationFailures:
         created_kind = self._failed_kind(owner, signs)
         if condition is not None and self._is_current(owner, created_kind, condition):
             return _FailedCreator(owner, created_kind, tuple(self._iter_failures(owner, condition, events)), past=False)
-        newest = self._makers.newest_creation(owner)
+        newest = self._pod_counts.newest_creation(owner)
         recent = [event for event in events if not _is_before(last_seen(event), newest)]
-        past = not recent or (created_kind == "Pod" and self._makers.count_pods(owner).missing == 0)
+        past = not recent or (created_kind == "Pod" and self._pod_counts.count_pods(owner).missing == 0)
         return _FailedCreator(
             owner, created_kind, tuple(self._iter_failures(owner, None, events if past else recent)), past
         )
@@ -136,10 +139,10 @@ class CreationFailures:
         """Return whether the condition is current. Known ReplicaSets of a Deployment have their own conditions."""
         if created_kind != "Pod":
             return True
-        workload = self._makers.workloads[owner]
-        if owner.kind == "Deployment" and self._makers.created_by(owner):
+        workload = self._pod_counts.workloads[owner]
+        if owner.kind == "Deployment" and self._pod_counts.created_by(owner):
             return False
-        counts = self._makers.count_pods(owner)
+        counts = self._pod_counts.count_pods(owner)
         updated = workload.status.updated_replicas if owner.kind == "Deployment" else None
         return counts.missing != 0 or (updated is not None and updated < (counts.wanted or 0))
 
@@ -243,8 +246,8 @@ def with_headline(not_created: NotCreated) -> NotCreated:
 
 def _render_headline(not_created: NotCreated) -> str:
     """Return the headline, such as ``1 of 6 pods (6 wanted, 5 there): exceeded quota: …``."""
-    newest, *others = not_created.failures
-    reason = f"{shorten_api_message(newest.message) or NO_REASON}{_render_other_reasons(others)}"
+    newest, *older = not_created.failures
+    reason = f"{shorten_api_message(newest.message) or NO_REASON}{_render_other_reasons(older)}"
     if not_created.past:
         ago = f" {newest.age} ago" if newest.age else ""
         return f"some could not be created{ago}, {_render_past(not_created)}: {reason}"
@@ -255,8 +258,8 @@ def _render_other_reasons(failures: Sequence[CreationFailure]) -> str:
     """Return a clause about the other failures, or about messages that chance may give instead."""
     if failures and all(failure.by == BY_CHANCE for failure in failures):
         first, *more = failures
-        others = f", or another of {len(more):,}" if more else ""
-        return f" (or, by chance: {shorten_api_message(first.message)}{others})"
+        more_clause = f", or another of {len(more):,}" if more else ""
+        return f" (or, by chance: {shorten_api_message(first.message)}{more_clause})"
     return f" (and {counted(len(failures), 'more reason')})" if failures else ""
 
 

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from kschedctl.admission.node_selector import of_namespace
-from kschedctl.admission.pod_security_policy import ENFORCE, LEVELS, enforced
+from kschedctl.admission.node_selector import parse_namespace_selector
+from kschedctl.admission.pod_security_policy import ENFORCE, LEVELS, get_enforced_standard
 from kschedctl.admission.request import AdmissionRequest, Writable
 from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.objects import Namespace, ObjectMeta, PriorityClass, RuntimeClass, ServiceAccount, Struct
@@ -64,7 +64,7 @@ SpecEdit = Callable[[Writable], None]
 """A function that changes a pod spec in place."""
 
 
-class ObjectChange(NamedTuple):
+class FixObjectChange(NamedTuple):
     """The change or creation of an object other than the pod."""
 
     before: Struct | None
@@ -75,6 +75,7 @@ class ObjectChange(NamedTuple):
 
     @property
     def name(self) -> str:
+        """Return the object's name."""
         return ObjectKey.of(self.after).name  # type: ignore[arg-type]
 
 
@@ -86,7 +87,7 @@ class FixStep(NamedTuple):
     """The step in words."""
     edit: SpecEdit | None = None
     """Changes the pod spec; None if the step changes other objects."""
-    objects: tuple[ObjectChange, ...] = ()
+    objects: tuple[FixObjectChange, ...] = ()
     """Changes of other objects."""
     weakens: str = ""
     """The guarantee that the step gives up, empty for none."""
@@ -127,7 +128,7 @@ def _build_creation(created: Any, remark: str = "", extra_fields: Mapping[str, J
     return FixStep(
         StepKind(f"Create{type(created).__name__}"),
         f"create {ObjectKey.of(created)}{remark}",
-        objects=(ObjectChange(None, created, extra_fields),),
+        objects=(FixObjectChange(None, created, extra_fields),),
     )
 
 
@@ -145,11 +146,13 @@ def _suggest_service_account(denied: DeniedPod) -> Iterator[FixStep]:
 def _suggest_priority_class(denied: DeniedPod) -> Iterator[FixStep]:
     """Yield steps that correct a misspelled PriorityClass or create the missing one."""
     name = str(denied.spec.get("priorityClassName"))
-    existing_names = [found.metadata.name for found in (*denied.cluster.priority_classes, *SYSTEM_CLASSES)]
+    existing_names = [
+        priority_class.metadata.name for priority_class in (*denied.cluster.priority_classes, *SYSTEM_CLASSES)
+    ]
     for similar_name in get_close_matches(name, existing_names, n=1, cutoff=NAME_SIMILARITY):
-        what = f"use PriorityClass {similar_name} instead of {name}, which does not exist"
+        summary = f"use PriorityClass {similar_name} instead of {name}, which does not exist"
         yield FixStep(
-            StepKind.CORRECT_PRIORITY_CLASS, what, partial(_set_class_field, "priorityClassName", similar_name)
+            StepKind.CORRECT_PRIORITY_CLASS, summary, partial(_set_class_field, "priorityClassName", similar_name)
         )
     if name.startswith(SYSTEM_PREFIX):
         return
@@ -167,11 +170,11 @@ def _suggest_runtime_class(denied: DeniedPod) -> Iterator[FixStep]:
     """Yield steps that correct or create the RuntimeClass, or drop an overhead that conflicts with it."""
     name = str(denied.spec.get("runtimeClassName"))
     if f'RuntimeClass "{name}" not found' in denied.message:
-        existing_names = [found.metadata.name for found in denied.cluster.runtime_classes]
+        existing_names = [runtime_class.metadata.name for runtime_class in denied.cluster.runtime_classes]
         for similar_name in get_close_matches(name, existing_names, n=1, cutoff=NAME_SIMILARITY):
-            what = f"use RuntimeClass {similar_name} instead of {name}, which does not exist"
+            summary = f"use RuntimeClass {similar_name} instead of {name}, which does not exist"
             yield FixStep(
-                StepKind.CORRECT_RUNTIME_CLASS, what, partial(_set_class_field, "runtimeClassName", similar_name)
+                StepKind.CORRECT_RUNTIME_CLASS, summary, partial(_set_class_field, "runtimeClassName", similar_name)
             )
         remark = ", here with a handler of that name, which the container runtimes of the nodes have to know"
         yield _build_creation(RuntimeClass(ObjectMeta(name)), remark, {"handler": name})
@@ -188,15 +191,17 @@ def _suggest_runtime_selector(denied: DeniedPod) -> Iterator[FixStep]:
     """Yield the step that sets the RuntimeClass's value of the node selector label in conflict."""
     key, _, value = denied.message.rpartition("nodeSelector[")[0].partition("nodeSelector[")[2].partition("] = ")
     value = value.partition(";")[0]
-    what = f"set nodeSelector {key}={value}, as RuntimeClass {denied.spec.get('runtimeClassName')} has it"
-    yield FixStep(StepKind.OTHER_NODE_SELECTOR, what, partial(_set_node_selector, {key: value}))
+    summary = f"set nodeSelector {key}={value}, as RuntimeClass {denied.spec.get('runtimeClassName')} has it"
+    yield FixStep(StepKind.OTHER_NODE_SELECTOR, summary, partial(_set_node_selector, {key: value}))
 
 
 def _suggest_namespace_selector(denied: DeniedPod) -> Iterator[FixStep]:
     """Yield the step that sets the namespace's values of the node selector labels in conflict."""
     request = AdmissionRequest(denied.cluster, "Pod", {}, denied.namespace)
     pod_selector: Any = denied.spec.get("nodeSelector") or {}
-    conflicting = {key: value for key, value in of_namespace(request).items() if pod_selector.get(key, value) != value}
+    conflicting = {
+        key: value for key, value in parse_namespace_selector(request).items() if pod_selector.get(key, value) != value
+    }
     listed = ",".join(f"{key}={value}" for key, value in conflicting.items())
     yield FixStep(
         StepKind.OTHER_NODE_SELECTOR,
@@ -214,23 +219,30 @@ def _set_node_selector(labels: Mapping[str, str], spec: Writable) -> None:
 
 
 def _suggest_pod_security(denied: DeniedPod) -> Iterator[FixStep]:
-    """Yield the security context that the enforced level requires, and the strictest level that admits the pod as it
-    is.
-    """
-    namespace = next((found for found in denied.cluster.namespaces if found.metadata.name == denied.namespace), None)
+    """Yield the security context that the enforced level requires, and the strictest level that admits the pod."""
+    namespace = next(
+        (
+            candidate_namespace
+            for candidate_namespace in denied.cluster.namespaces
+            if candidate_namespace.metadata.name == denied.namespace
+        ),
+        None,
+    )
     if namespace is None:
         return
-    standard = enforced(namespace.metadata.labels)
-    if not standard.forbidden(_with_restricted_context(denied.manifest)):
+    standard = get_enforced_standard(namespace.metadata.labels)
+    if not standard.describe_violations(_with_restricted_context(denied.manifest)):
         yield _build_security_step(denied)
     weaker = (standard._replace(level=level) for level in reversed(LEVELS[: LEVELS.index(standard.level)]))
-    admitting = (candidate.level for candidate in weaker if not candidate.forbidden(denied.manifest))
+    admitting = (candidate.level for candidate in weaker if not candidate.describe_violations(denied.manifest))
     yield from (_build_weaker_level(namespace, standard.level, level) for level in list(admitting)[:1])
 
 
 def suggest_security_by_message(denied: DeniedPod) -> Iterator[FixStep]:
     """Yield steps for a pod whose security context is not read, if the message names all that the pod has to set."""
-    namespace = next((found for found in denied.cluster.namespaces if found.metadata.name == denied.namespace), None)
+    namespace = next(
+        (candidate for candidate in denied.cluster.namespaces if candidate.metadata.name == denied.namespace), None
+    )
     level, _, violations = denied.message.partition(f'{POD_SECURITY_VIOLATED} "')[2].partition(": ")
     if not _ONLY_SETTINGS.fullmatch(violations):
         return
@@ -241,17 +253,17 @@ def suggest_security_by_message(denied: DeniedPod) -> Iterator[FixStep]:
         )
     yield step
     if namespace is not None and level.startswith("restricted"):
-        yield _build_weaker_level(namespace, "restricted", "baseline")  # which asks for nothing of that
+        yield _build_weaker_level(namespace, "restricted", "baseline")  # level baseline requires none of these settings
 
 
 def _build_security_step(denied: DeniedPod) -> FixStep:
     """Build the step that sets the security context of level restricted."""
     names = ", ".join(str(container.get("name", "")) for container in _list_containers(denied.spec))
     container_settings = f"allowPrivilegeEscalation=false and capabilities.drop=[ALL] of {names}"
-    what = f"set securityContext: runAsNonRoot=true{SECCOMP_CLAUSE} of the pod, {container_settings}"
+    summary = f"set securityContext: runAsNonRoot=true{SECCOMP_CLAUSE} of the pod, {container_settings}"
     return FixStep(
         StepKind.SET_SECURITY_CONTEXT,
-        f"{what} (the image has to run as a user other than root)",
+        f"{summary} (the image has to run as a user other than root)",
         _set_restricted_context,
     )
 
@@ -267,9 +279,9 @@ def _build_weaker_level(namespace: Namespace, before: str, level: str) -> FixSte
     """Build the step that enforces a weaker Pod Security level in the namespace."""
     meta = namespace.metadata
     after = replace(namespace, metadata=replace(meta, labels={**meta.labels, ENFORCE: level}))
-    what = f"enforce Pod Security {level} in namespace {meta.name} instead of {before}"
+    summary = f"enforce Pod Security {level} in namespace {meta.name} instead of {before}"
     weakens = f"all pods of namespace {meta.name} may do what {before} forbids"
-    return FixStep(StepKind.ENFORCE_LESS, what, objects=(ObjectChange(namespace, after),), weakens=weakens)
+    return FixStep(StepKind.ENFORCE_LESS, summary, objects=(FixObjectChange(namespace, after),), weakens=weakens)
 
 
 def _set_restricted_context(spec: Writable) -> None:

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kschedctl.admission import resource_quota
-from kschedctl.admission.pod_security_policy import IN_SPEC, TEMPLATES
+from kschedctl.admission.pod_security_policy import TEMPLATE_PATH, TEMPLATE_PATHS
 from kschedctl.admission.request import AdmissionRequest, Writable
 from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.objects import ResourceQuota, ResourceQuotaStatus, Struct
@@ -23,9 +23,9 @@ from kschedctl.api.workloads import StatefulSet
 from kschedctl.cluster import FIELDS, Cluster, convert
 from kschedctl.replay import kubectl
 from kschedctl.replay.controllers.creation import create
-from kschedctl.replay.controllers.creation_fix_steps import DeniedPod, FixStep, ObjectChange, StepKind, suggest_steps
+from kschedctl.replay.controllers.creation_fix_steps import DeniedPod, FixObjectChange, FixStep, StepKind, suggest_steps
 from kschedctl.replay.object_keys import ObjectKey
-from kschedctl.replay.patches import json_patch, of_template, plain, strategic_patch
+from kschedctl.replay.patches import build_json_patch, build_strategic_patch, to_document, wrap_in_template
 from kschedctl.reports.not_created import CreationFix
 from kschedctl.scheduler.engine.messages import fit_error
 from kschedctl.scheduler.scheduler import Scheduler
@@ -33,7 +33,7 @@ from kschedctl.scheduler.scheduler import Scheduler
 SMALL_AMOUNTS = {"cpu": "1m", "memory": "1Mi"}
 """Amounts for containers that must set some amount."""
 MAX_STEPS, MAX_FIXES = 6, 4
-"""Changes in a fix, and fixes."""
+"""The maximum number of steps in a fix, and of fixes."""
 ROLLED_OUT_KINDS = frozenset({"Deployment", "DaemonSet", "StatefulSet"})
 """Kinds that replace their pods when the template changes."""
 UNPATCHABLE_KINDS = frozenset({"Job", "Pod"})
@@ -142,7 +142,7 @@ class MissingPods:
         owner = self._editable_owner
         candidates = self.cluster.in_namespace(FIELDS[owner.kind], owner.namespace) if owner.kind in FIELDS else ()
         workload: Struct | None = next((obj for obj in candidates if obj.metadata.name == owner.name), None)
-        return None if workload is None else {"kind": owner.kind, **plain(workload)}
+        return None if workload is None else {"kind": owner.kind, **to_document(workload)}
 
     @cached_property
     def _scheduler_with_claims(self) -> Scheduler:
@@ -154,21 +154,21 @@ class MissingPods:
 
     def _build_fix(self, state: FixState, stored: AdmissionRequest) -> CreationFix:
         """Build the report of a fix, with its commands, patches and the nodes that become feasible."""
-        author_steps = [way for way in state.steps if way.edit is not None]
-        objects = [change for way in state.steps for change in way.objects]
+        author_steps = [step for step in state.steps if step.edit is not None]
+        objects = [change for step in state.steps for change in step.objects]
         owner, before = self._editable_owner, self.document or self._stored_manifest or {}
         after = _edit_pod_spec(owner.kind, before, author_steps) if before else before
-        patch = strategic_patch(_extract_pod(owner.kind, before), _extract_pod(owner.kind, after))
+        patch = build_strategic_patch(_extract_pod(owner.kind, before), _extract_pod(owner.kind, after))
         owner_patch = (
-            {} if any(map(_has_guessed_amounts, author_steps)) or not patch else of_template(owner.kind, patch)
+            {} if any(map(_has_guessed_amounts, author_steps)) or not patch else wrap_in_template(owner.kind, patch)
         )
         opens, then = _try_scheduling(self._scheduler_with_claims, stored)
         return CreationFix(
-            what=", and ".join(way.summary for way in state.steps),
+            what=", and ".join(step.summary for step in state.steps),
             commands=(*map(_render_command, objects), *self._patch_commands(owner_patch)),
-            by="operator" if any(way.by == "operator" for way in state.steps) else "author",
-            kinds=tuple(way.kind for way in state.steps),
-            weakens="; ".join(way.weakens for way in state.steps if way.weakens),
+            by="operator" if any(step.by == "operator" for step in state.steps) else "author",
+            kinds=tuple(step.kind for step in state.steps),
+            weakens="; ".join(step.weakens for step in state.steps if step.weakens),
             then=then,
             opens=opens,
             changes=(*map(_describe_change, objects), *([self._describe_patch(before, after)] if patch else ())),
@@ -188,29 +188,29 @@ class MissingPods:
     def _describe_patch(self, before: JsonObject, after: JsonObject) -> dict[str, Json]:
         """Return the change of the workload in the form of ``Remedy.changes``."""
         kind, namespace, name = self._editable_owner
-        operations = list(json_patch(dict(before), dict(after)))
+        operations = list(build_json_patch(dict(before), dict(after)))
         return {"kind": kind, "namespace": namespace, "name": name, "patch": operations}
 
 
 def _extract_pod(kind: str, document: JsonObject) -> JsonObject:
     """Return the pod spec in a workload's manifest, as a document with ``spec``."""
-    return {"spec": object_at(document, *TEMPLATES.get(kind, IN_SPEC), "spec")}
+    return {"spec": object_at(document, *TEMPLATE_PATHS.get(kind, TEMPLATE_PATH), "spec")}
 
 
 def _edit_pod_spec(kind: str, document: JsonObject, steps: Sequence[FixStep]) -> JsonObject:
     """Return the workload's manifest with the pod spec changed by the steps."""
     edited: Any = copy.deepcopy(dict(document))
     spec: Any = edited
-    for part in (*TEMPLATES.get(kind, IN_SPEC), "spec"):
+    for part in (*TEMPLATE_PATHS.get(kind, TEMPLATE_PATH), "spec"):
         spec = spec.setdefault(part, {})
-    for way in steps:
-        assert way.edit is not None
-        way.edit(spec)
+    for step in steps:
+        assert step.edit is not None
+        step.edit(spec)
     result: JsonObject = edited
     return result
 
 
-def _render_command(change: ObjectChange) -> str:
+def _render_command(change: FixObjectChange) -> str:
     """Return the kubectl command that creates or patches an object."""
     key = ObjectKey.of(change.after)  # type: ignore[arg-type]
     if change.before is None:
@@ -230,13 +230,13 @@ def build_object_fix(step: FixStep) -> CreationFix:
     )
 
 
-def _describe_change(change: ObjectChange) -> dict[str, Json]:
+def _describe_change(change: FixObjectChange) -> dict[str, Json]:
     """Return the change of an object in the form of ``Remedy.changes``."""
     key = ObjectKey.of(change.after)  # type: ignore[arg-type]
     if change.before is None:
         return {"create": {**kubectl.build_manifest(key, change.after), **change.extra_fields}}
     identity = {"kind": key.kind, "namespace": key.namespace, "name": key.name}
-    return {**identity, "patch": list(json_patch(plain(change.before), plain(change.after)))}
+    return {**identity, "patch": list(build_json_patch(to_document(change.before), to_document(change.after)))}
 
 
 # -- quotas ----------------------------------------------------------------------------------------------------------
@@ -244,7 +244,7 @@ def _describe_change(change: ObjectChange) -> dict[str, Json]:
 
 def _suggest_quota_steps(stored: AdmissionRequest, count: int) -> Iterator[FixStep]:
     """Yield the step that sets amounts which a quota requires, or else raises the quotas for the missing pods."""
-    if unset_resources := resource_quota.not_said(stored):
+    if unset_resources := resource_quota.find_unset_resources(stored):
         yield FixStep(
             StepKind.SET_RESOURCES, f"set {'; '.join(unset_resources)}", partial(_set_small_amounts, unset_resources)
         )
@@ -254,7 +254,7 @@ def _suggest_quota_steps(stored: AdmissionRequest, count: int) -> Iterator[FixSt
 
 def suggest_quota_raise(stored: AdmissionRequest, count: int) -> Iterator[FixStep]:
     """Yield the step that raises quotas for ``count`` more pods, if they lack anything."""
-    raised = resource_quota.raised(stored, count)
+    raised = resource_quota.find_needed_limits(stored, count)
     if raised:
         yield _build_quota_raise(stored, raised)
 
@@ -264,17 +264,17 @@ def build_quota_raise_for_claims(claims: Sequence[AdmissionRequest], counts: Seq
     hard: dict[str, dict[str, str]] = {}
     quotas = claims[0].quotas if claims else ()
     for claim, count in zip(claims, counts, strict=True):
-        raised = resource_quota.raised(dataclasses.replace(claim, quotas=quotas), count)
+        raised = resource_quota.find_needed_limits(dataclasses.replace(claim, quotas=quotas), count)
         hard |= {name: {**hard.get(name, {}), **amounts} for name, amounts in raised.items()}
         raised_quotas = [_with_hard_limits(quota, raised.get(quota.metadata.name, {})) for quota in quotas]
-        quotas = resource_quota.charged(dataclasses.replace(claim, quotas=raised_quotas), count)
+        quotas = resource_quota.charge(dataclasses.replace(claim, quotas=raised_quotas), count)
     return _build_quota_raise(claims[0], hard) if hard else None
 
 
 def _build_quota_raise(request: AdmissionRequest, raised: Mapping[str, dict[str, str]]) -> FixStep:
     """Build the step that raises quotas to the given hard amounts."""
     quotas = {q.metadata.name: q for q in request.cluster.in_namespace("resource_quotas", request.namespace)}
-    changes = tuple(ObjectChange(quotas[name], _with_hard(quotas[name], hard)) for name, hard in raised.items())
+    changes = tuple(FixObjectChange(quotas[name], _with_hard(quotas[name], hard)) for name, hard in raised.items())
     listed = (f"ResourceQuota {name} to {_list_amounts(hard)}" for name, hard in raised.items())
     return FixStep(StepKind.RAISE_RESOURCE_QUOTA, f"raise {' and '.join(listed)}", objects=changes)
 
@@ -290,9 +290,7 @@ def _list_amounts(hard: dict[str, str]) -> str:
 
 
 def _set_small_amounts(unset_resources: Sequence[str], spec: Writable) -> None:
-    """Set the resources that a quota requires: to the request or limit that the container sets, else to a small
-    amount.
-    """
+    """Set the resources that a quota requires to the container's request or limit, or else to a small amount."""
     for name in (message.partition(" ")[0] for message in unset_resources):
         part, _, resource = name.rpartition(".")
         for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
@@ -321,5 +319,5 @@ def _try_scheduling(scheduler: Scheduler, stored: AdmissionRequest) -> tuple[tup
     framework = scheduler.framework(pod.spec.scheduler_name)
     if framework is None:
         return (), f'no profile serves scheduler name "{pod.spec.scheduler_name}"'
-    cycle = scheduler.cycle(framework.unasked(), pod)
+    cycle = scheduler.cycle(framework.without_extenders(), pod)
     return (tuple(cycle.passed.names), "") if cycle.schedulable else ((), cycle.error or fit_error(cycle))

@@ -1,4 +1,4 @@
-"""The eviction of pods: PodDisruptionBudgets, Jobs that fail by it, and pods that terminate beside their replacements.
+"""Evictions: PodDisruptionBudgets, Jobs that fail by an eviction, and pods that terminate beside their replacements.
 
 Upstream: pkg/registry/core/pod/storage/eviction.go; pkg/controller/disruption for the number of healthy pods;
 exceedsBackoffLimit in pkg/controller/job/job_controller.go; FilterActivePods in pkg/controller/controller_utils.go
@@ -20,7 +20,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.replay.controllers.target_pod import find_groups
 from kschedctl.replay.controllers.workload_change import resolve_share
-from kschedctl.scheduler.engine.preemption.budgets import key_of, spare
+from kschedctl.scheduler.engine.preemption.budgets import budget_key, count_spare_pods
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.indexes import ClusterObjects
 from kschedctl.text.counts import counted
@@ -34,8 +34,8 @@ class Evictions:
     def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation
         pdbs = simulation.view.objects.of("PodDisruptionBudget")
-        self._budgets = {key_of(pdb): _compute_status(pdb, simulation) for pdb in pdbs}
-        self._spare = {name: spare(pdb) for name, pdb in self._budgets.items()}
+        self._budgets = {budget_key(pdb): _compute_status(pdb, simulation) for pdb in pdbs}
+        self._spare = {name: count_spare_pods(pdb) for name, pdb in self._budgets.items()}
 
     def find_budgets(self, position: Position) -> tuple[str, ...]:
         """Return the budgets that select a pod, as ``namespace/name``."""
@@ -83,7 +83,7 @@ class Evictions:
     def count_eviction(self, position: Position) -> None:
         """Count a pod's eviction for its budgets, unless the pod was not healthy."""
         if not self._ignores_budgets(position) and _is_ready(self._pod_at(position)):
-            self.simulation.budgets.gone([position])
+            self.simulation.budgets.count_evicted([position])
             self.change_allowed([position], -1)
 
     def undo_eviction(self, position: Position, *, runs: bool) -> None:
@@ -92,12 +92,12 @@ class Evictions:
         if spent and not runs:
             self.count_recovery(position)
         elif runs and not spent:
-            self.simulation.budgets.gone([position])
+            self.simulation.budgets.count_evicted([position])
             self.change_allowed([position], -1)
 
     def count_recovery(self, position: Position) -> None:
         """Count a pod's successor as healthy."""
-        self.simulation.budgets.back([position])
+        self.simulation.budgets.count_running([position])
         self.change_allowed([position], 1)
 
     def change_allowed(self, positions: Iterable[Position], by: int) -> None:
@@ -129,7 +129,7 @@ def _compute_status(pdb: PodDisruptionBudget, simulation: Simulation) -> PodDisr
     ):
         return pdb
     view = simulation.view
-    covered = simulation.budgets.selected(key_of(pdb))[view.pods.info]
+    covered = simulation.budgets.selected(budget_key(pdb))[view.pods.info]
     positions = np.flatnonzero(covered & ((view.node >= 0) | ~view.pods.terminating[view.pods.info])).tolist()
     pods = [view.pods.objects[position] for position in positions]
     healthy = sum(
@@ -143,7 +143,7 @@ def _compute_status(pdb: PodDisruptionBudget, simulation: Simulation) -> PodDisr
             else max(len(pods) - unavailable, 0)
         )
     except InputError as error:
-        raise InputError(error.what, where=f"PodDisruptionBudget {key_of(pdb)}") from None
+        raise InputError(error.what, where=f"PodDisruptionBudget {budget_key(pdb)}") from None
     allowed = max(healthy - desired, 0) if pods else 0
     observed = pdb.metadata.generation
     return replace(pdb, status=PodDisruptionBudgetStatus(healthy, desired, allowed, observed_generation=observed))
@@ -177,7 +177,7 @@ def job_would_fail(pod: Pod, objects: ClusterObjects) -> bool:
     owner = find_controller(pod.metadata)
     if owner is None or owner.kind != "Job":
         return False
-    job: StoredJob | None = objects.named("Job", pod.metadata.namespace, owner.name)
+    job: StoredJob | None = objects.find("Job", pod.metadata.namespace, owner.name)
     if job is None:
         return False
     limit = DEFAULT_BACKOFF_LIMIT if job.spec.backoff_limit is None else job.spec.backoff_limit

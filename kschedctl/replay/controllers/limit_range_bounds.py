@@ -57,12 +57,12 @@ def find_allowed_resources(cluster: Cluster, namespace: str, manifest: JsonObjec
 
     Return an empty list if nothing is wrong or the LimitRanges are not known.
     """
-    ranges = tuple(map(limit_ranger.stored, cluster.in_namespace("limit_ranges", namespace)))
+    ranges = tuple(map(limit_ranger.with_api_defaults, cluster.in_namespace("limit_ranges", namespace)))
     request = AdmissionRequest(cluster, "Pod", copy.deepcopy(dict(without_nulls(manifest))), namespace, ranges)
     if not ranges:
         return []
-    defaults.fill_in(request)
-    limit_ranger.fill_in(request)
+    defaults.set_defaults(request)
+    limit_ranger.add_default_resources(request)
     items = [item for limit_range in ranges for item in limit_range.spec.limits]
     containers = {
         str(container.get("name", "")): {
@@ -72,10 +72,10 @@ def find_allowed_resources(cluster: Cluster, namespace: str, manifest: JsonObjec
     }
     original = copy.deepcopy(containers)
     for amounts in containers.values():
-        _fit_container(amounts, [item for item in items if item.type == limit_ranger.OF_CONTAINER])
+        _fit_container(amounts, [item for item in items if item.type == limit_ranger.CONTAINER_TYPE])
     regular = [containers[str(container.get("name", ""))] for container in request.containers]
     for item in items:
-        if item.type == limit_ranger.OF_POD:
+        if item.type == limit_ranger.POD_TYPE:
             _fit_pod(regular, item)
     return list(_iter_changes(original, containers))
 
@@ -85,8 +85,8 @@ def _fit_container(amounts: dict[str, Quantities], items: Iterable[LimitRangeIte
     items = list(items)
     bounded_resources = {name for item in items for name in (*item.min, *item.max, *item.max_limit_request_ratio)}
     for name in sorted(bounded_resources.union(*amounts.values())):
-        asked = _RequestAndLimit(amounts[REQUESTS].get(name), amounts[LIMITS].get(name))
-        fitted = _clamp(asked, _combine_bounds(name, items), name)
+        original = _RequestAndLimit(amounts[REQUESTS].get(name), amounts[LIMITS].get(name))
+        fitted = _clamp(original, _combine_bounds(name, items), name)
         for part, amount in zip(PARTS, fitted, strict=True):
             if amount is not None:
                 amounts[part][name] = amount

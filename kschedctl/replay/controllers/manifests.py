@@ -20,7 +20,7 @@ from kschedctl.api.validation.around_pods import KINDS as AROUND_PODS
 from kschedctl.api.workloads import KINDS, decode, identity, is_not_installed, makes_pods
 from kschedctl.cluster import FIELDS, Cluster, convert, describe, flatten, without_nulls
 from kschedctl.errors import InputError, KschedctlError
-from kschedctl.replay.denials import refuse, refuse_struct
+from kschedctl.replay.denials import raise_if_denied, raise_if_struct_denied
 
 SKIPPED_HOOKS_NOTE = "left out, as Helm creates them neither on install nor on upgrade"
 
@@ -69,12 +69,12 @@ def validate_new_manifests(
     structs whose documents were validated elsewhere.
     """
     for document in manifests.new_documents:
-        refuse(document, cluster, admission=admission)
+        raise_if_denied(document, cluster, admission=admission)
     seen_specs: set[tuple[str, bytes]] = set()
     for owner, workload in manifests.structs.items():
         spec = owner.kind, msgspec.json.encode(workload.spec)  # type: ignore[attr-defined]
         if owner not in validated and not workload.metadata.uid and spec not in seen_specs:  # type: ignore[attr-defined]
-            refuse_struct(workload, cluster, admission=False)
+            raise_if_struct_denied(workload, cluster, admission=False)
             seen_specs.add(spec)
 
 

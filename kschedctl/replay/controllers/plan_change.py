@@ -93,9 +93,9 @@ class ExistingPods:
         if template is None:
             return None
         if isinstance(workload, Deployment):
-            sets = [rs for rs in self.cluster.replica_sets if _is_controlled_by(owner, rs)]
-            same = [rs for rs in sets if is_same_template(template, rs.spec.template)]
-            return frozenset(rs.metadata.labels.get(TEMPLATE_HASH, "") for rs in same) if sets else None
+            sets = [rs for rs in self.cluster.replica_sets if is_controlled_by(owner, rs)]
+            matching_sets = [rs for rs in sets if is_same_template(template, rs.spec.template)]
+            return frozenset(rs.metadata.labels.get(TEMPLATE_HASH, "") for rs in matching_sets) if sets else None
         if not isinstance(workload, StatefulSet | DaemonSet):
             return None
         stored = self.cluster.stateful_sets if isinstance(workload, StatefulSet) else self.cluster.daemon_sets
@@ -111,7 +111,7 @@ class ExistingPods:
         return frozenset(revisions)
 
 
-def _is_controlled_by(owner: Owner, stored: StoredWorkload) -> bool:
+def is_controlled_by(owner: Owner, stored: StoredWorkload) -> bool:
     """Return whether the owner controls the stored workload."""
     reference = find_controller(stored.metadata)
     return reference is not None and Owner(reference.kind, stored.metadata.namespace, reference.name) == owner

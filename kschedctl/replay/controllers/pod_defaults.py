@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from kschedctl.admission import defaults, limit_ranger, node_selector, tolerations
-from kschedctl.admission.admit import orders
+from kschedctl.admission.admit import iter_orders
 from kschedctl.admission.request import AdmissionRequest, NotAdmittedError, Writable
 from kschedctl.api.copying import replace
 from kschedctl.api.decoding import convert_builtins
@@ -22,9 +22,9 @@ from kschedctl.errors import InputError
 
 BY_CHANCE = "by chance, as any of several LimitRanges may come first:"
 _OPTIONAL_PLUGINS = {
-    "PodNodeSelector": node_selector.fill_in,
-    "PodTolerationRestriction": tolerations.of_namespace,
-    "ExtendedResourceToleration": tolerations.for_extended_resources,
+    "PodNodeSelector": node_selector.add_node_selector,
+    "PodTolerationRestriction": tolerations.add_namespace_tolerations,
+    "ExtendedResourceToleration": tolerations.add_extended_resource_tolerations,
 }
 """Plugins that are off by default and change what the scheduler reads, in their order."""
 MAX_ALTERNATIVES = 3
@@ -51,19 +51,21 @@ class PodDefaults:
         self._plugins = [name for name in _OPTIONAL_PLUGINS if name in cluster.api_server.enabled_optional_plugins]
         self._ranges: dict[str, tuple[LimitRange, ...]] = {}
         self._by_identity: dict[tuple[object, ...], Pod] = {}
+        """Namespace and ids of spec parts -> filled pod; pods of one template share these parts."""
         self._by_content: dict[tuple[str, bytes], Pod] = {}
+        """Namespace and encoded spec parts -> filled pod, for bare pods that are alike."""
 
     def fill_in(self, workload: str, pods: Iterable[Pod]) -> list[Pod]:
         """Return the pods of a workload as they would be stored. Raises InputError if a plugin denies them."""
         filled: list[Pod] = []
         for pod in pods:
-            own = pod.spec
-            key = pod.metadata.namespace, id(own.containers), id(own.tolerations), id(own.node_selector)
+            pod_spec = pod.spec
+            key = pod.metadata.namespace, id(pod_spec.containers), id(pod_spec.tolerations), id(pod_spec.node_selector)
             if key not in self._by_identity:
                 self._by_identity[key] = self._fill_in_cached(workload, pod)
             filled_spec = self._by_identity[key].spec
             merged_spec = replace(
-                own,
+                pod_spec,
                 containers=filled_spec.containers,
                 init_containers=filled_spec.init_containers,
                 resources=filled_spec.resources,
@@ -92,7 +94,7 @@ class PodDefaults:
         added = tuple(
             Toleration(key, "Exists", effect="NoExecute", toleration_seconds=seconds)
             for key, seconds in zip(
-                tolerations.GOING, (server.not_ready_seconds, server.unreachable_seconds), strict=True
+                tolerations.FAILING_NODE_TAINTS, (server.not_ready_seconds, server.unreachable_seconds), strict=True
             )
             if not any(t.key in (key, "") and t.effect in ("NoExecute", "") for t in tolerations_before)
         )
@@ -103,7 +105,7 @@ class PodDefaults:
         if namespace not in self._ranges:
             is_enabled = "LimitRanger" not in self.cluster.api_server.disabled
             limit_ranges = self.cluster.in_namespace("limit_ranges", namespace) if is_enabled else ()
-            self._ranges[namespace] = tuple(map(limit_ranger.stored, limit_ranges))
+            self._ranges[namespace] = tuple(map(limit_ranger.with_api_defaults, limit_ranges))
         return self._ranges[namespace]
 
     def _fill_in_pod(self, workload: str, pod: Pod) -> Pod:
@@ -119,7 +121,7 @@ class PodDefaults:
     def _alternatives(self, pod: Pod, ranges: tuple[LimitRange, ...], filled: Pod) -> list[str]:
         """Return the changes that other orders of the LimitRanges would make; none if the order is irrelevant."""
         alternatives: dict[bytes, str] = {}
-        for order in orders(ranges) if limit_ranger.differ(ranges) else ():
+        for order in iter_orders(ranges) if limit_ranger.have_different_defaults(ranges) else ():
             other_pod, request = self._apply_plugins(pod, order)
             alternatives.setdefault(msgspec.json.encode(other_pod.spec), "; ".join(request.changed))
         if not alternatives.keys() - {msgspec.json.encode(filled.spec)}:
@@ -134,8 +136,8 @@ class PodDefaults:
         request = AdmissionRequest(
             self.cluster, "Pod", obj, pod.metadata.namespace, tuple(ranges), name=pod.metadata.name
         )
-        defaults.fill_in(request)  # a limit is a request before LimitRanges give one
-        limit_ranger.fill_in(request)
+        defaults.set_defaults(request)  # limits become requests before LimitRanges add theirs
+        limit_ranger.add_default_resources(request)
         try:
             for name in self._plugins:
                 _OPTIONAL_PLUGINS[name](request)

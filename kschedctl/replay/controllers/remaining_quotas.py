@@ -1,4 +1,8 @@
-"""TODO."""
+"""Remaining ResourceQuotas of each namespace while objects are created and deleted.
+
+The quota's status counts, as for the API server. ResourceClaims that the resourceclaim controller creates from
+templates may be denied by quotas. Upstream: pkg/controller/resourceclaim/controller.go (v1.36).
+"""
 
 from __future__ import annotations
 
@@ -45,7 +49,7 @@ class RemainingQuotas:
 
     def charge(self, request: AdmissionRequest, count: int) -> None:
         """Charge ``count`` objects like that of the request to the quotas."""
-        charged = {quota.metadata.name: quota for quota in resource_quota.charged(request, count)}
+        charged = {quota.metadata.name: quota for quota in resource_quota.charge(request, count)}
         self.charged[request.namespace] = tuple(
             charged.get(q.metadata.name, q) for q in self.quotas_of(request.namespace)
         )
@@ -62,7 +66,7 @@ class RemainingQuotas:
 
     def apply_to(self, cluster: Cluster) -> Cluster:
         """Return the cluster with the current quotas, or the cluster itself if no quota was looked at."""
-        quotas = [quota for left in self.charged.values() for quota in left]
+        quotas = [quota for namespace_quotas in self.charged.values() for quota in namespace_quotas]
         return cluster.with_objects({"ResourceQuota": quotas}) if quotas else cluster
 
 
@@ -80,7 +84,7 @@ def create_allowed_claims(cluster: Cluster, creation: Creation, pods: Mapping[st
     claims = _ClaimCreation(cluster, creation)
     for workload, workload_pods in pods.items():
         workload_pods[:] = [claims.create_claims_of(pod, workload) for pod in workload_pods]
-    creation.objects[KIND] = claims.kept
+    creation.objects[KIND] = claims.created
     creation.notes += claims.notes.values()
     return claims.quotas.apply_to(cluster)
 
@@ -89,11 +93,11 @@ class _ClaimCreation:
     """ResourceClaims that are created one after the other."""
 
     def __init__(self, cluster: Cluster, creation: Creation) -> None:
-        self.kept: list[Struct] = []
+        self.created: list[Struct] = []
         self.notes: dict[str, WorkloadNote] = {}
         self.quotas = RemainingQuotas(cluster)
-        made = (claim for claim in creation.objects[KIND] if isinstance(claim, ResourceClaim))
-        self._made = {(claim.metadata.namespace, claim.metadata.name): claim for claim in made}
+        created_claims = (claim for claim in creation.objects[KIND] if isinstance(claim, ResourceClaim))
+        self._claims_by_key = {(claim.metadata.namespace, claim.metadata.name): claim for claim in created_claims}
 
     def create_claims_of(self, pod: Pod, workload: str) -> Pod:
         """Create the pod's claims, and return the pod with the names of the created claims in its status."""
@@ -105,14 +109,14 @@ class _ClaimCreation:
 
     def _create_claim(self, status: PodResourceClaimStatus, namespace: str, workload: str) -> bool:
         """Create the claim of a status if quotas allow it, and return whether it exists then."""
-        claim = self._made.get((namespace, status.resource_claim_name or ""))
+        claim = self._claims_by_key.get((namespace, status.resource_claim_name or ""))
         if claim is None:
             return True
         if message := self._charge_or_deny(claim):
             note = WorkloadNote(workload, f"pods wait for claims that are not created: {message}")
             self.notes.setdefault(workload, note)
             return False
-        self.kept.append(claim)
+        self.created.append(claim)
         return True
 
     def _charge_or_deny(self, claim: ResourceClaim) -> str:
@@ -120,7 +124,7 @@ class _ClaimCreation:
         obj = {"apiVersion": "resource.k8s.io/v1", "spec": msgspec.to_builtins(claim.spec)}
         request = self.quotas.build_request(KIND, obj, claim.metadata.namespace, claim.metadata.name)
         try:
-            resource_quota.check(request)
+            resource_quota.check_quotas(request)
         except NotAdmittedError as error:
             return error.message
         self.quotas.charge(request, 1)

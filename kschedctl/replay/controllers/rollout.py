@@ -32,14 +32,15 @@ class RolloutCreation:
 
     def __init__(self, admissions: Admissions, owner: Owner, workload: Struct | None, change: WorkloadChange) -> None:
         self.admissions, self._owner, self._workload, self._change = admissions, owner, workload, change
-        self._refused_object = admissions.admit_workload(owner, change)
-        self.words: Sequence[str] = self._refused_object
+        self._workload_denials = admissions.admit_workload(owner, change)
+        self.denials: Sequence[str] = self._workload_denials
+        """Why the last denied pods were denied."""
 
     def admit_pods(self, pods: Sequence[Pod]) -> int:
         """Admit pods in order and return how many are created."""
-        if not pods or self._refused_object:
+        if not pods or self._workload_denials:
             return 0
-        count, self.words = self.admissions.admit_pods_of(self._owner, self._workload, pods, len(pods))
+        count, self.denials = self.admissions.admit_pods_of(self._owner, self._workload, pods, len(pods))
         return count
 
     def release(self, pods: Collection[Pod]) -> None:
@@ -52,9 +53,9 @@ class RolloutCreation:
 
     def report_missing(self, missing: int) -> NotCreated | None:
         """Report ``missing`` pods that have not come, or return None if none is denied."""
-        if not missing or not self.words:
+        if not missing or not self.denials:
             return None
-        return report_denied(self._owner, self.words, self._change.desired, missing)
+        return report_denied(self._owner, self.denials, self._change.desired, missing)
 
 
 NOT_CREATED = "NotCreated"
@@ -73,19 +74,28 @@ class Rollout:
         position: Callable[[Pod], Position],
         creation: RolloutCreation | None = None,
     ) -> None:
-        self.change, self.simulation, self.creation = change, simulation, creation
+        self.change, self.simulation = change, simulation
+        self.creation = creation
+        """The admission of new pods; None to admit all."""
         self.kept = [position(pod) for pod in change.kept]
+        """Pods that stay."""
         self.old = dict.fromkeys(position(pod) for pod in rename_replaced_pods(change))
+        """Pods that are still to go."""
         self.coming = [position(pod) for pod in change.new]
+        """Pods that are still to be created."""
         self.present = len(self.kept)
+        """How many pods exist that are there to stay."""
         self.waiting = dict.fromkeys(filter(self._has_no_node, self.kept))
+        """Pods that are there to stay and have no node."""
         self.replaces: dict[Position, Position] = {}
+        """New pod -> old pod whose place it takes, if there is one."""
         if change.pace is Pace.IN_PLACE:
             places = dict(zip(map(get_slot, change.removed), self.old, strict=True))
             pairs = zip(self.coming, map(get_slot, change.new), strict=True)
             self.replaces = {new: places[place] for new, place in pairs if place in places}
         replaced = set(self.replaces.values())
         self._done = [position for position in self.old if position not in replaced]
+        """Old pods that may go at once: they have no successor, or their successor runs."""
 
     def advance(self) -> list[Position]:
         """Take down the old pods that may go, and return the new pods that may come after that."""
@@ -167,9 +177,7 @@ class Rollout:
     # -- StatefulSets and DaemonSets -----------------------------------------------------------------------------
 
     def _replace_in_place(self) -> list[Position]:
-        """Fill empty slots first, then take down pods without a successor, then let each old pod make way for its
-        own.
-        """
+        """Fill empty slots, then take down pods without a successor, then replace pods within the limits."""
         if self.change.ordered and (
             self.waiting or any(p in self.old and self._has_no_node(p) for p in self.replaces.values())
         ):
@@ -254,7 +262,9 @@ def _run_round(
     Evicted pods in ``recreated_here`` that the simulation did not recreate itself wait for the next round.
     """
     nodes = simulation.view.node
-    bound_by_template = [position for position in waiting if nodes[position] >= 0]  # the template names the node
+    bound_by_template = [
+        position for position in waiting if nodes[position] >= 0
+    ]  # the pod template sets spec.nodeName
     outcomes_now = {position: Outcome(position, SCHEDULED, Row(int(nodes[position]))) for position in bound_by_template}
     outcomes = simulation.schedule([position for position in waiting if nodes[position] < 0], progress)
     victims = {victim for outcome in outcomes for victim in outcome.victims if victim in recreated_here}
@@ -312,6 +322,6 @@ def _fix_without_surge(change: WorkloadChange, completes: Callable[[WorkloadChan
     if change.pace is not Pace.ROLLING or not change.surge:
         return
     if completes(dataclasses.replace(change, surge=0, unavailable=1)):
-        what = f"roll {change.workload} out with maxSurge 0 and maxUnavailable 1"
+        summary = f"roll {change.workload} out with maxSurge 0 and maxUnavailable 1"
         weakens = "one pod fewer may run meanwhile"
-        yield CreationFix(what, by="author", kinds=("RollOutWithoutSurge",), weakens=weakens)
+        yield CreationFix(summary, by="author", kinds=("RollOutWithoutSurge",), weakens=weakens)

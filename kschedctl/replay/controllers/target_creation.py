@@ -96,11 +96,11 @@ def create_targets(
             schedulers[keys] = Scheduler(
                 _without_pods(scheduler_with_objects.cluster, replaced), scheduler_with_objects.call_extender
             )
-        asked = _choose_pod(schedulers[keys], workload, creation.pods[title(reduced_workload)])._replace(
+        new_target = _choose_pod(schedulers[keys], workload, creation.pods[title(reduced_workload)])._replace(
             workload=workload
         )
         targets.append(
-            _with_group_members(asked, creation)._replace(**_replay_admission(admissions, existing, workload))
+            _with_group_members(new_target, creation)._replace(**_replay_admission(admissions, existing, workload))
         )
     notes = (*creation.notes, *admissions.notes)
     return [_with_notes(target, notes, denied) for target in targets]
@@ -188,7 +188,7 @@ def _reduce_to_ordinal(workload: StatefulSet, existing: Mapping[str, Pod]) -> _R
     """
     spec, name = workload.spec, workload.metadata.name
     first, count = spec.ordinals.start, 1 if spec.replicas is None else max(spec.replicas, 1)
-    bound = {own for own, pod in existing.items() if pod.spec.node_name}
+    bound = {pod_name for pod_name, pod in existing.items() if pod.spec.node_name}
     ordinals = range(first, first + count)
     chosen = next((number for number in ordinals if f"{name}-{number}" not in bound), ordinals[-1])
     spec = replace(spec, replicas=1, ordinals=replace(spec.ordinals, start=chosen))
@@ -228,8 +228,9 @@ def _describe_idle(workload: Struct) -> str:
 
 
 def _choose_daemon_pod(scheduler: Scheduler, name: str, pods: Sequence[Pod]) -> TargetPod:
-    """Choose the first pod of a DaemonSet that would not be scheduled, else the first. Raises UsageError for no
-    pods.
+    """Choose the first pod of a DaemonSet that would not be scheduled, else the first pod.
+
+    Raises UsageError if the DaemonSet has no pods.
     """
     if not pods:
         nodes = len(scheduler.cluster.nodes)
@@ -247,4 +248,4 @@ def _choose_daemon_pod(scheduler: Scheduler, name: str, pods: Sequence[Pod]) -> 
 def _is_schedulable(scheduler: Scheduler, pod: Pod) -> bool:
     """Return whether a node is feasible for the pod."""
     framework = scheduler.framework(pod.spec.scheduler_name)
-    return framework is not None and scheduler.cycle(framework.unasked(), pod).schedulable
+    return framework is not None and scheduler.cycle(framework.without_extenders(), pod).schedulable

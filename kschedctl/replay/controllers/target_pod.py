@@ -67,8 +67,8 @@ def with_priority_class(pod: Pod, name: str, cluster: Cluster) -> Pod:
     """Return the pod as it would be in another PriorityClass. Raises UsageError if there is no such class."""
     class_ = find_priority_class(name, cluster.priority_classes)
     if class_ is None:
-        known = ", ".join(sorted(c.metadata.name for c in cluster.priority_classes)) or "none but the system's"
-        raise UsageError(f'no PriorityClass "{name}"', hint=f"there are: {known}")
+        names = ", ".join(sorted(c.metadata.name for c in cluster.priority_classes)) or "none but the system's"
+        raise UsageError(f'no PriorityClass "{name}"', hint=f"there are: {names}")
     policy = class_.preemption_policy or "PreemptLowerPriority"
     spec = replace(pod.spec, priority_class_name=name, priority=class_.value, preemption_policy=policy)
     return replace(pod, spec=spec)

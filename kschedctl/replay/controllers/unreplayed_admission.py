@@ -1,24 +1,24 @@
-"""TODO."""
+"""Admission that is not replayed or was not read: webhooks, policies, quotas and limits that may deny new pods."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 
-from kschedctl.admission.hooks import WEBHOOKS, CreatedObject, policies_asked, webhooks_asked
+from kschedctl.admission.hooks import WEBHOOK_KINDS, CreatedObject, find_policies, find_webhooks
 from kschedctl.admission.pod_security_policy import ENFORCE, LEVELS
-from kschedctl.admission.resource_quota import is_counted
+from kschedctl.admission.resource_quota import is_replayable
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import FIELDS, HOOKS, LIMITS, NOT_GIVEN, Cluster
 from kschedctl.replay.unknown import CREATION, VERDICT
-from kschedctl.reports.unknown import UnknownKind, reasons
+from kschedctl.reports.unknown import UnknownKind, describe_unread
 from kschedctl.text.counts import counted
 
 WEBHOOK_KIND, POLICY_KIND = "AdmissionWebhook", "AdmissionPolicy"
-"""What users call the kinds that come in two forms."""
-HOOK_KINDS = {kind: WEBHOOK_KIND if kind in WEBHOOKS.values() else POLICY_KIND for kind in HOOKS}
+"""Names for kinds that exist in a mutating and a validating form."""
+HOOK_KINDS = {kind: WEBHOOK_KIND if kind in WEBHOOK_KINDS.values() else POLICY_KIND for kind in HOOKS}
 INTERMEDIATE_KINDS = {"Deployment": ("ReplicaSet",), "CronJob": ("Job",)}
 """Workload kind -> kinds that are created between the workload and its pods."""
 NAMED_HOOKS = 3
@@ -31,7 +31,9 @@ def find_unasked_hooks(cluster: Cluster, pods: Iterable[Pod], *, denied: bool = 
     denied anyway, and only hooks that change them could make a difference.
     """
     unread = {name: gap.why for kind, name in HOOK_KINDS.items() if (gap := cluster.gap(kind)) and not denied}
-    unread = {name: why for name, why in unread.items() if not why.startswith(NOT_GIVEN)}  # files need not hold them
+    unread = {
+        name: why for name, why in unread.items() if not why.startswith(NOT_GIVEN)
+    }  # files need not have these kinds
     if not unread and not any(getattr(cluster, FIELDS[kind]) for kind in HOOK_KINDS):
         return ()
     new_pods = (pod for pod in pods if not pod.metadata.creation_timestamp)
@@ -41,8 +43,8 @@ def find_unasked_hooks(cluster: Cluster, pods: Iterable[Pod], *, denied: bool = 
     objects = [obj for pod in distinct_pods.values() for obj in _iter_created_objects(pod)]
     hook_names = {WEBHOOK_KIND: dict[str, None](), POLICY_KIND: dict[str, None]()}
     for mutating in (True,) if denied else (True, False):
-        hook_names[WEBHOOK_KIND] |= dict.fromkeys(webhooks_asked(cluster, objects, mutating=mutating))
-        hook_names[POLICY_KIND] |= dict.fromkeys(policies_asked(cluster, objects, mutating=mutating))
+        hook_names[WEBHOOK_KIND] |= dict.fromkeys(find_webhooks(cluster, objects, mutating=mutating))
+        hook_names[POLICY_KIND] |= dict.fromkeys(find_policies(cluster, objects, mutating=mutating))
     unasked = (_describe_unasked(kind, list(names)) for kind, names in hook_names.items() if names)
     return (*unasked, *(UnknownKind(kind, why, VERDICT) for kind, why in unread.items() if not hook_names[kind]))
 
@@ -71,7 +73,7 @@ def _iter_created_objects(pod: Pod) -> Iterator[CreatedObject]:
 PRIVILEGED_LEVEL = LEVELS[0]
 NOT_REPLAYED_TEXT = "quotas, limits and policies, by which the API server may refuse to create the pods"
 NAMED, NAMED_IN_FULL = 3, 3
-"""Namespaces, and objects of one."""
+"""How many namespaces are named, and how many objects of one."""
 
 
 def describe_unreplayed_limits(
@@ -88,7 +90,7 @@ def describe_unreplayed_limits(
         if (limits := list(_describe_limits(cluster, name, replayed.get(name))))
     }
     unread = list(_iter_unread(cluster, sorted_namespaces))
-    clauses = [*_describe_namespaces(limits_by_namespace), *([reasons(unread)] if unread else [])]
+    clauses = [*_describe_namespaces(limits_by_namespace), *([describe_unread(unread)] if unread else [])]
     return (f"{NOT_REPLAYED_TEXT}: {'; '.join(clauses)}",) if clauses else ()
 
 
@@ -99,8 +101,8 @@ def find_unread_limits(cluster: Cluster, namespaces: Iterable[str]) -> tuple[Unk
     covers.
     """
     unread = _iter_unread(cluster, sorted(set(namespaces)), VERDICT)
-    own_kinds = (each for each in unread if each.kind not in HOOK_KINDS.values())
-    return tuple(each for each in own_kinds if not each.why.startswith(NOT_GIVEN))
+    own_kinds = (unknown_kind for unknown_kind in unread if unknown_kind.kind not in HOOK_KINDS.values())
+    return tuple(unknown_kind for unknown_kind in own_kinds if not unknown_kind.why.startswith(NOT_GIVEN))
 
 
 def _iter_unread(cluster: Cluster, namespaces: Iterable[str], affects: str = CREATION) -> Iterator[UnknownKind]:
@@ -115,11 +117,9 @@ def _iter_unread(cluster: Cluster, namespaces: Iterable[str], affects: str = CRE
 
 
 def _describe_limits(cluster: Cluster, namespace: str, replayed: bool | None) -> Iterator[str]:
-    """Yield what limits a namespace and is not replayed, such as ``ResourceQuota gold`` or ``Pod Security
-    restricted``.
-    """
+    """Yield the limits of a namespace that are not replayed, such as ``ResourceQuota gold``."""
     for quota in cluster.in_namespace("resource_quotas", namespace):
-        if replayed is None or not is_counted(quota, in_full=replayed):
+        if replayed is None or not is_replayable(quota, in_full=replayed):
             yield f"ResourceQuota {quota.metadata.name}"
     for limit_range in cluster.in_namespace("limit_ranges", namespace) if replayed is None else ():
         yield f"LimitRange {limit_range.metadata.name}"

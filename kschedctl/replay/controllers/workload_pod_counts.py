@@ -58,14 +58,14 @@ class WorkloadPodCounts:
 
     def count_pods(self, owner: Owner) -> PodNumbers:
         """Return the pod numbers of a workload, or the sums over the objects that it has created."""
-        if made := self.created_by(owner):
-            several = [self.count_pods(inner) for inner in made]
+        if created := self.created_by(owner):
+            several = [self.count_pods(inner) for inner in created]
             wanted = [counts.wanted for counts in several]
             whole = None if None in wanted else sum(count or 0 for count in wanted)
             return PodNumbers(whole, sum(counts.existing for counts in several))
         obj = self.workloads.get(owner)
-        there = sum(not (p.terminated or p.metadata.deletion_timestamp) for p in self._pods_by_owner.get(owner, ()))
-        return PodNumbers(None if obj is None else _count_wanted(owner.kind, obj), there)
+        existing = sum(not (p.terminated or p.metadata.deletion_timestamp) for p in self._pods_by_owner.get(owner, ()))
+        return PodNumbers(None if obj is None else _count_wanted(owner.kind, obj), existing)
 
     def newest_creation(self, owner: Owner) -> str:
         """Return when the workload created its newest pod or object; empty if that is not known."""
@@ -91,10 +91,10 @@ class WorkloadPodCounts:
     @cached_property
     def _pods_by_owner(self) -> dict[Owner, list[Pod]]:
         """Return pods by their controller and by the workload behind it, as far as ``owners`` need them."""
-        asked = frozenset(self._owners)
-        tops = {self._owner_above(owner) or owner for owner in asked}
-        tops |= {find_owner(pod) for pod in self._cluster.pods.templates if asked & _owners_of(pod)}
-        wanted = {*asked, *tops, *(made for top in tops for made in self.created_by(top))}
+        owners = frozenset(self._owners)
+        tops = {self._owner_above(owner) or owner for owner in owners}
+        tops |= {find_owner(pod) for pod in self._cluster.pods.templates if owners & _owners_of(pod)}
+        wanted = {*owners, *tops, *(created for top in tops for created in self.created_by(top))}
         pods: dict[Owner, list[Pod]] = {}
         for pod in select_pods(self._cluster, lambda pod: not wanted.isdisjoint(_owners_of(pod)), include_ended=True):
             for owner in wanted & _owners_of(pod):

@@ -24,7 +24,6 @@ from kschedctl.api.objects import (
     PodStatus,
     PodTemplateSpec,
     StatefulSetOrdinals,
-    StoredWorkload,
     Struct,
 )
 from kschedctl.api.ownership import Owner, find_controller, find_owner
@@ -44,7 +43,7 @@ from kschedctl.api.workloads import (
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.creation import create
-from kschedctl.replay.controllers.plan_change import is_pod_of
+from kschedctl.replay.controllers.plan_change import is_controlled_by, is_pod_of
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.target_creation import apply_creation, create_targets
 from kschedctl.replay.controllers.target_pod import TargetPod
@@ -191,8 +190,9 @@ def build_one_more(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod], note
 
 
 def find_template(cluster: Cluster, owner: Owner) -> Struct | None:
-    """Return an object that creates such pods: the youngest ReplicaSet of a Deployment, or the workload if it was
-    read.
+    """Return the youngest ReplicaSet of a Deployment, or the workload itself, as an object that creates such pods.
+
+    None if neither was read.
     """
     kind, namespace, name = owner
     sets = sorted((rs for rs in cluster.replica_sets if is_controlled_by(owner, rs)), key=_creation_time)
@@ -214,13 +214,6 @@ _MANIFEST_BUILDERS: Mapping[str, Callable[[Any], Struct]] = {
     "Job": lambda obj: Job(obj.metadata, JobSpec(completion_mode=obj.spec.completion_mode, template=obj.spec.template)),
 }
 """Workload kind -> function that turns a stored workload into a manifest that creates such pods."""
-
-
-def is_controlled_by(owner: Owner, stored_workload: StoredWorkload) -> bool:
-    """Return whether the stored workload names this owner as its controller."""
-    meta = stored_workload.metadata
-    reference = find_controller(meta)
-    return reference is not None and Owner(reference.kind, meta.namespace, reference.name) == owner
 
 
 def _creation_time(api_object: ApiObject) -> str:

@@ -12,56 +12,56 @@ from kschedctl.api.kinds import is_operated
 from kschedctl.api.ownership import Owner
 from kschedctl.cluster import ELSEWHERE, NOT_ASKED_FOR, Cluster
 from kschedctl.replay.unknown import CREATION
-from kschedctl.replay.waiting_elsewhere.bypassing_pods import bypassing_pods
-from kschedctl.replay.waiting_elsewhere.gangs import waiting_coscheduling_groups, waiting_native_groups
-from kschedctl.replay.waiting_elsewhere.kueue import suspended_jobs, waiting_workloads
-from kschedctl.replay.waiting_elsewhere.operators import resources_without_pods
-from kschedctl.replay.waiting_elsewhere.volcano import waiting_jobs_without_group, waiting_pod_groups
+from kschedctl.replay.waiting_elsewhere.bypassing_pods import find_bypassing_pods
+from kschedctl.replay.waiting_elsewhere.gangs import find_coscheduling_groups, find_native_groups
+from kschedctl.replay.waiting_elsewhere.kueue import find_suspended_jobs, find_waiting_workloads
+from kschedctl.replay.waiting_elsewhere.operators import find_resources_without_pods
+from kschedctl.replay.waiting_elsewhere.volcano import find_jobs_without_group, find_waiting_pod_groups
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere
 
 _FINDERS: tuple[Callable[[Cluster, str], Iterator[WaitingElsewhere]], ...] = (
-    waiting_workloads,
-    waiting_pod_groups,
-    waiting_jobs_without_group,
-    waiting_coscheduling_groups,
-    waiting_native_groups,
+    find_waiting_workloads,
+    find_waiting_pod_groups,
+    find_jobs_without_group,
+    find_coscheduling_groups,
+    find_native_groups,
 )
 
 
 def find_waiting_elsewhere(
     cluster: Cluster, namespace: str | None = None, now: str = ""
 ) -> tuple[WaitingElsewhere, ...]:
-    """Return what waits before kube-scheduler sees a pod of it; ``namespace``: None for all.
+    """Return all that waits in a namespace, or in all, before kube-scheduler sees a pod of it.
 
-    ``now``: the RFC 3339 time at which ages are taken, empty for none.
+    ``now`` is the RFC 3339 time for ages, empty for none.
     """
     entries = [entry for finder in _FINDERS for entry in finder(cluster, now)]
-    told = {workload for entry in entries for workload in entry.part_of}
-    entries += bypassing_pods(cluster, now)
-    entries += suspended_jobs(cluster, told, now)
-    told |= {entry.resource for entry in entries}
-    entries += (entry for entry in resources_without_pods(cluster, now) if entry.resource not in told)
-    return tuple(entry for entry in entries if namespace in (None, namespace_of(entry)))
+    reported = {workload for entry in entries for workload in entry.part_of}
+    entries += find_bypassing_pods(cluster, now)
+    entries += find_suspended_jobs(cluster, reported, now)
+    reported |= {entry.resource for entry in entries}
+    entries += (entry for entry in find_resources_without_pods(cluster, now) if entry.resource not in reported)
+    return tuple(entry for entry in entries if namespace in (None, get_namespace(entry)))
 
 
-def find_holding_back(cluster: Cluster, workload: Owner, now: str = "") -> tuple[WaitingElsewhere, ...]:
-    """Return what keeps a workload from having pods: what waits in its stead, or the workload where it is suspended."""
+def find_blockers(cluster: Cluster, workload: Owner, now: str = "") -> tuple[WaitingElsewhere, ...]:
+    """Return what keeps a workload from having pods: objects in queues, or the suspended workload itself."""
     title = str(workload)
     waiting = find_waiting_elsewhere(cluster, workload.namespace, now)
     return tuple(entry for entry in waiting if title in (entry.resource, *entry.part_of))
 
 
-def namespace_of(entry: WaitingElsewhere) -> str:
-    """Return the namespace of what waits."""
+def get_namespace(entry: WaitingElsewhere) -> str:
+    """Return the namespace of a waiting object."""
     return entry.resource.partition(" ")[2].partition("/")[0]
 
 
-def unread_elsewhere(cluster: Cluster) -> tuple[UnknownKind, ...]:
-    """Return the kinds that should have told what waits elsewhere, and that could not be read.
+def find_unread_waiting_kinds(cluster: Cluster) -> tuple[UnknownKind, ...]:
+    """Return the kinds that could contain waiting objects and could not be read.
 
-    Files and snapshots need not hold these kinds, and a cluster without a custom resource definition has none. Custom
-    resources of operators leave the verdict as it is.
+    Files and snapshots need not have these kinds, and a cluster without a custom resource definition has none of its
+    kind. Custom resources of operators do not affect the verdict.
     """
     gaps = ((kind, gap) for kind in ELSEWHERE if (gap := cluster.gap(kind)) and not gap.why.startswith(NOT_ASKED_FOR))
     return tuple(UnknownKind(kind, gap.why, CREATION if is_operated(kind) else VERDICT) for kind, gap in gaps)

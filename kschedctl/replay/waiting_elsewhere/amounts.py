@@ -1,4 +1,4 @@
-"""Amounts of resources, added and compared."""
+"""Amounts of resources: sums, comparisons and how they are written."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ NOTHING = Quantity(0)
 PODS = "pods"
 
 
-def template_requests(template: PodTemplateSpec, count: int) -> Quantities:
-    """Return what ``count`` pods of a template request together, the pods themselves among it.
+def sum_template_requests(template: PodTemplateSpec, count: int) -> Quantities:
+    """Return what ``count`` pods of a template request together, including the number of pods.
 
     Raises QuantityError.
     """
@@ -25,46 +25,46 @@ def template_requests(template: PodTemplateSpec, count: int) -> Quantities:
 
 
 def multiply(amount: Quantity, times: int) -> Quantity:
-    """Return the amount ``times`` over."""
+    """Return the amount multiplied by ``times``."""
     return Quantity(amount.mantissa * times, amount.scale, amount.format)
 
 
-def add_to(total: Quantities, more: Mapping[str, Quantity]) -> None:
+def add_amounts(total: Quantities, more: Mapping[str, Quantity]) -> None:
     """Add amounts to a total, resource by resource."""
     for name, amount in more.items():
         total[name] = total.get(name, NOTHING).add(amount)
 
 
-def amounts_of(resources: Resources | None) -> Quantities:
-    """Return the amounts of a ResourceList. Raises QuantityError."""
+def parse_amounts(resources: Resources | None) -> Quantities:
+    """Parse the amounts of a ResourceList. Raises QuantityError."""
     return parse_quantities(resources or {})
 
 
-def amount_of(text: str | int | float) -> Quantity:
-    """Return one amount. Raises QuantityError."""
+def parse_amount(text: str | int | float) -> Quantity:
+    """Parse one amount. Raises QuantityError."""
     return parse(text.strip() if isinstance(text, str) else text)
 
 
-def written(amount: Quantity) -> str:
-    """Return an amount as people write it, zero where it is negative."""
-    return str(replace_written(amount)) if amount > NOTHING else "0"
+def render_amount(amount: Quantity) -> str:
+    """Return an amount as people write it, or zero if it is negative."""
+    return str(canonicalize(amount)) if amount > NOTHING else "0"
 
 
-def replace_written(amount: Quantity) -> Quantity:
+def canonicalize(amount: Quantity) -> Quantity:
     """Return the amount without the text that it was parsed from, so that it is printed in its canonical form."""
     return Quantity(amount.mantissa, amount.scale, amount.format, amount.big)
 
 
-def listed(amounts: Mapping[str, Quantity]) -> str:
-    """Return amounts as a list: ``8 nvidia.com/gpu, 4Gi memory``."""
-    return ", ".join(f"{written(amount)} {name}" for name, amount in amounts.items())
+def render_amounts(amounts: Mapping[str, Quantity]) -> str:
+    """Return amounts as a list, such as ``8 nvidia.com/gpu, 4Gi memory``."""
+    return ", ".join(f"{render_amount(amount)} {name}" for name, amount in amounts.items())
 
 
-def largest_allocatable(cluster: Cluster) -> Quantities:
-    """Return the most of each resource that one node can allocate. Raises QuantityError."""
+def find_largest_allocatable(cluster: Cluster) -> Quantities:
+    """Return the highest allocatable amount of each resource over the nodes. Raises QuantityError."""
     largest: Quantities = {}
     for resources in {tuple(node.status.allocatable.items()) for node in cluster.nodes}:
-        for name, amount in amounts_of(dict(resources)).items():
+        for name, amount in parse_amounts(dict(resources)).items():
             if name not in largest or amount > largest[name]:
                 largest[name] = amount
     return largest

@@ -1,4 +1,4 @@
-"""Pods that bypass the scheduler by spec.nodeName, while a claim of theirs waits for the scheduler to choose a node.
+"""Pods that bypass the scheduler by spec.nodeName while a claim of theirs waits for the scheduler to choose a node.
 
 Upstream: shouldSkip and syncUnboundClaim in pkg/controller/volume/persistentvolume (v1.36).
 """
@@ -10,19 +10,19 @@ from collections.abc import Iterator
 from kschedctl.api.objects import PersistentVolumeClaim, Pod
 from kschedctl.cluster import Cluster
 from kschedctl.replay.edits import select_pods
-from kschedctl.replay.waiting_elsewhere.entries import entry
+from kschedctl.replay.waiting_elsewhere.entries import build_entry
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
 from kschedctl.scheduler.plugins.helper.volumes.listers import SELECTED_NODE, WAIT_FOR_FIRST_CONSUMER, claim_class
 
 _STARTING = frozenset({"", "Pending"})
 
 
-def bypassing_pods(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield the pods with a node whose claims nobody binds, as only kube-scheduler would select a node for the claims.
+def find_bypassing_pods(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
+    """Yield the pods with spec.nodeName whose claims stay unbound, as only kube-scheduler would select a node for them.
 
-    ``now``: the RFC 3339 time at which ages are taken, empty for none.
+    ``now`` is the RFC 3339 time for ages, empty for none.
     """
-    waiting = _claims_without_node(cluster)
+    waiting = _find_claims_without_node(cluster)
     if not waiting:
         return
     for pod in select_pods(
@@ -30,15 +30,15 @@ def bypassing_pods(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
     ):
         if not pod.spec.node_name or pod.status.phase not in _STARTING:
             continue
-        claims = [waiting[key] for key in _claims_of(pod) if key in waiting]
+        claims = [waiting[key] for key in _claim_keys(pod) if key in waiting]
         if claims:
             names = ", ".join(f"{claim.metadata.namespace}/{claim.metadata.name}" for claim in claims)
-            wait = "waits" if len(claims) == 1 else "wait"
-            yield entry(
+            verb = "waits" if len(claims) == 1 else "wait"
+            yield build_entry(
                 "Pod",
                 pod.metadata,
                 WaitingState.BYPASSES_SCHEDULER,
-                f"spec.nodeName {pod.spec.node_name} bypasses the scheduler, but claim {names} {wait} for the "
+                f"spec.nodeName {pod.spec.node_name} bypasses the scheduler, but claim {names} {verb} for the "
                 "scheduler to choose a node (WaitForFirstConsumer)",
                 now=now,
                 pods=1,
@@ -47,7 +47,7 @@ def bypassing_pods(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
             )
 
 
-def _claims_without_node(cluster: Cluster) -> dict[tuple[str, str], PersistentVolumeClaim]:
+def _find_claims_without_node(cluster: Cluster) -> dict[tuple[str, str], PersistentVolumeClaim]:
     """Return the unbound claims of WaitForFirstConsumer classes for which no node is selected."""
     classes = {
         storage_class.metadata.name
@@ -63,7 +63,7 @@ def _claims_without_node(cluster: Cluster) -> dict[tuple[str, str], PersistentVo
     }
 
 
-def _claims_of(pod: Pod) -> Iterator[tuple[str, str]]:
+def _claim_keys(pod: Pod) -> Iterator[tuple[str, str]]:
     """Yield namespace and name of the claims of the pod's volumes."""
     for volume in pod.spec.volumes:
         if volume.persistent_volume_claim is not None:

@@ -1,4 +1,4 @@
-"""What all that waits elsewhere is told with: names, ages, and conditions word for word."""
+"""How a waiting object is reported: its name, age and conditions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kschedctl.api.pod_table import PodTable
 from kschedctl.reports.waiting_elsewhere import ReportedCondition, WaitingElsewhere, WaitingState
 
 
-def entry(
+def build_entry(
     kind: str,
     metadata: ObjectMeta | PodMeta,
     state: WaitingState,
@@ -28,9 +28,9 @@ def entry(
     part_of: Iterable[Owner] = (),
     exists: bool | None = None,
 ) -> WaitingElsewhere:
-    """Build the report of one object; ``now``: the RFC 3339 time at which its age is taken, empty for none.
+    """Build the report on one waiting object. ``now`` is the RFC 3339 time for its age, empty for none.
 
-    ``exists``: whether the cluster has the object, None if its UID tells.
+    ``exists`` says whether the cluster has the object; None if its UID decides.
     """
     created = metadata.creation_timestamp or ""
     return WaitingElsewhere(
@@ -49,26 +49,29 @@ def entry(
     )
 
 
-def controller(metadata: ObjectMeta) -> Owner | None:
-    """Return the object that controls this one, None if no reference names it."""
+def find_controller_key(metadata: ObjectMeta) -> Owner | None:
+    """Return the object that controls this one, or None if it has no owner."""
     reference = find_controller(metadata) or next(iter(metadata.owner_references), None)
     return Owner(reference.kind, metadata.namespace, reference.name) if reference else None
 
 
 def find_condition(conditions: Iterable[Condition], type_: str) -> Condition | None:
-    """Return the condition of this type, None if there is none."""
+    """Return the condition of this type, or None."""
     return next((condition for condition in conditions if condition.type == type_), None)
 
 
-def holds(conditions: Iterable[Condition], type_: str) -> bool:
+def is_condition_true(conditions: Iterable[Condition], type_: str) -> bool:
     """Return whether the condition of this type is True."""
     condition = find_condition(conditions, type_)
     return condition is not None and condition.status == "True"
 
 
-def pods_alike(pods: PodTable) -> Iterator[tuple[Pod, int]]:
-    """Yield one of all pods that are alike and have not ended, less its own name, with how many of them there are."""
+def iter_pod_templates(pods: PodTable) -> Iterator[tuple[Pod, int]]:
+    """Yield one pod of each group of alike pods that have not ended, with the size of the group.
+
+    The yielded pod has no name.
+    """
     counts = np.bincount(pods.template, minlength=len(pods.templates)).tolist()
-    for template, number in zip(pods.templates, counts, strict=True):
-        if number and not template.terminated:
-            yield template, number
+    for template, count in zip(pods.templates, counts, strict=True):
+        if count and not template.terminated:
+            yield template, count

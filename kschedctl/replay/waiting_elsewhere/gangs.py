@@ -1,6 +1,6 @@
-"""PodGroups of scheduler-plugins and of Kubernetes itself that wait for pods that do not exist yet.
+"""PodGroups of scheduler-plugins and of Kubernetes that wait for pods that do not exist yet.
 
-A PodGroup whose pods exist is told with these pods, which are pending.
+PodGroups whose pods exist are not reported here, as their pods are pending.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from kschedctl.api.gangs import find_coscheduling_gang
 from kschedctl.cluster import Cluster
-from kschedctl.replay.waiting_elsewhere.entries import entry, find_condition, pods_alike
+from kschedctl.replay.waiting_elsewhere.entries import build_entry, find_condition, iter_pod_templates
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
 from kschedctl.text.counts import counted
 
@@ -20,12 +20,12 @@ _NOT_STARTED = frozenset({"", "Pending", "PreScheduling", "Scheduling"})
 _SCHEDULED = ("PodGroupScheduled", "PodGroupInitiallyScheduled")
 
 
-def waiting_coscheduling_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
+def find_coscheduling_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
     """Yield the PodGroups of scheduler-plugins that have fewer pods than minMember."""
     if not cluster.coscheduling_pod_groups:
         return
     members: Counter[tuple[str, str]] = Counter()
-    for pod, number in pods_alike(cluster.pods):
+    for pod, number in iter_pod_templates(cluster.pods):
         if key := find_coscheduling_gang(pod):
             members[key.namespace, key.name] += number
     for group in cluster.coscheduling_pod_groups:
@@ -33,7 +33,7 @@ def waiting_coscheduling_groups(cluster: Cluster, now: str) -> Iterator[WaitingE
         existing = members[meta.namespace, meta.name]
         if phase not in _NOT_STARTED or existing >= wanted:
             continue
-        yield entry(
+        yield build_entry(
             "PodGroup",
             meta,
             WaitingState.NOT_ADMITTED,
@@ -45,12 +45,12 @@ def waiting_coscheduling_groups(cluster: Cluster, now: str) -> Iterator[WaitingE
         )
 
 
-def waiting_native_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
+def find_native_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
     """Yield the PodGroups of Kubernetes that are not scheduled and have fewer pods than minCount."""
     if not cluster.pod_groups:
         return
     members: Counter[tuple[str, str | None]] = Counter()
-    for pod, number in pods_alike(cluster.pods):
+    for pod, number in iter_pod_templates(cluster.pods):
         if pod.spec.scheduling_group is not None:
             members[pod.metadata.namespace, pod.spec.scheduling_group.pod_group_name] += number
     for group in cluster.pod_groups:
@@ -59,7 +59,7 @@ def waiting_native_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsewhe
         scheduled = [c for type_ in _SCHEDULED if (c := find_condition(group.status.conditions, type_))]
         if any(condition.status == "True" for condition in scheduled) or gang is None or existing >= gang.min_count:
             continue
-        yield entry(
+        yield build_entry(
             "PodGroup",
             meta,
             WaitingState.NOT_ADMITTED,

@@ -1,7 +1,8 @@
-"""Workloads of Kueue that have no quota yet: which pod set lacks how much of which flavor, and who holds it.
+"""Workloads of Kueue without quota, and suspended Jobs.
 
-The free quota is that of the ClusterQueue alone. What a cohort would lend, preemption and topologies are not replayed.
-Upstream: pkg/workload/workload.go and apis/kueue/v1beta2/workload_types.go of kubernetes-sigs/kueue.
+A Workload is reported with the quota that each pod set lacks and with who holds it. Only the ClusterQueue's own free
+quota is considered; lending in a cohort, preemption and topologies are not replayed. Upstream: pkg/workload/workload.go
+and apis/kueue/v1beta2/workload_types.go of kubernetes-sigs/kueue; pkg/controller/job/job_controller.go (v1.36).
 """
 
 from __future__ import annotations
@@ -16,8 +17,13 @@ from kschedctl.api.pod_requests import Quantities
 from kschedctl.api.quantity import Quantity, QuantityError
 from kschedctl.api.queueing import ClusterQueue, KueueResourceGroup, KueueWorkload, LocalQueue
 from kschedctl.cluster import Cluster
-from kschedctl.replay.waiting_elsewhere.amounts import NOTHING, PODS, amount_of, template_requests, written
-from kschedctl.replay.waiting_elsewhere.entries import controller, entry, find_condition, holds
+from kschedctl.replay.waiting_elsewhere.amounts import NOTHING, PODS, parse_amount, render_amount, sum_template_requests
+from kschedctl.replay.waiting_elsewhere.entries import (
+    build_entry,
+    find_condition,
+    find_controller_key,
+    is_condition_true,
+)
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
 
 KUEUE = "Kueue"
@@ -27,43 +33,47 @@ QUOTA_RESERVED, ADMITTED, FINISHED = "QuotaReserved", "Admitted", "Finished"
 _STOPPED = frozenset({"Hold", "HoldAndDrain"})
 
 FlavorResource = tuple[str, str]
-"""A flavor, and a resource of which it has a quota."""
+"""A flavor and a resource that it has a quota for."""
 
 
 class _Shortage(NamedTuple):
-    """A pod set that lacks quota for a resource, in words, and the flavors that were looked at."""
+    """A resource that a pod set lacks quota for."""
 
-    words: str
+    description: str
     resource: str
     flavors: tuple[str, ...]
+    """The flavors that were considered."""
 
 
 class _Reason(NamedTuple):
-    """What a Workload waits for, in a line; facts behind it; and who holds the quota."""
+    """What a Workload waits for."""
 
     headline: str
+    """One line."""
     details: Sequence[str] = ()
+    """Facts behind the headline."""
     holders: Sequence[str] = ()
+    """Workloads that hold the quota."""
 
 
-def waiting_workloads(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
+def find_waiting_workloads(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
     """Yield the Workloads that are not admitted, in the cluster's order."""
     quotas = _Quotas(cluster)
     for workload in cluster.kueue_workloads:
         if is_waiting(workload):
-            yield _report(workload, cluster, quotas, now)
+            yield _build_report(workload, cluster, quotas, now)
 
 
 def is_waiting(workload: KueueWorkload) -> bool:
-    """Return whether a Workload has not ended and may not start yet."""
+    """Return whether a Workload has not ended and is not admitted."""
     conditions = workload.status.conditions
-    return not holds(conditions, FINISHED) and not holds(conditions, ADMITTED)
+    return not is_condition_true(conditions, FINISHED) and not is_condition_true(conditions, ADMITTED)
 
 
-def job_of(workload: KueueWorkload, cluster: Cluster) -> Owner | None:
-    """Return the object whose pods the Workload stands for, None if nothing tells which it is."""
+def find_job(workload: KueueWorkload, cluster: Cluster) -> Owner | None:
+    """Return the object whose pods the Workload stands for, or None if that is not known."""
     meta = workload.metadata
-    owner = controller(meta)
+    owner = find_controller_key(meta)
     if owner is not None:
         return owner
     uid = meta.labels.get(JOB_UID_LABEL)
@@ -74,14 +84,15 @@ def job_of(workload: KueueWorkload, cluster: Cluster) -> Owner | None:
 
 
 def is_queued(job: StoredJob) -> bool:
-    """Return whether a Job asks for a LocalQueue of Kueue."""
+    """Return whether a Job names a LocalQueue of Kueue."""
     return QUEUE_LABEL in job.metadata.labels
 
 
-def _report(workload: KueueWorkload, cluster: Cluster, quotas: _Quotas, now: str) -> WaitingElsewhere:
-    headline, details, holders = _reason(workload, cluster, quotas)
-    job = job_of(workload, cluster)
-    return entry(
+def _build_report(workload: KueueWorkload, cluster: Cluster, quotas: _Quotas, now: str) -> WaitingElsewhere:
+    """Build the report on a waiting Workload."""
+    headline, details, holders = _find_reason(workload, cluster, quotas)
+    job = find_job(workload, cluster)
+    return build_entry(
         "Workload",
         workload.metadata,
         WaitingState.NOT_ADMITTED,
@@ -96,37 +107,39 @@ def _report(workload: KueueWorkload, cluster: Cluster, quotas: _Quotas, now: str
     )
 
 
-def _reason(workload: KueueWorkload, cluster: Cluster, quotas: _Quotas) -> _Reason:
+def _find_reason(workload: KueueWorkload, cluster: Cluster, quotas: _Quotas) -> _Reason:
     """Return what a Workload waits for."""
     spec, status = workload.spec, workload.status
     if spec.active is False:
         return _Reason("is deactivated: spec.active is false")
-    if holds(status.conditions, QUOTA_RESERVED):
+    if is_condition_true(status.conditions, QUOTA_RESERVED):
         checks = [check for check in status.admission_checks if check.state != "Ready"]
-        said = "; ".join(f"{c.name} is {c.state}" + (f": {c.message}" if c.message else "") for c in checks)
-        return _Reason(f"has quota and waits for admission checks{f': {said}' if said else ''}")
+        states = "; ".join(f"{c.name} is {c.state}" + (f": {c.message}" if c.message else "") for c in checks)
+        return _Reason(f"has quota and waits for admission checks{f': {states}' if states else ''}")
     local_queue = _find_local_queue(workload, cluster)
     if isinstance(local_queue, str):
         return _Reason(local_queue)
     if local_queue is None:
-        return _Reason(_words_of_status(workload))
-    return _reason_in_queue(workload, local_queue, cluster, quotas)
+        return _Reason(_headline_from_status(workload))
+    return _find_reason_in_queue(workload, local_queue, cluster, quotas)
 
 
-def _reason_in_queue(workload: KueueWorkload, local_queue: LocalQueue, cluster: Cluster, quotas: _Quotas) -> _Reason:
+def _find_reason_in_queue(
+    workload: KueueWorkload, local_queue: LocalQueue, cluster: Cluster, quotas: _Quotas
+) -> _Reason:
     """Return what a Workload waits for in the ClusterQueue of its LocalQueue."""
     name = local_queue.spec.cluster_queue
     cluster_queue = next((queue for queue in cluster.cluster_queues if queue.metadata.name == name), None)
     if cluster_queue is None:
         missing = cluster.gap("ClusterQueue") is None
-        return _Reason(f"waits: ClusterQueue {name} does not exist" if missing else _words_of_status(workload))
+        return _Reason(f"waits: ClusterQueue {name} does not exist" if missing else _headline_from_status(workload))
     for kind, queue in (("LocalQueue", local_queue), ("ClusterQueue", cluster_queue)):
         if queue.spec.stop_policy in _STOPPED:
             return _Reason(f"waits: {kind} {queue.metadata.name} is stopped ({queue.spec.stop_policy})")
     try:
-        return _quota_reason(workload, cluster_queue, quotas)
+        return _find_quota_reason(workload, cluster_queue, quotas)
     except QuantityError as error:
-        return _Reason(_words_of_status(workload), (f"its quota was not looked at: {error.what}",))
+        return _Reason(_headline_from_status(workload), (f"its quota was not looked at: {error.what}",))
 
 
 def _find_local_queue(workload: KueueWorkload, cluster: Cluster) -> LocalQueue | str | None:
@@ -136,82 +149,82 @@ def _find_local_queue(workload: KueueWorkload, cluster: Cluster) -> LocalQueue |
         return "waits: it names no LocalQueue"
     for queue in cluster.in_namespace("local_queues", namespace):
         if queue.metadata.name == name:
-            found: LocalQueue = queue
-            return found
+            local_queue: LocalQueue = queue
+            return local_queue
     return None if cluster.gap("LocalQueue") else f"waits: LocalQueue {namespace}/{name} does not exist"
 
 
-def _words_of_status(workload: KueueWorkload) -> str:
+def _headline_from_status(workload: KueueWorkload) -> str:
     """Return the headline for a Workload of which only the status is known."""
     condition = find_condition(workload.status.conditions, QUOTA_RESERVED)
     queue = f" in LocalQueue {workload.spec.queue_name}" if workload.spec.queue_name else ""
-    said = condition.message or condition.reason if condition else ""
-    return f"waits for quota{queue}" + (f": {said}" if said else "")
+    message = condition.message or condition.reason if condition else ""
+    return f"waits for quota{queue}" + (f": {message}" if message else "")
 
 
-def _quota_reason(workload: KueueWorkload, queue: ClusterQueue, quotas: _Quotas) -> _Reason:
+def _find_quota_reason(workload: KueueWorkload, queue: ClusterQueue, quotas: _Quotas) -> _Reason:
     """Return which pod sets lack quota in a ClusterQueue. Raises QuantityError."""
     name = queue.metadata.name
     by_workload = quotas.reservations(queue)
-    free = _free_quota(queue, by_workload)
-    shortages = list(_shortages(workload, queue, free))
+    free = _compute_free_quota(queue, by_workload)
+    shortages = list(_find_shortages(workload, queue, free))
     cohort = queue.spec.cohort_name or queue.spec.cohort
     details = [f"Cohort {cohort} may lend more to ClusterQueue {name}: that is not counted here"] if cohort else []
     if not shortages:
         details.append(f"What ClusterQueue {name} has free is enough by itself")
-        return _Reason(f"waits in ClusterQueue {name}: {_words_of_status(workload)}", details)
-    wanted = {(flavor, short.resource) for short in shortages for flavor in short.flavors}
-    headline = f"waits for quota in ClusterQueue {name}: {'; '.join(short.words for short in shortages)}"
-    return _Reason(headline, details, list(_holders(by_workload, wanted)))
+        return _Reason(f"waits in ClusterQueue {name}: {_headline_from_status(workload)}", details)
+    short_resources = {(flavor, shortage.resource) for shortage in shortages for flavor in shortage.flavors}
+    headline = f"waits for quota in ClusterQueue {name}: {'; '.join(shortage.description for shortage in shortages)}"
+    return _Reason(headline, details, list(_find_holders(by_workload, short_resources)))
 
 
 class _Quotas:
-    """What Workloads reserve, by ClusterQueue; computed once for all Workloads that wait."""
+    """The reservations of Workloads by ClusterQueue, computed once for all waiting Workloads."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._reservations: dict[str, dict[str, dict[FlavorResource, Quantity]]] = {}
 
     def reservations(self, queue: ClusterQueue) -> dict[str, dict[FlavorResource, Quantity]]:
-        """Return what each Workload reserves in a ClusterQueue. Raises QuantityError."""
+        """Return what each Workload reserves in a ClusterQueue, by its title. Raises QuantityError."""
         name = queue.metadata.name
         if name not in self._reservations:
             self._reservations[name] = {
-                f"Workload {w.metadata.namespace}/{w.metadata.name} (priority {w.spec.priority or 0:,})": _usage(w)
+                f"Workload {w.metadata.namespace}/{w.metadata.name} (priority {w.spec.priority or 0:,})": _sum_usage(w)
                 for w in self._cluster.kueue_workloads
                 if w.status.admission is not None
                 and w.status.admission.cluster_queue == name
-                and not holds(w.status.conditions, FINISHED)
+                and not is_condition_true(w.status.conditions, FINISHED)
             }
         return self._reservations[name]
 
 
-def _usage(workload: KueueWorkload) -> dict[FlavorResource, Quantity]:
+def _sum_usage(workload: KueueWorkload) -> dict[FlavorResource, Quantity]:
     """Return what a Workload reserves, by flavor and resource. Raises QuantityError."""
     usage: dict[FlavorResource, Quantity] = {}
     for assignment in workload.status.admission.pod_set_assignments if workload.status.admission else ():
         for resource, amount in assignment.resource_usage.items():
             key = (assignment.flavors.get(resource, ""), resource)
-            usage[key] = usage.get(key, NOTHING).add(amount_of(amount))
+            usage[key] = usage.get(key, NOTHING).add(parse_amount(amount))
     return usage
 
 
-def _free_quota(
+def _compute_free_quota(
     queue: ClusterQueue, reserved: Mapping[str, Mapping[FlavorResource, Quantity]]
 ) -> dict[FlavorResource, Quantity]:
-    """Return the nominal quota less what is reserved, as the status tells it, else as the Workloads do.
+    """Return the nominal quota minus reservations, which come from the status or else from the Workloads.
 
     Raises QuantityError.
     """
     used: dict[FlavorResource, Quantity] = {}
     for flavor in queue.status.flavors_reservation:
-        used |= {(flavor.name, resource.name): amount_of(resource.total) for resource in flavor.resources}
+        used |= {(flavor.name, resource.name): parse_amount(resource.total) for resource in flavor.resources}
     if not used:
         for usage in reserved.values():
             for key, amount in usage.items():
                 used[key] = used.get(key, NOTHING).add(amount)
     return {
-        (flavor.name, resource.name): amount_of(resource.nominal_quota).sub(
+        (flavor.name, resource.name): parse_amount(resource.nominal_quota).sub(
             used.get((flavor.name, resource.name), NOTHING)
         )
         for group in queue.spec.resource_groups
@@ -220,31 +233,31 @@ def _free_quota(
     }
 
 
-def _shortages(
+def _find_shortages(
     workload: KueueWorkload, queue: ClusterQueue, free: dict[FlavorResource, Quantity]
 ) -> Iterator[_Shortage]:
-    """Yield what no flavor has enough of, pod set after pod set; what fits is taken off ``free``."""
-    total = _nominal_quota(queue)
+    """Yield what no flavor has enough of, pod set by pod set. What fits is subtracted from ``free``."""
+    total = _get_nominal_quota(queue)
     covered = {resource for group in queue.spec.resource_groups for resource in group.covered_resources}
     for pod_set in workload.spec.pod_sets:
-        requests = template_requests(pod_set.template, pod_set.count)
+        requests = sum_template_requests(pod_set.template, pod_set.count)
         requests = {name: amount for name, amount in requests.items() if amount > NOTHING}
         for name in requests.keys() - covered - {PODS}:
             words = f"pod set {pod_set.name} requests {name}, of which ClusterQueue {queue.metadata.name} has no quota"
             yield _Shortage(words, name, ())
         for group in queue.spec.resource_groups:
-            asked = {name: amount for name, amount in requests.items() if name in group.covered_resources}
-            yield from _shortages_in_group(pod_set.name, asked, group, free, total)
+            group_requests = {name: amount for name, amount in requests.items() if name in group.covered_resources}
+            yield from _find_shortages_in_group(pod_set.name, group_requests, group, free, total)
 
 
-def _shortages_in_group(
+def _find_shortages_in_group(
     pod_set: str,
     requests: Quantities,
     group: KueueResourceGroup,
     free: dict[FlavorResource, Quantity],
     total: Mapping[FlavorResource, Quantity],
 ) -> Iterator[_Shortage]:
-    """Take the requests from the first flavor that has enough of all, else yield the resources that are short."""
+    """Take the requests from the first flavor that has enough of all, or else yield the resources that are short."""
     flavors = [flavor.name for flavor in group.flavors]
     for flavor in flavors:
         if all(amount <= free.get((flavor, name), NOTHING) for name, amount in requests.items()):
@@ -254,64 +267,73 @@ def _shortages_in_group(
     for name, amount in requests.items():
         if any(amount <= free.get((flavor, name), NOTHING) for flavor in flavors) and len(requests) > 1:
             continue
-        each = ", ".join(
-            f"flavor {flavor} has {written(free.get((flavor, name), NOTHING))} of "
-            f"{written(total.get((flavor, name), NOTHING))} free"
+        flavors_in_words = ", ".join(
+            f"flavor {flavor} has {render_amount(free.get((flavor, name), NOTHING))} of "
+            f"{render_amount(total.get((flavor, name), NOTHING))} free"
             for flavor in flavors
         )
-        yield _Shortage(f"pod set {pod_set} needs {written(amount)} {name}, {each}", name, tuple(flavors))
+        yield _Shortage(
+            f"pod set {pod_set} needs {render_amount(amount)} {name}, {flavors_in_words}", name, tuple(flavors)
+        )
 
 
-def _nominal_quota(queue: ClusterQueue) -> dict[FlavorResource, Quantity]:
+def _get_nominal_quota(queue: ClusterQueue) -> dict[FlavorResource, Quantity]:
+    """Return the nominal quota of a ClusterQueue by flavor and resource."""
     return {
-        (flavor.name, resource.name): amount_of(resource.nominal_quota)
+        (flavor.name, resource.name): parse_amount(resource.nominal_quota)
         for group in queue.spec.resource_groups
         for flavor in group.flavors
         for resource in flavor.resources
     }
 
 
-def _holders(reserved: Mapping[str, Mapping[FlavorResource, Quantity]], wanted: set[FlavorResource]) -> Iterator[str]:
-    """Yield the Workloads that hold some of what is wanted, with how much of which flavor."""
+def _find_holders(
+    reserved: Mapping[str, Mapping[FlavorResource, Quantity]], short_resources: set[FlavorResource]
+) -> Iterator[str]:
+    """Yield the Workloads that hold some of the short resources, with the amounts and flavors."""
     for workload, usage in reserved.items():
-        held = {key: amount for key, amount in usage.items() if key in wanted and amount > NOTHING}
-        if held:
-            amounts = ", ".join(f"{written(a)} {resource} of flavor {flavor}" for (flavor, resource), a in held.items())
+        held_amounts = {key: amount for key, amount in usage.items() if key in short_resources and amount > NOTHING}
+        if held_amounts:
+            amounts = ", ".join(
+                f"{render_amount(a)} {resource} of flavor {flavor}" for (flavor, resource), a in held_amounts.items()
+            )
             yield f"{workload} holds {amounts}"
 
 
-def suspended_jobs(cluster: Cluster, told: Collection[str], now: str) -> Iterator[WaitingElsewhere]:
-    """Yield the suspended Jobs, less those that are ``told`` already (``Job shop/web``) by what holds them."""
+def find_suspended_jobs(cluster: Cluster, reported: Collection[str], now: str) -> Iterator[WaitingElsewhere]:
+    """Yield the suspended Jobs except for those in ``reported``, such as ``Job shop/web``."""
     for job in cluster.jobs:
         meta = job.metadata
-        if not job.spec.suspend or f"Job {meta.namespace}/{meta.name}" in told or _has_ended(job):
+        if not job.spec.suspend or f"Job {meta.namespace}/{meta.name}" in reported or _has_ended(job):
             continue
         queue = meta.labels.get(QUEUE_LABEL, "")
         headline = f"waits for {KUEUE}, in LocalQueue {queue}: it is suspended" if queue else "is suspended"
-        yield entry(
+        yield build_entry(
             "Job",
             meta,
             WaitingState.NOT_ADMITTED if is_queued(job) else WaitingState.SUSPENDED,
             headline,
             now=now,
-            pods=_pods_at_once(job),
+            pods=_count_parallel_pods(job),
             decides=KUEUE if queue else "whoever sets spec.suspend",
             conditions=job.status.conditions,
-            details=_details(cluster, queue),
+            details=_explain_missing_workload(cluster, queue),
         )
 
 
-def _details(cluster: Cluster, queue: str) -> Iterator[str]:
+def _explain_missing_workload(cluster: Cluster, queue: str) -> Iterator[str]:
+    """Yield why it is not known what a queued Job waits for, if Workloads were not read."""
     gap = cluster.gap("KueueWorkload") if queue else None
     if gap is not None:
         yield f"What it waits for would be told by its Workload, but Workloads of {KUEUE} {gap.why}"
 
 
 def _has_ended(job: StoredJob) -> bool:
-    return any(holds(job.status.conditions, type_) for type_ in JOB_ENDED)
+    """Return whether the Job has completed or failed."""
+    return any(is_condition_true(job.status.conditions, type_) for type_ in JOB_ENDED)
 
 
-def _pods_at_once(job: StoredJob) -> int:
-    """Return how many pods run side by side once the Job is resumed."""
+def _count_parallel_pods(job: StoredJob) -> int:
+    """Return how many pods run at once after the Job is resumed."""
     parallelism = 1 if job.spec.parallelism is None else job.spec.parallelism
     return parallelism if job.spec.completions is None else min(parallelism, job.spec.completions)

@@ -1,8 +1,8 @@
-"""PodGroups of Volcano that wait for their Queue: which resource is short, and which PodGroups hold it.
+"""PodGroups and Jobs of Volcano that wait for their Queue, with the short resource and the PodGroups that hold it.
 
-A Queue with a capability lets a PodGroup in if its minResources fit beside those of the PodGroups that are in it
-already. Of Volcano's other rules nothing is replayed.
-Upstream: pkg/scheduler/plugins/capacity and pkg/scheduler/plugins/proportion (enqueueable) of volcano-sh/volcano.
+A Queue with a capability admits a PodGroup if its minResources fit beside those of the PodGroups that it has admitted
+already. Other rules of Volcano are not replayed. Upstream: pkg/scheduler/plugins/capacity and
+pkg/scheduler/plugins/proportion (enqueueable) of volcano-sh/volcano.
 """
 
 from __future__ import annotations
@@ -18,33 +18,40 @@ from kschedctl.api.pod_requests import Quantities, compute_pod_requests
 from kschedctl.api.quantity import QuantityError
 from kschedctl.api.queueing import VolcanoJob, VolcanoQueue
 from kschedctl.cluster import Cluster
-from kschedctl.replay.waiting_elsewhere.amounts import NOTHING, add_to, amounts_of, largest_allocatable, listed, written
-from kschedctl.replay.waiting_elsewhere.entries import controller, entry
+from kschedctl.replay.waiting_elsewhere.amounts import (
+    NOTHING,
+    add_amounts,
+    find_largest_allocatable,
+    parse_amounts,
+    render_amount,
+    render_amounts,
+)
+from kschedctl.replay.waiting_elsewhere.entries import build_entry, find_controller_key
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
 
 VOLCANO = "Volcano"
 DEFAULT_QUEUE = "default"
-_LET_IN = frozenset({"Inqueue", "Running", "Unknown"})
-_ENDED = frozenset({"Completed", "Succeeded", "Failed"})
-_JOB_WAITS = frozenset({"", "Pending"})
+_ADMITTED_PHASES = frozenset({"Inqueue", "Running", "Unknown"})
+_ENDED_PHASES = frozenset({"Completed", "Succeeded", "Failed"})
+_WAITING_JOB_PHASES = frozenset({"", "Pending"})
 
 
-def waiting_pod_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield the PodGroups that their Queue has not let in, and those let in without any pod."""
+def find_waiting_pod_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
+    """Yield the PodGroups that their Queue has not admitted, and admitted ones without any pod."""
     queues = _Queues(cluster)
     for group in cluster.volcano_pod_groups:
         phase = group.status.phase
-        if phase in _ENDED or (phase in _LET_IN and (phase != "Inqueue" or queues.pods_of(group))):
+        if phase in _ENDED_PHASES or (phase in _ADMITTED_PHASES and (phase != "Inqueue" or queues.find_pods(group))):
             continue
-        headline, holders = _reason(group, queues)
-        job = job_of(group, cluster)
-        yield entry(
+        headline, holders = _find_reason(group, queues)
+        job = find_job_key(group, cluster)
+        yield build_entry(
             "PodGroup",
             group.metadata,
             WaitingState.NOT_ADMITTED,
             headline,
             now=now,
-            pods=_number_of_pods(group, cluster),
+            pods=_count_pods(group, cluster),
             decides=VOLCANO,
             details=(f"its phase is {phase or 'not set yet'}, minMember {group.spec.min_member:,}",),
             conditions=group.status.conditions,
@@ -53,22 +60,22 @@ def waiting_pod_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]
         )
 
 
-def waiting_jobs_without_group(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
+def find_jobs_without_group(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
     """Yield the Jobs of Volcano that have neither a PodGroup nor a pod yet."""
-    with_group = {job_of(group, cluster) for group in cluster.volcano_pod_groups}
+    with_group = {find_job_key(group, cluster) for group in cluster.volcano_pod_groups}
     for job in cluster.volcano_jobs:
         owner, state = Owner("Job", job.metadata.namespace, job.metadata.name), job.status.state
-        if owner in with_group or state.phase not in _JOB_WAITS:
+        if owner in with_group or state.phase not in _WAITING_JOB_PHASES:
             continue
-        said = state.message or state.reason
-        headline = f"waits for {VOLCANO}, which has made no PodGroup of it yet" + (f": {said}" if said else "")
+        message = state.message or state.reason
+        headline = f"waits for {VOLCANO}, which has made no PodGroup of it yet" + (f": {message}" if message else "")
         pods = sum(task.replicas for task in job.spec.tasks)
-        yield entry("Job", job.metadata, WaitingState.NOT_ADMITTED, headline, now=now, pods=pods, decides=VOLCANO)
+        yield build_entry("Job", job.metadata, WaitingState.NOT_ADMITTED, headline, now=now, pods=pods, decides=VOLCANO)
 
 
-def job_of(group: VolcanoPodGroup, cluster: Cluster) -> Owner | None:
+def find_job_key(group: VolcanoPodGroup, cluster: Cluster) -> Owner | None:
     """Return the Job of a PodGroup: its controller, else the Job of its name, which Volcano may extend by a UID."""
-    owner = controller(group.metadata)
+    owner = find_controller_key(group.metadata)
     if owner is not None:
         return owner
     job = _find_job(group, cluster)
@@ -76,6 +83,7 @@ def job_of(group: VolcanoPodGroup, cluster: Cluster) -> Owner | None:
 
 
 def _find_job(group: VolcanoPodGroup, cluster: Cluster) -> VolcanoJob | None:
+    """Return the Job of a PodGroup that has no controller, or None."""
     names = group.metadata.name, next((o.name for o in group.metadata.owner_references), "")
     jobs: Sequence[VolcanoJob] = cluster.in_namespace("volcano_jobs", group.metadata.namespace)
     return next(
@@ -84,20 +92,21 @@ def _find_job(group: VolcanoPodGroup, cluster: Cluster) -> VolcanoJob | None:
     )
 
 
-def _number_of_pods(group: VolcanoPodGroup, cluster: Cluster) -> int:
+def _count_pods(group: VolcanoPodGroup, cluster: Cluster) -> int:
+    """Return how many pods the group's Job wants, or else minMember."""
     job = _find_job(group, cluster)
     return sum(task.replicas for task in job.spec.tasks) if job else group.spec.min_member
 
 
 class _Queues:
-    """The Queues of Volcano with the PodGroups that they have let in; computed once for all that wait."""
+    """The Queues of Volcano with the PodGroups that they have admitted, computed once for all that wait."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
-        self.let_in: dict[str, list[VolcanoPodGroup]] = {}
+        self.admitted: dict[str, list[VolcanoPodGroup]] = {}
         for group in cluster.volcano_pod_groups:
-            if group.status.phase in _LET_IN:
-                self.let_in.setdefault(group.spec.queue or DEFAULT_QUEUE, []).append(group)
+            if group.status.phase in _ADMITTED_PHASES:
+                self.admitted.setdefault(group.spec.queue or DEFAULT_QUEUE, []).append(group)
         self._pods: dict[GangKey, list[Pod]] = {}
         for pod in cluster.unbound_pods() if cluster.volcano_pod_groups else ():
             for key in find_gangs(pod):
@@ -105,38 +114,44 @@ class _Queues:
         self._too_large: dict[str, str] = {}
 
     def find(self, name: str) -> VolcanoQueue | None:
-        """Return the Queue of this name, None if there is none."""
+        """Return the Queue of this name, or None."""
         return next((queue for queue in self.cluster.volcano_queues if queue.metadata.name == name), None)
 
-    def pods_of(self, group: VolcanoPodGroup) -> list[Pod]:
+    def find_pods(self, group: VolcanoPodGroup) -> list[Pod]:
         """Return the pods of a group that have no node."""
         key = GangKey(GangProject.VOLCANO, group.metadata.namespace, group.metadata.name)
         return self._pods.get(key, [])
 
     @cached_property
     def _largest(self) -> Quantities:
-        return largest_allocatable(self.cluster)
+        """Return the highest allocatable amount of each resource over the nodes."""
+        return find_largest_allocatable(self.cluster)
 
-    def why_nowhere(self, group: VolcanoPodGroup) -> str:
-        """Return which pod of the group requests more than any node has, "" if none does. Raises QuantityError."""
+    def explain_unplaceable(self, group: VolcanoPodGroup) -> str:
+        """Return a clause about a pod of the group that requests more than any node has, or an empty string.
+
+        Raises QuantityError.
+        """
         key = f"{group.metadata.namespace}/{group.metadata.name}"
         if key not in self._too_large:
-            self._too_large[key] = "" if self.cluster.gap("Node") else self._find_too_large(group)
+            self._too_large[key] = "" if self.cluster.gap("Node") else self._explain_too_large_pod(group)
         return self._too_large[key]
 
-    def _find_too_large(self, group: VolcanoPodGroup) -> str:
-        for pod in self.pods_of(group):
+    def _explain_too_large_pod(self, group: VolcanoPodGroup) -> str:
+        """Return a clause about the first pod that requests more than any node has, or an empty string."""
+        for pod in self.find_pods(group):
             for resource, amount in compute_pod_requests(default_pod(pod)).items():
-                most = self._largest.get(resource, NOTHING)
-                if amount > most:
+                largest = self._largest.get(resource, NOTHING)
+                if amount > largest:
+                    request = f"{render_amount(amount)} {resource}"
                     return (
-                        f" but can be placed nowhere: its pod {pod.key} requests {written(amount)} {resource}, and the "
-                        f"largest node has {written(most)}"
+                        f" but can be placed nowhere: its pod {pod.key} requests {request}, and the largest node has "
+                        f"{render_amount(largest)}"
                     )
         return ""
 
 
-def _reason(group: VolcanoPodGroup, queues: _Queues) -> tuple[str, Sequence[str]]:
+def _find_reason(group: VolcanoPodGroup, queues: _Queues) -> tuple[str, Sequence[str]]:
     """Return what a PodGroup waits for, and which other PodGroups hold it."""
     if group.status.phase == "Inqueue":
         return f"is let in by {VOLCANO}'s queue, but none of its pods exists yet", ()
@@ -144,49 +159,54 @@ def _reason(group: VolcanoPodGroup, queues: _Queues) -> tuple[str, Sequence[str]
     queue = queues.find(name)
     if queue is None:
         missing = ", which does not exist" if queues.cluster.gap("VolcanoQueue") is None else ""
-        return f"waits for {VOLCANO}'s queue {name}{missing}{_said(group)}", ()
+        return f"waits for {VOLCANO}'s queue {name}{missing}{_last_message(group)}", ()
     if queue.status.state not in ("", "Open"):
         return f"waits: {VOLCANO}'s queue {name} is {queue.status.state}", ()
     try:
-        return _quota_reason(group, queue, queues)
+        return _find_quota_reason(group, queue, queues)
     except QuantityError:
-        return f"waits for {VOLCANO}'s queue {name}{_said(group)}", ()
+        return f"waits for {VOLCANO}'s queue {name}{_last_message(group)}", ()
 
 
-def _said(group: VolcanoPodGroup) -> str:
+def _last_message(group: VolcanoPodGroup) -> str:
+    """Return a clause with the last message of the group's conditions, or an empty string."""
     messages = [condition.message for condition in group.status.conditions if condition.message]
     return f": {messages[-1]}" if messages else ""
 
 
-def _quota_reason(group: VolcanoPodGroup, queue: VolcanoQueue, queues: _Queues) -> tuple[str, Sequence[str]]:
+def _find_quota_reason(group: VolcanoPodGroup, queue: VolcanoQueue, queues: _Queues) -> tuple[str, Sequence[str]]:
     """Return which resource of the Queue is short, and its holders. Raises QuantityError."""
-    name, capability = queue.metadata.name, amounts_of(queue.spec.capability)
-    inside = queues.let_in.get(name, [])
+    name, capability = queue.metadata.name, parse_amounts(queue.spec.capability)
+    admitted = queues.admitted.get(name, [])
     held: Quantities = {}
-    for other in inside:
-        add_to(held, amounts_of(other.spec.min_resources))
-    short = {
+    for other in admitted:
+        add_amounts(held, parse_amounts(other.spec.min_resources))
+    short_requests = {
         resource: amount
-        for resource, amount in amounts_of(group.spec.min_resources).items()
+        for resource, amount in parse_amounts(group.spec.min_resources).items()
         if resource in capability and held.get(resource, NOTHING).add(amount) > capability[resource]
     }
-    if not short:
-        return f"waits for {VOLCANO}'s queue {name}{_said(group)}", ()
-    lacks = "; ".join(
-        f"it needs {written(amount)} {resource}, and {written(held.get(resource, NOTHING))} of the queue's "
-        f"{written(capability[resource])} are held"
-        for resource, amount in short.items()
+    if not short_requests:
+        return f"waits for {VOLCANO}'s queue {name}{_last_message(group)}", ()
+    shortages = "; ".join(
+        f"it needs {render_amount(amount)} {resource}, and {render_amount(held.get(resource, NOTHING))} of the queue's "
+        f"{render_amount(capability[resource])} are held"
+        for resource, amount in short_requests.items()
     )
-    holders = list(_holders(inside, short, queues))
-    by = f" by {holders[0]}" if len(holders) == 1 else ""
-    return f"waits for {VOLCANO}'s queue {name}: {lacks}{by}", holders
+    holders = list(_find_holders(admitted, short_requests, queues))
+    holder_clause = f" by {holders[0]}" if len(holders) == 1 else ""
+    return f"waits for {VOLCANO}'s queue {name}: {shortages}{holder_clause}", holders
 
 
-def _holders(groups: Sequence[VolcanoPodGroup], short: Quantities, queues: _Queues) -> Iterator[str]:
-    """Yield the PodGroups that hold some of what is short, and whether their own pods fit on no node at all."""
+def _find_holders(groups: Sequence[VolcanoPodGroup], short_requests: Quantities, queues: _Queues) -> Iterator[str]:
+    """Yield the PodGroups that hold short resources, and whether their own pods fit on no node at all."""
     for group in groups:
-        mine = amounts_of(group.spec.min_resources)
-        amounts = {resource: mine[resource] for resource in short if mine.get(resource, NOTHING) > NOTHING}
+        group_amounts = parse_amounts(group.spec.min_resources)
+        amounts = {
+            resource: group_amounts[resource]
+            for resource in short_requests
+            if group_amounts.get(resource, NOTHING) > NOTHING
+        }
         if amounts:
             title = f"PodGroup {group.metadata.namespace}/{group.metadata.name} ({group.status.phase})"
-            yield f"{title}, which holds {listed(amounts)}{queues.why_nowhere(group)}"
+            yield f"{title}, which holds {render_amounts(amounts)}{queues.explain_unplaceable(group)}"

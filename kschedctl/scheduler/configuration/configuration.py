@@ -1,4 +1,4 @@
-"""What kube-scheduler makes of a KubeSchedulerConfiguration document: profiles, extenders and limits.
+"""Loading of a KubeSchedulerConfiguration document into profiles, extenders and limits.
 
 Upstream: pkg/scheduler/scheduler.go and pkg/scheduler/profile/profile.go (v1.36).
 """
@@ -16,13 +16,13 @@ from kschedctl.errors import ConfigurationError
 from kschedctl.scheduler.configuration.document import (
     KubeSchedulerConfiguration,
     KubeSchedulerProfile,
+    decode_args,
     parse_document,
-    typed_args,
     with_document_defaults,
 )
 from kschedctl.scheduler.configuration.other_versions import of_other_versions
 from kschedctl.scheduler.configuration.profile import Plugins, Profile, build_profile, foreign_plugins
-from kschedctl.scheduler.configuration.validation import configuration_errors
+from kschedctl.scheduler.configuration.validation import validate_configuration
 from kschedctl.scheduler.engine.extenders.settings import Extender
 from kschedctl.scheduler.framework.arguments import PluginArgs
 from kschedctl.scheduler.framework.declaration import Declaration
@@ -36,15 +36,14 @@ NO_REGISTRATIONS: Mapping[str, Declaration] = {}
 
 
 class SchedulerConfiguration(Struct, frozen=True):
-    """A scheduler, configured.
-
-    ``profiles`` by schedulerName in the document's order; ``extenders`` in the order in which they are called, the
-    ignorable ones last. ``percentage_of_nodes_to_score`` 0 is adaptive; a profile's own goes before it.
-    """
+    """The configuration of a scheduler."""
 
     profiles: Mapping[str, Profile]
+    """schedulerName -> profile, in the document's order."""
     extenders: tuple[Extender, ...]
+    """Extenders in the order in which they are called, ignorable ones last."""
     percentage_of_nodes_to_score: int
+    """0 is adaptive; a profile's own value takes precedence."""
     pod_initial_backoff_seconds: int
     pod_max_backoff_seconds: int
     parallelism: int
@@ -57,43 +56,44 @@ def load_configuration(
     *,
     other_builds: bool = False,
 ) -> SchedulerConfiguration:
-    """The configuration that the document (parsed YAML or JSON; None: the default one) stands for.
+    """Load a parsed YAML or JSON document; None is the default configuration.
 
-    ``registered`` are plugins of third parties, looked up where a profile enables them. ``other_builds``: a plugin that
-    is none of these is taken for compiled into the scheduler (``Profile.foreign``); kube-scheduler as it is released
-    refuses it. Raises ThirdPartyError, and ConfigurationError, in kube-scheduler's words, for what it would refuse; its
-    hint says which version has what this one does not know.
+    `registered` are plugins of third parties, looked up if a profile enables them. With `other_builds`, an unknown
+    plugin is assumed to be compiled into the scheduler (`Profile.foreign`), which the released kube-scheduler rejects.
+    Raises ThirdPartyError, and ConfigurationError in kube-scheduler's words; the hint says which version has what this
+    one lacks.
     """
     try:
-        return _load(document, gates, registered, other_builds=other_builds)
+        return _load_document(document, gates, registered, other_builds=other_builds)
     except ConfigurationError as error:
         others = (str(version) for version in of_other_versions(document, gates.minor) if version.name in error.what)
         hint = "; ".join(dict.fromkeys(filter(None, (error.hint, *others))))
         raise ConfigurationError(error.what, where=error.where, hint=hint) from None
 
 
-def _load(
+def _load_document(
     document: JsonObject | None,
     gates: FeatureGates,
     registered: Mapping[str, Declaration],
     *,
     other_builds: bool,
 ) -> SchedulerConfiguration:
+    """Validate and load a document."""
     written = KubeSchedulerConfiguration() if document is None else parse_document(document, gates.minor)
     parsed = with_document_defaults(written, gates)
-    if errors := list(configuration_errors(parsed, gates)):
+    if errors := list(validate_configuration(parsed, gates)):
         raise ConfigurationError(format_aggregate(errors))
     _check_tls(parsed.extenders)
-    ignored = _ignored_resources(parsed.extenders)
+    ignored = _find_ignored_resources(parsed.extenders)
     own = [profile.plugins for profile in written.profiles] or [Plugins()]
     profiles = [
-        _profile(profile, custom, registered, ignored=ignored, gates=gates, other_builds=other_builds)
+        _load_profile(profile, custom, registered, ignored=ignored, gates=gates, other_builds=other_builds)
         for profile, custom in zip(parsed.profiles, own, strict=True)
     ]
     _check_queue_sort(profiles)
     return SchedulerConfiguration(
         profiles={profile.scheduler_name: profile for profile in profiles},
-        extenders=_in_calling_order(parsed.extenders),
+        extenders=_sort_extenders(parsed.extenders),
         percentage_of_nodes_to_score=parsed.percentage_of_nodes_to_score,
         pod_initial_backoff_seconds=parsed.pod_initial_backoff_seconds,
         pod_max_backoff_seconds=parsed.pod_max_backoff_seconds,
@@ -101,7 +101,7 @@ def _load(
     )
 
 
-def _profile(
+def _load_profile(
     profile: KubeSchedulerProfile,
     custom: Plugins,
     registered: Mapping[str, Declaration],
@@ -110,6 +110,7 @@ def _profile(
     gates: FeatureGates,
     other_builds: bool,
 ) -> Profile:
+    """Build one profile."""
     args = {config.name: config.args for config in profile.plugin_config}
     if ignored:
         if NodeResourcesFit.name not in args:
@@ -117,13 +118,16 @@ def _profile(
         args[NodeResourcesFit.name] = msgspec.structs.replace(args[NodeResourcesFit.name], ignored_resources=ignored)
     where = f"creating profile for scheduler name {profile.scheduler_name}"
     enabled = NodeResourcesFit.name in profile.plugins.enabled_names
-    if enabled and (errors := list(args[NodeResourcesFit.name].errors(gates))):
+    if enabled and (errors := list(args[NodeResourcesFit.name].validate(gates))):
         raise ConfigurationError(
             f'initializing plugin "{NodeResourcesFit.name}": {format_aggregate(errors)}', where=where
         )
     others = {name: registered[name] for name in sorted(profile.plugins.enabled_names & registered.keys())}
     registry = {name: declared.points for name, declared in {**in_tree_of(gates), **others}.items()}
-    args |= {name: _typed(name, args.get(name), declared.args_type, gates) for name, declared in others.items()}
+    args |= {
+        name: _decode_third_party_args(name, args.get(name), declared.args_type, gates)
+        for name, declared in others.items()
+    }
     try:
         return build_profile(
             profile.scheduler_name or "",
@@ -138,22 +142,22 @@ def _profile(
         raise ConfigurationError(error.what, where=where) from None
 
 
-def _typed(name: str, document: Json, into: type[Struct] | None, gates: FeatureGates) -> object:
-    """The arguments of another package's plugin as it declares them. Raises ConfigurationError where they are none."""
+def _decode_third_party_args(name: str, document: Json, into: type[Struct] | None, gates: FeatureGates) -> object:
+    """Decode the arguments of a third party's plugin. Raises ConfigurationError."""
     if into is None:
         return document
-    args, unknown = typed_args(document, into, f"args of plugin {name}", gates.minor)
+    args, unknown = decode_args(document, into, f"args of plugin {name}", gates.minor)
     if unknown:
         raise ConfigurationError(f"decoding args for plugin {name}: strict decoding error: {', '.join(unknown)}")
     if isinstance(args, PluginArgs):
         args = args.with_defaults(gates)
-        if errors := list(args.errors(gates)):
+        if errors := list(args.validate(gates)):
             raise ConfigurationError(f'initializing plugin "{name}": {format_aggregate(errors)}')
     return args
 
 
 def _check_tls(extenders: tuple[Extender, ...]) -> None:
-    """A root certificate is there to verify the server with, and ``insecure`` says not to.
+    """Raise ConfigurationError for an extender with both a root certificate and `insecure`.
 
     Upstream: NewHTTPExtender, and TLSConfigFor in staging/src/k8s.io/client-go/transport/transport.go.
     """
@@ -164,13 +168,14 @@ def _check_tls(extenders: tuple[Extender, ...]) -> None:
             raise ConfigurationError(f"couldn't build extenders: {what}")
 
 
-def _ignored_resources(extenders: tuple[Extender, ...]) -> tuple[str, ...]:
-    """What NodeResourcesFit ignores instead of what its own arguments say, because extenders account for it."""
+def _find_ignored_resources(extenders: tuple[Extender, ...]) -> tuple[str, ...]:
+    """Return the resources that NodeResourcesFit ignores because extenders manage them."""
     resources = (resource for extender in extenders for resource in extender.managed_resources)
     return tuple(resource.name for resource in resources if resource.ignored_by_scheduler)
 
 
-def _in_calling_order(extenders: tuple[Extender, ...]) -> tuple[Extender, ...]:
+def _sort_extenders(extenders: tuple[Extender, ...]) -> tuple[Extender, ...]:
+    """Return the extenders with timeouts in calling order, ignorable ones last."""
     timed = (
         msgspec.structs.replace(extender, http_timeout=extender.http_timeout or DEFAULT_EXTENDER_TIMEOUT)
         for extender in extenders
@@ -179,7 +184,7 @@ def _in_calling_order(extenders: tuple[Extender, ...]) -> tuple[Extender, ...]:
 
 
 def _check_queue_sort(profiles: list[Profile]) -> None:
-    """All profiles share one queue, so they must sort it alike; a plugin that is taken for compiled in may do so."""
+    """Raise ConfigurationError unless all profiles sort their shared queue in the same way."""
     known = [profile for profile in profiles if profile.plugins["queueSort"]]
     for profile in known[1:]:
         own, first = profile.plugins["queueSort"][0], known[0].plugins["queueSort"][0]

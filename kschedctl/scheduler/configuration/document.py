@@ -1,4 +1,4 @@
-"""A KubeSchedulerConfiguration as it is written: its structs, strict reading, and the defaults of what is left out.
+"""A KubeSchedulerConfiguration as written: its structs, strict parsing and defaults.
 
 Upstream: staging/src/k8s.io/kube-scheduler/config/v1/types.go, component-base/config/v1alpha1/types.go and
 pkg/scheduler/apis/config/v1/{defaults,conversion}.go (v1.36).
@@ -17,11 +17,11 @@ from kschedctl.api.kube_version import NEWEST_MINOR
 from kschedctl.api.objects import Struct
 from kschedctl.errors import ConfigurationError
 from kschedctl.scheduler.configuration.profile import Plugins, with_default_plugins
-from kschedctl.scheduler.configuration.secrets import without_secrets
+from kschedctl.scheduler.configuration.secrets import redact_secrets
 from kschedctl.scheduler.engine.extenders.settings import Extender
 from kschedctl.scheduler.framework.arguments import PluginArgs
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.strict_decoding import GoDuration, Int32, Int64, decode, unknown_fields
+from kschedctl.scheduler.framework.strict_decoding import GoDuration, Int32, Int64, decode_strictly, find_unknown_fields
 from kschedctl.scheduler.registry.in_tree import args_types
 
 GROUP = "kubescheduler.config.k8s.io"
@@ -32,7 +32,7 @@ _TYPE_META = ("apiVersion", "kind")
 
 
 class PluginConfig(Struct, frozen=True):
-    """The arguments of one plugin: typed, or the plain document where the plugin has none in this version."""
+    """The arguments of one plugin: typed, or the plain document if the plugin has no arguments in this version."""
 
     name: str = ""
     args: Any = None
@@ -48,7 +48,7 @@ class KubeSchedulerProfile(Struct, frozen=True):
 
 
 class LeaderElection(Struct, frozen=True):
-    """How replicas agree on one leader; durations in seconds. Does not change what is scheduled where."""
+    """Settings of leader election, durations in seconds. They do not affect scheduling."""
 
     leader_elect: bool = True
     lease_duration: GoDuration = GoDuration(15)
@@ -60,7 +60,7 @@ class LeaderElection(Struct, frozen=True):
 
 
 class ClientConnection(Struct, frozen=True):
-    """How to speak with the API server. Does not change what is scheduled where."""
+    """Settings of the connection to the API server. They do not affect scheduling."""
 
     kubeconfig: str = ""
     accept_content_types: str = ""
@@ -70,7 +70,7 @@ class ClientConnection(Struct, frozen=True):
 
 
 class KubeSchedulerConfiguration(Struct, frozen=True):
-    """The whole document, less apiVersion and kind."""
+    """The whole document, without apiVersion and kind."""
 
     parallelism: Int32 = 16
     leader_election: LeaderElection = LeaderElection()
@@ -86,14 +86,14 @@ class KubeSchedulerConfiguration(Struct, frozen=True):
 
 
 def parse_document(document: JsonObject, minor: int = NEWEST_MINOR) -> KubeSchedulerConfiguration:
-    """The document, with the plugins' arguments decoded.
+    """Parse a document including the plugins' arguments.
 
-    Raises ConfigurationError for all that is not strictly one in this minor version.
+    Raises ConfigurationError for anything that is not strictly valid in this minor version.
     """
     _check_kind(document)
     body = {key: value for key, value in document.items() if key not in _TYPE_META}
-    parsed = decode(body, KubeSchedulerConfiguration)
-    unknown = unknown_fields(body, KubeSchedulerConfiguration, minor)
+    parsed = decode_strictly(body, KubeSchedulerConfiguration)
+    unknown = find_unknown_fields(body, KubeSchedulerConfiguration, minor)
     profiles = []
     for i, profile in enumerate(parsed.profiles):
         plugin_config = []
@@ -108,7 +108,7 @@ def parse_document(document: JsonObject, minor: int = NEWEST_MINOR) -> KubeSched
 
 
 def with_document_defaults(parsed: KubeSchedulerConfiguration, gates: FeatureGates) -> KubeSchedulerConfiguration:
-    """The document with one profile at least, and with the default plugins and arguments in every profile."""
+    """Return the document with at least one profile, and default plugins and arguments in every profile."""
     profiles = parsed.profiles or (KubeSchedulerProfile(),)
     if len(profiles) == 1 and profiles[0].scheduler_name is None:
         profiles = (msgspec.structs.replace(profiles[0], scheduler_name=DEFAULT_SCHEDULER_NAME),)
@@ -122,11 +122,12 @@ def _profile_with_defaults(profile: KubeSchedulerProfile, gates: FeatureGates) -
     types = args_types(gates.minor)
     wanted = sorted((plugins.enabled_names & types.keys()) - configured)
     configs = (*profile.plugin_config, *(PluginConfig(name, types[name]()) for name in wanted))
-    defaulted = tuple(PluginConfig(config.name, _defaulted(config.args, gates)) for config in configs)
+    defaulted = tuple(PluginConfig(config.name, _with_default_args(config.args, gates)) for config in configs)
     return msgspec.structs.replace(profile, plugins=plugins, plugin_config=defaulted)
 
 
-def _defaulted(args: object, gates: FeatureGates) -> object:
+def _with_default_args(args: object, gates: FeatureGates) -> object:
+    """Return plugin arguments with their defaults."""
     return args.with_defaults(gates) if isinstance(args, PluginArgs) else args
 
 
@@ -143,26 +144,26 @@ def _check_kind(document: object) -> None:
 
 
 def _decode_args(config: PluginConfig, path: str, minor: int) -> tuple[object, list[str]]:
-    """The typed arguments of a plugin, and what is unknown in them."""
+    """Return a plugin's typed arguments, and errors for unknown fields."""
     into = args_types(minor).get(config.name)
     if into is None:
         return config.args, []
     if isinstance(config.args, Mapping):
         _check_args_kind(config.name, config.args, path, minor)
-    args, unknown = typed_args(config.args, into, f"{path}.args", minor)
+    args, unknown = decode_args(config.args, into, f"{path}.args", minor)
     decoding = f"decoding .{path}: strict decoding error: decoding args for plugin {config.name}"
     return args, [f"{decoding}: strict decoding error: {', '.join(unknown)}"] if unknown else []
 
 
-def typed_args(document: Json, into: type[Struct], path: str, minor: int) -> tuple[object, list[str]]:
-    """The arguments that stand at ``path`` (None: there are none), and what is unknown in them.
+def decode_args(document: Json, into: type[Struct], path: str, minor: int) -> tuple[object, list[str]]:
+    """Decode the arguments found at `path` (None: there are none), and return them with the unknown fields.
 
     Raises ConfigurationError for a wrong type.
     """
     body = {} if document is None else document
     if isinstance(body, Mapping):
         body = {key: value for key, value in body.items() if key not in _TYPE_META}
-    return decode(body, into, path), unknown_fields(body, into, minor)
+    return decode_strictly(body, into, path), find_unknown_fields(body, into, minor)
 
 
 def _check_args_kind(name: str, document: JsonObject, path: str, minor: int) -> None:
@@ -176,5 +177,5 @@ def _check_args_kind(name: str, document: JsonObject, path: str, minor: int) -> 
 
 
 def _shortened(document: object, limit: int = 160) -> str:
-    text = json.dumps(without_secrets(document), separators=(",", ":"), default=str)
+    text = json.dumps(redact_secrets(document), separators=(",", ":"), default=str)
     return text if len(text) <= limit else f"{text[:limit]}…"

@@ -15,7 +15,7 @@ from kschedctl.api.kinds import describe_lifecycle
 from kschedctl.api.kube_version import OLDEST_MINOR
 from kschedctl.scheduler.configuration.document import KIND, KubeSchedulerConfiguration
 from kschedctl.scheduler.configuration.profile import FORMER_PLUGINS
-from kschedctl.scheduler.framework.strict_decoding import steps
+from kschedctl.scheduler.framework.strict_decoding import split_path
 from kschedctl.scheduler.registry.in_tree import IN_TREE
 
 Path = tuple[str | int, ...]
@@ -41,7 +41,7 @@ def of_other_versions(document: JsonObject | None, minor: int) -> Iterator[OfOth
         yield OfOtherVersion(("apiVersion",), version, said)
     for path, since in iter_unknown_fields(document, KubeSchedulerConfiguration, minor):
         if since is not None:
-            yield OfOtherVersion(steps(path), path.rpartition(".")[2], f"needs 1.{since}")
+            yield OfOtherVersion(split_path(path), path.rpartition(".")[2], f"needs 1.{since}")
     for i, profile in enumerate(_objects(document, "profiles")):
         yield from _of_plugins(profile, ("profiles", i), minor)
         yield from _of_arguments(profile, ("profiles", i), minor)
@@ -70,7 +70,7 @@ def _of_arguments(profile: JsonObject, path: Path, minor: int) -> Iterator[OfOth
                 continue
             for field, since in iter_unknown_fields(config.get("args"), declared.args_type, minor):
                 if since is not None:
-                    yield OfOtherVersion((*at, "args", *steps(field)), field, f"needs 1.{since}")
+                    yield OfOtherVersion((*at, "args", *split_path(field)), field, f"needs 1.{since}")
 
 
 def _of_plugin(name: str, minor: int) -> str:
@@ -78,7 +78,7 @@ def _of_plugin(name: str, minor: int) -> str:
     if name in FORMER_PLUGINS:
         return f"was removed before 1.{OLDEST_MINOR}"
     declared = IN_TREE.get(name)
-    if declared is None or declared.at(minor) is not None:
+    if declared is None or declared.for_minor(minor) is not None:
         return ""
     if declared.until is not None and minor > declared.until:
         return f"was removed in 1.{declared.until + 1}"

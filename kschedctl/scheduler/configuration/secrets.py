@@ -1,7 +1,7 @@
-"""A KubeSchedulerConfiguration without what is nobody else's business: keys, certificates, passwords, tokens.
+"""Redaction of secrets in a KubeSchedulerConfiguration: keys, certificates, passwords and tokens.
 
-An extender's tlsConfig holds them (keyData), its urlPrefix may (user and query), and so may the arguments of plugins
-that are not in-tree, as the token of a metrics server. Nothing of this changes what is scheduled where.
+An extender's tlsConfig contains secrets (keyData), its urlPrefix may (user and query), and so may the arguments of
+plugins that are not in-tree, such as the token of a metrics server. They do not affect scheduling.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kschedctl.text.urls import shown_url
+from kschedctl.text.urls import strip_url
 
 REDACTED = "REDACTED"
 """Stands for a secret; valid base64, so that kube-scheduler would still take the configuration."""
@@ -28,12 +28,12 @@ _LIKE_A_SECRET = re.compile(
 """What a value is whatever its key is called: a header, a key, a JSON web token, an option with a password."""
 
 
-def without_secrets(document: Any, secret: bool = False) -> Any:
-    """The document, whatever its shape, with every secret value redacted and every URL cut to where it leads.
+def redact_secrets(document: Any, secret: bool = False) -> Any:
+    """Return the document, of any shape, with every secret redacted and every URL reduced to its location.
 
-    ``secret``: all of it is.
+    `secret`: redact everything.
 
-    >>> without_secrets({"keyData": "LS0t", "urlPrefix": "https://me:hunter2@extender.example", "weight": 1})
+    >>> redact_secrets({"keyData": "LS0t", "urlPrefix": "https://me:hunter2@extender.example", "weight": 1})
     {'keyData': 'REDACTED', 'urlPrefix': 'https://extender.example', 'weight': 1}
     """
     match document:
@@ -43,24 +43,25 @@ def without_secrets(document: Any, secret: bool = False) -> Any:
             return {**document, "value": REDACTED}
         case Mapping():
             return {
-                key: without_secrets(value, secret or bool(_SECRET.search(str(key)))) for key, value in document.items()
+                key: redact_secrets(value, secret or bool(_SECRET.search(str(key)))) for key, value in document.items()
             }
         case list() | tuple():
-            return [without_secrets(value, secret) for value in document]
+            return [redact_secrets(value, secret) for value in document]
         case None | bool() | "":
             return document
-    return REDACTED if secret else _shown(document)
+    return REDACTED if secret else _redact_value(document)
 
 
-def _shown(value: object) -> object:
-    """A single value, less what of it is a secret."""
+def _redact_value(value: object) -> object:
+    """Redact a single value if it looks like a secret."""
     if not isinstance(value, str):
         return value
-    shown = shown_url(value)
+    shown = strip_url(value)
     return REDACTED if _LIKE_A_SECRET.search(shown) else shown
 
 
 def _is_typed(name: str) -> bool:
+    """Return whether a plugin's arguments are typed."""
     from kschedctl.scheduler.registry.in_tree import ARGS  # noqa: PLC0415 - the plugins, only where a configuration has args
 
     return name in ARGS

@@ -1,4 +1,4 @@
-"""What kube-scheduler refuses in a KubeSchedulerConfiguration before it builds any profile.
+"""Validation of a KubeSchedulerConfiguration before any profile is built.
 
 Upstream: pkg/scheduler/apis/config/validation/validation.go and component-base/config/validation/validation.go (v1.36).
 """
@@ -19,7 +19,7 @@ from kschedctl.scheduler.configuration.document import (
 from kschedctl.scheduler.engine.extenders.settings import Extender
 from kschedctl.scheduler.framework.arguments import PluginArgs
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.field_errors import duplicate, invalid, qualified_name_errors, required
+from kschedctl.scheduler.framework.field_errors import duplicate, invalid, required, validate_qualified_name
 from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
 from kschedctl.scheduler.registry.in_tree import REMOVED
 
@@ -31,28 +31,30 @@ INVALID_PLUGINS = ByVersion(
 )
 
 
-def configuration_errors(document: KubeSchedulerConfiguration, gates: FeatureGates) -> Iterator[str]:
-    """The field errors of a defaulted document."""
-    yield from _client_connection(document.client_connection)
-    yield from _leader_election(document.leader_election)
+def validate_configuration(document: KubeSchedulerConfiguration, gates: FeatureGates) -> Iterator[str]:
+    """Yield the field errors of a defaulted document."""
+    yield from _validate_client_connection(document.client_connection)
+    yield from _validate_leader_election(document.leader_election)
     if document.parallelism <= 0:
         yield invalid("parallelism", document.parallelism, "should be an integer value greater than zero")
-    yield from _profiles(document.profiles, gates)
-    yield from _percentage("percentageOfNodesToScore", document.percentage_of_nodes_to_score)
+    yield from _validate_profiles(document.profiles, gates)
+    yield from _validate_percentage("percentageOfNodesToScore", document.percentage_of_nodes_to_score)
     initial, longest = document.pod_initial_backoff_seconds, document.pod_max_backoff_seconds
     if initial <= 0:
         yield invalid("podInitialBackoffSeconds", initial, "must be greater than 0")
     if longest < initial:
         yield invalid("podMaxBackoffSeconds", longest, "must be greater than or equal to PodInitialBackoffSeconds")
-    yield from _extenders(document.extenders)
+    yield from _validate_extenders(document.extenders)
 
 
-def _client_connection(connection: ClientConnection) -> Iterator[str]:
+def _validate_client_connection(connection: ClientConnection) -> Iterator[str]:
+    """Yield the errors in clientConnection."""
     if connection.burst < 0:
         yield invalid("clientConnection.burst", connection.burst, "must be non-negative")
 
 
-def _leader_election(election: LeaderElection) -> Iterator[str]:
+def _validate_leader_election(election: LeaderElection) -> Iterator[str]:
+    """Yield the errors in leaderElection."""
     if not election.leader_elect:
         return
     lease, renew, retry = election.lease_duration or 15, election.renew_deadline or 10, election.retry_period or 2
@@ -65,40 +67,45 @@ def _leader_election(election: LeaderElection) -> Iterator[str]:
         yield invalid("leaderElection.resourceLock", election.resource_lock, 'resourceLock value must be "leases"')
 
 
-def _profiles(profiles: tuple[KubeSchedulerProfile, ...], gates: FeatureGates) -> Iterator[str]:
+def _validate_profiles(profiles: tuple[KubeSchedulerProfile, ...], gates: FeatureGates) -> Iterator[str]:
+    """Yield the errors in profiles."""
     first: dict[str, int] = {}
     for i, profile in enumerate(profiles):
         path, name = f"profiles[{i}]", profile.scheduler_name or ""
         if not name:
             yield required(f"{path}.schedulerName")
-        yield from _percentage(f"{path}.percentageOfNodesToScore", profile.percentage_of_nodes_to_score)
-        yield from _invalid_plugins(path, profile, INVALID_PLUGINS.at(gates.release))
-        yield from _plugin_config(path, profile, gates)
+        yield from _validate_percentage(f"{path}.percentageOfNodesToScore", profile.percentage_of_nodes_to_score)
+        yield from _validate_plugin_names(path, profile, INVALID_PLUGINS.at(gates.release))
+        yield from _validate_plugin_config(path, profile, gates)
         if name in first:
             yield duplicate(f"{path}.schedulerName", f"profiles[{first[name]}].schedulerName")
         first[name] = i
-    yield from _common_queue_sort(profiles)
+    yield from _validate_common_queue_sort(profiles)
 
 
-def _percentage(path: str, percentage: int | None) -> Iterator[str]:
+def _validate_percentage(path: str, percentage: int | None) -> Iterator[str]:
+    """Yield an error unless the percentage is between 0 and 100."""
     if percentage is not None and not 0 <= percentage <= 100:
         yield invalid(path, percentage, "not in valid range [0-100]")
 
 
-def _invalid_plugins(path: str, profile: KubeSchedulerProfile, names: frozenset[str]) -> Iterator[str]:
+def _validate_plugin_names(path: str, profile: KubeSchedulerProfile, names: frozenset[str]) -> Iterator[str]:
+    """Yield an error for each removed plugin that a profile enables."""
     for point, plugin_set in profile.plugins.by_point().items():
         for i, plugin in enumerate(plugin_set.enabled):
             if plugin.name in names:
-                yield _was_invalid(f"{path}.plugins.{point}.enabled[{i}]", plugin.name)
+                yield _format_removed_plugin(f"{path}.plugins.{point}.enabled[{i}]", plugin.name)
 
 
-def _was_invalid(path: str, name: str) -> str:
+def _format_removed_plugin(path: str, name: str) -> str:
+    """Return the error for a removed plugin."""
     return invalid(
         path, name, f'was invalid in version "{API_VERSION}" (KubeSchedulerConfiguration is version "{API_VERSION}")'
     )
 
 
-def _plugin_config(path: str, profile: KubeSchedulerProfile, gates: FeatureGates) -> Iterator[str]:
+def _validate_plugin_config(path: str, profile: KubeSchedulerProfile, gates: FeatureGates) -> Iterator[str]:
+    """Yield the errors in pluginConfig."""
     seen = set()
     for i, config in enumerate(profile.plugin_config):
         at = f"{path}.pluginConfig[{i}]"
@@ -106,14 +113,15 @@ def _plugin_config(path: str, profile: KubeSchedulerProfile, gates: FeatureGates
             yield duplicate(at, config.name)
         seen.add(config.name)
         if config.name in INVALID_PLUGINS.at(gates.release):
-            yield _was_invalid(at, config.name)
+            yield _format_removed_plugin(at, config.name)
         elif config.name == "NodeResourcesFitArgs":  # upstream validates by this name, so the plugin's own passes here
             yield invalid(f"{at}.args", config.args, "has to match plugin args")
         elif config.name != NodeResourcesFit.name and isinstance(config.args, PluginArgs):
-            yield from (f"{at}.args.{error}" for error in config.args.errors(gates))
+            yield from (f"{at}.args.{error}" for error in config.args.validate(gates))
 
 
-def _common_queue_sort(profiles: tuple[KubeSchedulerProfile, ...]) -> Iterator[str]:
+def _validate_common_queue_sort(profiles: tuple[KubeSchedulerProfile, ...]) -> Iterator[str]:
+    """Yield an error for each profile with another QueueSort plugin or arguments than the first."""
     canon = profiles[0].plugins.queue_sort
     if len(canon.enabled) > 1:
         rule = "only one queue sort plugin can be enabled"
@@ -130,7 +138,8 @@ def _common_queue_sort(profiles: tuple[KubeSchedulerProfile, ...]) -> Iterator[s
                 yield invalid(f"profiles[{i}].pluginConfig.args", config.args, rule)
 
 
-def _extenders(extenders: tuple[Extender, ...]) -> Iterator[str]:
+def _validate_extenders(extenders: tuple[Extender, ...]) -> Iterator[str]:
+    """Yield the errors in extenders."""
     seen = set()
     for i, extender in enumerate(extenders):
         path = f"extenders[{i}]"
@@ -138,7 +147,7 @@ def _extenders(extenders: tuple[Extender, ...]) -> Iterator[str]:
             yield invalid(f"{path}.weight", extender.weight, "must have a positive weight applied to it")
         for j, resource in enumerate(extender.managed_resources):
             at = f"{path}.managedResources[{j}].name"
-            yield from _extended_resource_name(at, resource.name)
+            yield from _validate_extended_resource_name(at, resource.name)
             if resource.name in seen:
                 yield invalid(at, resource.name, "duplicate extender managed resource name")
             seen.add(resource.name)
@@ -149,8 +158,9 @@ def _extenders(extenders: tuple[Extender, ...]) -> Iterator[str]:
         )
 
 
-def _extended_resource_name(path: str, name: str) -> Iterator[str]:
-    errors = qualified_name_errors(path, name)
+def _validate_extended_resource_name(path: str, name: str) -> Iterator[str]:
+    """Yield the errors in the name of an extended resource."""
+    errors = validate_qualified_name(path, name)
     yield from errors
     if not errors and not is_extended(name):
         yield invalid(path, name, "is an invalid extended resource name")

@@ -1,4 +1,4 @@
-"""The feature gates that the validation of pods asks for, as a version has them.
+"""Options for the validation of pods, from a version's feature gates.
 
 Upstream: GetValidationOptionsFromPodSpecAndMeta in pkg/api/pod/util.go (v1.36).
 """
@@ -9,8 +9,8 @@ from kschedctl.api.validation.options import ValidationOptions
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
 
-def validation_options(gates: FeatureGates) -> ValidationOptions:
-    """What a version with these gates lets through in objects."""
+def build_validation_options(gates: FeatureGates) -> ValidationOptions:
+    """Build the options that a version with these gates uses."""
     return ValidationOptions(
         comparison_operators=gates.enabled("TaintTolerationComparisonOperators"),
         selector_merge=gates.enabled("MatchLabelKeysInPodTopologySpreadSelectorMerge"),

@@ -18,7 +18,7 @@ from kschedctl.api.kube_version import NEWEST_MINOR, OLDEST_MINOR
 from kschedctl.api.objects import PodSpec
 from kschedctl.cluster import FIELDS as FIELDS_OF_CLUSTER
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.framework.feature_gates import SPECS, FeatureGates, stage_at
+from kschedctl.scheduler.framework.feature_gates import GATE_STAGES, FeatureGates, stage_at
 from kschedctl.scheduler.plugins.node_declared_features import NodeDeclaredFeatures
 
 Path = tuple[str | int, ...]
@@ -73,7 +73,7 @@ class VersionedField(NamedTuple):
         return f"needs 1.{default}" + (f", or 1.{first} and {gate}" if first < default else "")
 
     def _is_on(self, gates: FeatureGates) -> bool:
-        return gates.enabled(self.gate) if self.gate in SPECS else stage_at(self.gate, gates.minor).on
+        return gates.enabled(self.gate) if self.gate in GATE_STAGES else stage_at(self.gate, gates.minor).on
 
     def _minors(self) -> tuple[int, int | None]:
         """The first version that can read it, and the first that does by default."""

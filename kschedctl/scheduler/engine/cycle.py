@@ -1,7 +1,7 @@
-"""One scheduling cycle: PreEnqueue, PreFilter, Filter, extenders, scores, choice of the host.
+"""One scheduling cycle: PreEnqueue, PreFilter, Filter, extenders, scoring and the choice of a node.
 
-Upstream: pkg/scheduler/schedule_one.go and pkg/scheduler/framework/runtime/framework.go (v1.36). Where upstream stops
-at the first refusal, the cycle goes on, so that all of a node's refusals are known; ``Cycle`` keeps both.
+Upstream: pkg/scheduler/schedule_one.go and pkg/scheduler/framework/runtime/framework.go (v1.36). Upstream stops at the
+first rejection of a node; this cycle goes on to find all rejections, and `Cycle` reports both.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from kschedctl.api.arrays import Bools, Row, Rows
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.engine.extenders.consultation import Consultation
 from kschedctl.scheduler.engine.extenders.extender import NAME as EXTENDERS
-from kschedctl.scheduler.engine.extenders.extender import NOTHING_OFFERED, Offered
-from kschedctl.scheduler.engine.kept_victims import KeptVictims
+from kschedctl.scheduler.engine.extenders.extender import NOTHING_OFFERED, OfferedNodes
+from kschedctl.scheduler.engine.kept_victims import VictimCache
 from kschedctl.scheduler.engine.pre_filter import PreFilterOutcome, run_pre_filter, selected_by_name
 from kschedctl.scheduler.engine.profile import FrameworkLike
-from kschedctl.scheduler.engine.sampling import NodeSearch, Sampling, Terms
+from kschedctl.scheduler.engine.sampling import NodeSearch, Sampling, SearchTerms
 from kschedctl.scheduler.engine.scoring import ScoreOutcome, run_score
 from kschedctl.scheduler.framework import (
     SUCCESS,
@@ -61,54 +61,55 @@ Verdicts = Mapping[str, PluginVerdict]
 
 @dataclass(frozen=True)
 class FilterOutcome:
-    """What the Filter plugins said of all nodes.
-
-    ``verdicts``: every plugin on every node, nominated pods aside. ``first`` (N,): index into ``order`` of the plugin
-    that the framework reports for a node, -1 when it passes. ``with_nominated``: the verdicts with the nominated pods
-    counted, where they decide; ``by_nominated`` (N,): that is so for the node.
-    """
+    """The answers of all Filter plugins for all N nodes."""
 
     order: tuple[str, ...]
+    """Names of the plugins in the order in which they run."""
     verdicts: Verdicts
+    """Each plugin's verdict on every node, without nominated pods."""
     with_nominated: Verdicts
+    """Each plugin's verdict with the nominated pods counted, if any are nominated."""
     first: Rows
+    """(N,): index into `order` of the plugin that upstream reports for the node, -1 if the node passes."""
     by_nominated: Bools
+    """(N,): whether the node is rejected only with the nominated pods counted."""
 
     @property
     def passing(self) -> Bools:
+        """(N,): the nodes that pass all filters."""
         return self.first < 0
 
     def first_fail(self, row: int) -> tuple[str, Status]:
-        """The plugin that the framework reports for a refused node, and its status."""
+        """Return the plugin that upstream reports for a rejected node, and its status."""
         plugin = self.order[self.first[row]]
         return plugin, (self.with_nominated if self.by_nominated[row] else self.verdicts)[plugin].status(row)
 
     @cached_property
     def unresolvable(self) -> Bools:
-        """(N,): reported as refused for good, so that fewer pods would not help."""
+        """(N,): nodes reported as UnschedulableAndUnresolvable, so that removing pods would not help."""
         mask = np.zeros(len(self.first), np.bool_)
-        for _, verdict, mine in self.reported():
-            mask |= mine & verdict.unresolvable
+        for _, verdict, reported in self.iter_reported():
+            mask |= reported & verdict.unresolvable
         return mask
 
     @cached_property
     def failed(self) -> Bools:
-        """(N,): a plugin fails there on which nothing before it refuses the pod."""
+        """(N,): nodes on which a plugin fails before any plugin rejects the pod."""
         mask = np.zeros(len(self.first), np.bool_)
-        for _, verdict, mine in self.reported():
-            mask |= verdict.failed & mine
+        for _, verdict, reported in self.iter_reported():
+            mask |= verdict.failed & reported
         return mask
 
-    def reason_counts(self, among: Bools) -> Counter[str]:
-        """How many of these nodes (N,) the framework reports for each reason."""
+    def reason_counts(self, nodes: Bools) -> Counter[str]:
+        """Count, for each reason, the nodes among these (N,) for which upstream reports it."""
         counts: Counter[str] = Counter()
-        for _, verdict, mine in self.reported():
+        for _, verdict, reported in self.iter_reported():
             for rejection in verdict.rejections:
-                counts[rejection.reason] += int((rejection.mask & mine & among).sum())
+                counts[rejection.reason] += int((rejection.mask & reported & nodes).sum())
         return +counts
 
-    def reported(self) -> Iterator[tuple[str, PluginVerdict, Bools]]:
-        """Each plugin's verdicts, and (N,) the nodes for which the framework reports them."""
+    def iter_reported(self) -> Iterator[tuple[str, PluginVerdict, Bools]]:
+        """Yield each plugin, its verdict, and (N,) the nodes for which upstream reports that verdict."""
         for position, plugin in enumerate(self.order):
             mine = self.first == position
             yield plugin, self.verdicts[plugin], mine & ~self.by_nominated
@@ -118,133 +119,154 @@ class FilterOutcome:
 
 @dataclass(frozen=True)
 class Cycle:
-    """All that one cycle found. ``error``: a plugin or an extender failed, and the cycle ended there.
-
-    ``considered`` (N,): the nodes that the framework looked at; the others stay absent from its diagnosis. Among them
-    is ``promised``, the row of the node that the pod was nominated for, even where PreFilter plugins left it out.
-    ``passed``: the nodes that extenders leave, which are scored; ``consultation``: what they were asked. ``search``:
-    how a part of the nodes was looked at, None where all were or none had to be searched. ``kept_victims``: what dry
-    runs of preemption for pods alike came to, where pods come one after the other. ``best_alone``: of preemption's
-    candidates those that cannot be best are not asked for.
-    """
+    """The result of one scheduling cycle."""
 
     info: PodInfo
+    """The pod."""
     view: Fork
+    """The cluster state that the cycle looked at."""
     framework: FrameworkLike
     queue: Mapping[str, Status]
+    """PreEnqueue plugin -> its status."""
     pre_filter: PreFilterOutcome
     filter: FilterOutcome
     considered: Bools
-    promised: int | None
-    passed: Offered
+    """(N,): nodes that upstream examines and mentions in its diagnosis, including the nominated node."""
+    nominated_row: int | None
+    """Row of the pod's nominated node, examined even if PreFilter plugins exclude it; None if there is none."""
+    passed: OfferedNodes
+    """The nodes that pass filters and extenders, which are scored."""
     scores: ScoreOutcome
     consultation: Consultation
+    """The calls of the extenders."""
     error: str | None = None
+    """Message of the plugin or extender error that ended the cycle; None without an error."""
     search: NodeSearch | None = None
-    kept_victims: KeptVictims | None = None
-    best_alone: bool = False
+    """The search of a part of the nodes; None if all nodes were examined or no search was needed."""
+    victim_cache: VictimCache | None = None
+    """Cached preemption dry runs of equal pods, if many pods are scheduled one after another."""
+    only_best_candidates: bool = False
+    """Whether preemption may leave out candidates that cannot be the best."""
 
     @property
     def feasible(self) -> Rows:
-        """The rows that passed; nodes that an extender made up are none of them."""
+        """The rows that passed, without nodes that an extender made up."""
         return self.passed.rows[self.passed.rows >= 0]
 
     @property
     def gated(self) -> bool:
+        """Whether a PreEnqueue plugin keeps the pod out of the active queue."""
         return any(status.rejected for status in self.queue.values())
 
     @property
     def schedulable(self) -> bool:
+        """Whether at least one node passed and no error occurred."""
         return self.error is None and len(self.passed.rows) > 0
 
     @cached_property
-    def told(self) -> dict[Row, Status]:
-        """What the diagnosis says of nodes in the words of extenders."""
+    def extender_statuses(self) -> dict[Row, Status]:
+        """Row -> the status that the diagnosis has from extenders."""
         index = self.view.nodes.index
         return {index[name]: status for name, status in self.consultation.statuses.items() if name in index}
 
     @property
-    def dropped(self) -> Bools:
-        """(N,): the nodes that extenders left out without a word."""
-        dropped = self.considered & self.filter.passing
-        dropped[[*self.feasible.tolist(), *self.told]] = False
-        return dropped
+    def silently_dropped(self) -> Bools:
+        """(N,): nodes that extenders left out without giving a message."""
+        mask = self.considered & self.filter.passing
+        mask[[*self.feasible.tolist(), *self.extender_statuses]] = False
+        return mask
 
     @property
     def unschedulable_plugins(self) -> frozenset[str]:
-        """What the diagnosis names as having refused the pod: plugins, and the extenders together."""
-        status, by = self.pre_filter.status, self.pre_filter.plugin
-        narrowed = self.pre_filter.narrowed_by if NARROWING_REFUSES.at(self.framework.release) else ()
-        if status.rejected and by:
-            return frozenset((by, *(narrowed if status.code is Code.UNSCHEDULABLE else ())))
-        refusing = (plugin for plugin, _, mine in self.filter.reported() if (mine & self.considered).any())
-        return frozenset(refusing).union(narrowed, (EXTENDERS,) * self.consultation.narrowed)
+        """The plugins that the diagnosis names as having rejected the pod; all extenders count as one plugin."""
+        status, decided_by = self.pre_filter.status, self.pre_filter.plugin
+        narrowing = self.pre_filter.narrowed_by if NARROWING_REFUSES.at(self.framework.release) else ()
+        if status.rejected and decided_by:
+            return frozenset((decided_by, *(narrowing if status.code is Code.UNSCHEDULABLE else ())))
+        rejecting = (
+            plugin for plugin, _, reported in self.filter.iter_reported() if (reported & self.considered).any()
+        )
+        return frozenset(rejecting).union(narrowing, (EXTENDERS,) * self.consultation.narrowed)
 
-    def status(self, row: int) -> Status:
-        """What the framework's diagnosis says of a node: Success, its refusal, or the status of those not looked at."""
-        if row in self.told:
-            return self.told[Row(row)]
+    def node_status(self, row: int) -> Status:
+        """Return the diagnosis' status of a node: Success, its rejection, or the status of nodes not examined."""
+        if row in self.extender_statuses:
+            return self.extender_statuses[Row(row)]
         if not self.considered[row]:
             return self.absent_status()
         return SUCCESS if self.filter.passing[row] else self.filter.first_fail(row)[1]
 
     def absent_status(self) -> Status:
-        """The status of the nodes that the framework did not look at."""
+        """Return the status of the nodes that upstream did not examine."""
         if self.pre_filter.status.rejected:
             return self.pre_filter.status
         plugins = set(self.pre_filter.narrowed_by)
-        if self.promised is not None and not self.filter.passing[self.promised]:
-            plugins.add(self.filter.first_fail(self.promised)[0])  # upstream keeps both in one set
+        if self.nominated_row is not None and not self.filter.passing[self.nominated_row]:
+            plugins.add(self.filter.first_fail(self.nominated_row)[0])  # upstream keeps both in one set
         names = " ".join(sorted(plugins))
         return Status(Code.UNRESOLVABLE, (LEFT_OUT.at(self.framework.release).format(names),))
 
 
 def run_cycle(framework: FrameworkLike, info: PodInfo, view: Fork, sampling: Sampling | None = None) -> Cycle:
-    """Replay a cycle for a pod, with ``sampling`` on a part of the nodes, the next part from then on.
+    """Run the scheduling cycle of a pod.
 
-    Errors of plugins and extenders end up in ``Cycle.error``, as upstream words them.
+    With `sampling`, only a part of the nodes is searched, and the next cycle continues after it. Errors of plugins and
+    extenders end up in `Cycle.error`, as upstream words them.
     """
-    queue = _run_pre_enqueue(framework.at("preEnqueue"), info, view)
+    queue = _run_pre_enqueue(framework.plugins_at("preEnqueue"), info, view)
     error = None
-    before = PreFilterOutcome({})
+    pre_filter = PreFilterOutcome({})
     try:
-        before = run_pre_filter(framework.at("preFilter"), info, view)
+        pre_filter = run_pre_filter(framework.plugins_at("preFilter"), info, view)
     except PluginError as failure:
         error = str(failure)
     outcome = FilterOutcome((), {}, {}, np.full(len(view.nodes), -1), np.zeros(len(view.nodes), np.bool_))
     considered = np.zeros(len(view.nodes), np.bool_)
-    promised = _promised(info, view)
+    nominated_row = _find_nominated_row(info, view)
     consultation = Consultation(framework.extenders, info.pod, framework.release)
-    passed, search = NOTHING_OFFERED, None
-    scores = ScoreOutcome(passed.rows)
+    feasible, search = NOTHING_OFFERED, None
+    scores = ScoreOutcome(feasible.rows)
     if error is None:
         try:
-            outcome = Filtering.of(framework, before, info, view).judge()
-            considered = _considered(before, promised, view)
-            kept = _kept_promise(outcome, considered, promised, consultation, view)
-            if sampling and kept is None and not before.status.rejected:
-                offered = np.flatnonzero(selected_by_name(before, view) & view.in_placement)
-                terms = Terms.of(framework.profile, framework.release, len(consultation.statuses))
+            outcome = Filtering.from_framework(framework, pre_filter, info, view).judge()
+            considered = _select_considered(pre_filter, nominated_row, view)
+            nominated_node = _find_feasible_nominated_node(outcome, considered, nominated_row, consultation, view)
+            if sampling and nominated_node is None and not pre_filter.status.rejected:
+                offered = np.flatnonzero(selected_by_name(pre_filter, view) & view.in_placement)
+                terms = SearchTerms.from_profile(framework.profile, framework.release, len(consultation.statuses))
                 terms = terms._replace(nodes=view.nodes_in_placement)
-                search = sampling.search(~outcome.passing, offered, terms, outcome.failed, promised)
+                search = sampling.search(~outcome.passing, offered, terms, outcome.failed, nominated_row)
                 considered = search.examined
-            passed = kept or _passed(outcome, considered, consultation, view)
-            scores = run_score(framework, before.results, info, view, passed)
-            scores = replace(scores, extended=tuple(consultation.prioritize(view, passed)))
+            feasible = nominated_node or _find_feasible(outcome, considered, consultation, view)
+            scores = run_score(framework, pre_filter.results, info, view, feasible)
+            scores = replace(scores, extended=tuple(consultation.prioritize(view, feasible)))
         except PluginError as failure:
             error = str(failure)
     return Cycle(
-        info, view, framework, queue, before, outcome, considered, promised, passed, scores, consultation, error, search
+        info,
+        view,
+        framework,
+        queue,
+        pre_filter,
+        outcome,
+        considered,
+        nominated_row,
+        feasible,
+        scores,
+        consultation,
+        error,
+        search,
     )
 
 
 def _run_pre_enqueue(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> dict[str, Status]:
+    """Ask all PreEnqueue plugins."""
     return {p.name: p.pre_enqueue(info, view) for p in plugins if offers(p, PreEnqueuePlugin)}
 
 
 @dataclass(frozen=True)
 class Filtering:
-    """The Filter plugins of a cycle, ready to judge all nodes under one hypothesis after another."""
+    """The Filter plugins of a cycle, ready to judge all nodes under different hypotheses."""
 
     plugins: Sequence[FilterPlugin]
     pre_filter: PreFilterOutcome
@@ -252,36 +274,38 @@ class Filtering:
     view: Fork
 
     @classmethod
-    def of(cls, framework: FrameworkLike, pre_filter: PreFilterOutcome, info: PodInfo, view: Fork) -> Filtering:
-        """The framework's Filter plugins less those whose PreFilter skipped or refused the pod."""
-        off = {name for name, result in pre_filter.results.items() if result.status.code is not Code.SUCCESS}
-        plugins = [p for p in framework.at("filter") if offers(p, FilterPlugin) and p.name not in off]
+    def from_framework(
+        cls, framework: FrameworkLike, pre_filter: PreFilterOutcome, info: PodInfo, view: Fork
+    ) -> Filtering:
+        """Select the framework's Filter plugins, without those whose PreFilter skipped or rejected the pod."""
+        inactive = {name for name, result in pre_filter.results.items() if result.status.code is not Code.SUCCESS}
+        plugins = [p for p in framework.plugins_at("filter") if offers(p, FilterPlugin) and p.name not in inactive]
         return cls(plugins, pre_filter, info, view)
 
     def judge(
-        self, delta: Delta = NO_CHANGE, known: Verdicts | None = None, among: Bools | None = None
+        self, delta: Delta = NO_CHANGE, known_verdicts: Verdicts | None = None, among: Bools | None = None
     ) -> FilterOutcome:
-        """All plugins on all nodes; twice when pods are nominated that this one must yield to. Raises PluginError.
+        """Run all plugins on all nodes, and once more with the nominated pods that this pod must yield to.
 
-        Upstream's RunFilterPluginsWithNominatedPods: a node must pass with the nominated pods there, and without
-        them. ``known`` are the verdicts without a hypothesis, for the plugins that it does not concern. Of nodes that
-        are not ``among`` these (N,) nothing has to hold.
+        Upstream's RunFilterPluginsWithNominatedPods: a node must pass with and without the nominated pods. `delta` is
+        the hypothesis, and `known` has the verdicts without one, which are reused for plugins that do not depend on
+        pods. Nodes outside of `among` (N,) may get any verdict. Raises PluginError.
         """
         nodes = len(self.view.nodes)
-        verdicts = self._evaluate(delta, known)
-        first = first_refusal(verdicts, nodes)
+        verdicts = self._evaluate(delta, known_verdicts)
+        first = find_first_rejecting(verdicts, nodes)
         with_nominated: Verdicts = {}
         by_nominated = np.zeros(nodes, np.bool_)
         nominated = self.view.nominated_against(self.info)
         if nominated and (among is None or among[nominated.node].any()):
-            with_nominated = self._evaluate(delta.then(nominated), known or verdicts)
-            sooner = first_refusal(with_nominated, nodes)
-            by_nominated[nominated.node] = sooner[nominated.node] >= 0
-            first = np.where(by_nominated, sooner, first)
+            with_nominated = self._evaluate(delta.then(nominated), known_verdicts or verdicts)
+            first_with_nominated = find_first_rejecting(with_nominated, nodes)
+            by_nominated[nominated.node] = first_with_nominated[nominated.node] >= 0
+            first = np.where(by_nominated, first_with_nominated, first)
         return FilterOutcome(tuple(verdicts), verdicts, with_nominated, first, by_nominated)
 
     def _evaluate(self, delta: Delta, known: Verdicts | None) -> Verdicts:
-        """Each plugin's verdict; it is asked only when the hypothesis may make a difference to what is known."""
+        """Run the plugins whose verdict may differ from the known one."""
         known = known or {}
         return {
             plugin.name: known[plugin.name]
@@ -290,100 +314,104 @@ class Filtering:
             for plugin in self.plugins
         }
 
-    def refused_alone(self, rows: OwnRows, delta: Delta) -> Bools:
-        """(M,): which of some nodes the plugins refuse that look at no more than a node's own pods, nominated aside.
+    def rejected_rows(self, rows: OwnRows, delta: Delta) -> Bools:
+        """Return which of the given rows the plugins that read only a node's own row reject, (M,).
 
-        Raises PluginError.
+        Nominated pods are not counted. Raises PluginError.
         """
-        refused = np.zeros(len(rows.rows), np.bool_)
-        for plugin in self._of_own_rows:
-            for rejection in self._rejections(plugin, delta, rows):
-                refused |= rejection.mask
-        return refused
+        rejected = np.zeros(len(rows.rows), np.bool_)
+        for plugin in self._own_row_plugins:
+            for rejection in self._iter_rejections(plugin, delta, rows):
+                rejected |= rejection.mask
+        return rejected
 
     def room_helps(self) -> bool:
-        """Whether the plugins that look at a node's own pods let pass each node without some that they let pass."""
-        return all(isinstance(p, OwnRowPlugin) and p.room_helps(self.view) for p in self._of_own_rows)
+        """Return whether removing pods from a node never makes a plugin that reads its own row reject it."""
+        return all(isinstance(p, OwnRowPlugin) and p.room_helps(self.view) for p in self._own_row_plugins)
 
     @cached_property
-    def _of_own_rows(self) -> list[FilterPlugin]:
+    def _own_row_plugins(self) -> list[FilterPlugin]:
+        """The plugins that read only a node's own row."""
         return [plugin for plugin in self.plugins if self.reads(plugin) is Reads.OWN_ROW]
 
-    def refused_anyhow(self, known: Verdicts) -> Bools:
-        """(N,): which nodes the plugins refuse that look at no pods; ``known`` are verdicts of theirs.
+    def rejected_regardless_of_pods(self, known: Verdicts) -> Bools:
+        """Return the nodes, (N,), that plugins reject whatever pods there are; `known` verdicts are reused.
 
         Raises PluginError.
         """
-        asked = [plugin for plugin in self.plugins if self.reads(plugin) is Reads.NODES]
-        refused = [(known.get(plugin.name) or self._verdict(plugin, NO_CHANGE)).refused for plugin in asked]
-        return np.any(refused, axis=0) if refused else np.zeros(len(self.view.nodes), np.bool_)
+        plugins = [plugin for plugin in self.plugins if self.reads(plugin) is Reads.NODES]
+        rejected = [(known.get(plugin.name) or self._verdict(plugin, NO_CHANGE)).rejected for plugin in plugins]
+        return np.any(rejected, axis=0) if rejected else np.zeros(len(self.view.nodes), np.bool_)
 
     def reads(self, plugin: FilterPlugin) -> Reads:
-        """What the plugin's verdict about this pod depends on."""
+        """Return what the plugin's verdict on this pod depends on."""
         return reads_of(plugin, self.pre_filter.results.get(plugin.name))
 
     def _verdict(self, plugin: FilterPlugin, delta: Delta) -> PluginVerdict:
-        return PluginVerdict.of(self._rejections(plugin, delta), len(self.view.nodes))
+        """Run a plugin on all nodes."""
+        return PluginVerdict.from_rejections(self._iter_rejections(plugin, delta), len(self.view.nodes))
 
-    def _rejections(self, plugin: FilterPlugin, delta: Delta, rows: OwnRows | None = None) -> Iterator[Rejection]:
-        """Raises PluginError."""
+    def _iter_rejections(self, plugin: FilterPlugin, delta: Delta, rows: OwnRows | None = None) -> Iterator[Rejection]:
+        """Yield a plugin's rejections of all nodes, or of the given rows. Raises PluginError."""
         view: Any = self.view if rows is None else rows  # a plugin that reads OWN_ROW takes either
         try:
-            yield from plugin.filter(self.info, view, self._state(plugin), delta)
+            yield from plugin.filter(self.info, view, self._find_state(plugin), delta)
         except PluginError as failure:
             raise PluginError(f'running "{plugin.name}" filter plugin: {failure}') from None
 
-    def _state(self, plugin: FilterPlugin) -> Any:
+    def _find_state(self, plugin: FilterPlugin) -> Any:
+        """Return the state of the plugin's PreFilter."""
         result = self.pre_filter.results.get(plugin.name)
         return result.state if result else None
 
 
-def first_refusal(verdicts: Verdicts, nodes: int) -> Rows:
-    """(N,): index of the first plugin that refuses each node, -1 for none."""
+def find_first_rejecting(verdicts: Verdicts, nodes: int) -> Rows:
+    """Return for each node the index of the first plugin that rejects it, -1 for none, (N,)."""
     first = np.full(nodes, -1)
     for position, verdict in enumerate(verdicts.values()):
-        first[(first < 0) & verdict.refused] = position
+        first[(first < 0) & verdict.rejected] = position
     return first
 
 
-def _promised(info: PodInfo, view: Fork) -> int | None:
-    """The row of the node that the pod was nominated for, if that is one that may run it."""
+def _find_nominated_row(info: PodInfo, view: Fork) -> int | None:
+    """Return the row of the pod's nominated node, if the node exists and is in the placement."""
     row = view.nodes.index.get(info.pod.status.nominated_node_name)
     return None if row is None or not view.in_placement[row] else row
 
 
-def _considered(pre_filter: PreFilterOutcome, promised: int | None, view: Fork) -> Bools:
+def _select_considered(pre_filter: PreFilterOutcome, nominated_row: int | None, view: Fork) -> Bools:
+    """Return the nodes that upstream examines, (N,)."""
     if pre_filter.status.rejected:
         return np.zeros(len(view.nodes), np.bool_)
     considered = selected_by_name(pre_filter, view) & view.in_placement
-    if promised is not None:
-        considered[promised] = True
+    if nominated_row is not None:
+        considered[nominated_row] = True
     return considered
 
 
-def _kept_promise(
-    outcome: FilterOutcome, considered: Bools, promised: int | None, consultation: Consultation, view: Fork
-) -> Offered | None:
-    """The node that was promised to the pod, where it passes plugins and extenders; errors about it alone are none."""
-    if promised is None or not (considered & outcome.passing)[promised]:
+def _find_feasible_nominated_node(
+    outcome: FilterOutcome, considered: Bools, nominated_row: int | None, consultation: Consultation, view: Fork
+) -> OfferedNodes | None:
+    """Return the nominated node if it passes plugins and extenders; errors on this node alone are ignored."""
+    if nominated_row is None or not (considered & outcome.passing)[nominated_row]:
         return None
     with suppress(PluginError):
-        offered = consultation.filter(view, np.array([promised]))
+        offered = consultation.filter(view, np.array([nominated_row]))
         return offered if len(offered.rows) else None
     return None
 
 
-def _passed(outcome: FilterOutcome, considered: Bools, consultation: Consultation, view: Fork) -> Offered:
-    """The nodes that pass plugins and extenders. Raises PluginError."""
+def _find_feasible(outcome: FilterOutcome, considered: Bools, consultation: Consultation, view: Fork) -> OfferedNodes:
+    """Return the nodes that pass plugins and extenders. Raises PluginError."""
     _raise_filter_errors(outcome, considered)
     passing = outcome.passing & considered
-    return consultation.find(view, view.nodes.rows if passing.all() else np.flatnonzero(passing))
+    return consultation.filter_all(view, view.nodes.rows if passing.all() else np.flatnonzero(passing))
 
 
 def _raise_filter_errors(outcome: FilterOutcome, considered: Bools) -> None:
-    """A plugin that fails on a node which nothing before it refuses fails the whole cycle."""
-    for name, verdict, mine in outcome.reported():
+    """Raise PluginError if a plugin fails on a node that no earlier plugin rejects."""
+    for name, verdict, reported in outcome.iter_reported():
         for rejection in verdict.rejections:
-            failed = rejection.mask & considered & mine
+            failed = rejection.mask & considered & reported
             if rejection.code is Code.ERROR and failed.any():
                 raise PluginError(f'running "{name}" filter plugin: {rejection.reason}')

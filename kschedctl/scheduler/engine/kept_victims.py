@@ -1,4 +1,4 @@
-"""Who had to go from each node for pods alike: kept for the next such pod, as most nodes are what they were."""
+"""Cache of preemption dry runs for equal pods, since most nodes do not change between two such pods."""
 
 from __future__ import annotations
 
@@ -10,60 +10,65 @@ import numpy.typing as npt
 
 from kschedctl.api.arrays import Bools, Ints
 from kschedctl.snapshot.delta import Delta
-from kschedctl.snapshot.fork import Fork, make_room
+from kschedctl.snapshot.fork import Fork, drop_oldest_if_full
 from kschedctl.snapshot.pod_info import PodInfo
 
 Positions = npt.NDArray[np.int64]
 Priorities = npt.NDArray[np.int64]
 UNKNOWN = np.iinfo(np.int64).min
-VICTIMS_KEPT = 4_000_000
-"""Pods in all dry runs that are kept, each of which takes 14 bytes."""
+MAX_CACHED_PODS = 4_000_000
+"""Maximum number of pods in all cached dry runs; each takes 14 bytes."""
 
 
 @dataclass(frozen=True)
 class DryRunState:
-    """What a dry run came to on nodes that are judged by their own pods alone: it holds for as long as nothing moves
+    """The result of a dry run on nodes that are judged by their own pods alone; valid for a node until pods move
     there.
-
-    ``trail``: how long it was then. ``nominated``: the pods that others yield to. ``tried`` (N,): the nodes that this
-    is about. ``fits`` (N,): those on which there is room once all go that may. ``beyond`` (N,): of nodes that were not
-    tried, the priority up to which it is not enough that all pods go; UNKNOWN where none was looked at.
-    ``pods`` (V,): who may go, sorted by node, there the most important first. Of each: ``node``, its node then;
-    ``violating``, it breaks a budget; ``gone``, it has to go, where there is room at all.
     """
 
     trail: int
+    """Length of the view's trail of moves at the time of the dry run."""
     nominated: Delta
+    """The nominated pods that were counted."""
     tried: Bools
+    """(N,): the nodes that the result covers."""
     fits: Bools
+    """(N,): nodes on which the pod fits once all evictable pods are gone."""
     beyond: Priorities
+    """(N,): for nodes not tried, the priority up to which evicting all pods is not enough; UNKNOWN if not examined."""
     pods: Positions
+    """(V,): the evictable pods, sorted by node and then by importance, the most important first."""
     node: Ints
+    """(V,): each pod's node at the time."""
     violating: Bools
-    gone: Bools
+    """(V,): whether evicting the pod violates a PDB."""
+    must_go: Bools
+    """(V,): whether the pod has to be evicted, if the pod fits at all."""
 
-    def since(self, view: Fork, nominated: Delta) -> DryRunState:
-        """What of it still holds, unless budgets allow more or less than they did."""
-        same = view.touched <= self.trail
+    def for_unchanged_nodes(self, view: Fork, nominated: Delta) -> DryRunState:
+        """Return the part of the result that still holds, unless PDBs allow other disruptions now."""
+        unchanged = view.touched <= self.trail
         if nominated is not self.nominated:
-            same &= ~nominated.differing(self.nominated, len(same))
-        state = self.on(same & self.tried)
-        return replace(state, trail=len(view.trail), nominated=nominated, beyond=np.where(same, self.beyond, UNKNOWN))
+            unchanged &= ~nominated.find_differing(self.nominated, len(unchanged))
+        state = self.restrict_to(unchanged & self.tried)
+        return replace(
+            state, trail=len(view.trail), nominated=nominated, beyond=np.where(unchanged, self.beyond, UNKNOWN)
+        )
 
-    def on(self, nodes: Bools) -> DryRunState:
-        """What is known of some of the nodes (N,) that it is about."""
-        here = nodes[self.node]
+    def restrict_to(self, nodes: Bools) -> DryRunState:
+        """Return the result for some of its nodes (N,)."""
+        chosen_pods = nodes[self.node]
         return replace(
             self,
             tried=nodes,
-            pods=self.pods[here],
-            node=self.node[here],
-            violating=self.violating[here],
-            gone=self.gone[here],
+            pods=self.pods[chosen_pods],
+            node=self.node[chosen_pods],
+            violating=self.violating[chosen_pods],
+            must_go=self.must_go[chosen_pods],
         )
 
-    def joined(self, later: DryRunState) -> DryRunState:
-        """With what a later dry run came to on other nodes."""
+    def merge(self, later: DryRunState) -> DryRunState:
+        """Return this result combined with a later one on other nodes."""
         if not later.tried.any():
             return self
         node = np.concatenate((self.node, later.node))
@@ -75,16 +80,16 @@ class DryRunState:
             pods=np.concatenate((self.pods, later.pods))[order],
             node=node[order],
             violating=np.concatenate((self.violating, later.violating))[order],
-            gone=np.concatenate((self.gone, later.gone))[order],
+            must_go=np.concatenate((self.must_go, later.must_go))[order],
         )
 
-    def lacking(self, priority: int, nodes: Bools) -> DryRunState:
-        """And on these nodes (N,) it is not enough that all pods up to a priority go."""
+    def with_insufficient_priority(self, priority: int, nodes: Bools) -> DryRunState:
+        """Record that evicting all pods up to a priority is not enough on these nodes (N,)."""
         return replace(self, beyond=np.where(nodes, priority, self.beyond)) if nodes.any() else self
 
 
-def nothing_tried(view: Fork, nominated: Delta) -> DryRunState:
-    """Nothing is known of any node."""
+def empty_dry_run_state(view: Fork, nominated: Delta) -> DryRunState:
+    """Return a result that covers no node."""
     nowhere, nobody = np.zeros(len(view.nodes), np.bool_), np.empty(0, np.int64)
     none = np.empty(0, np.bool_)
     unknown = np.full(len(view.nodes), UNKNOWN)
@@ -92,27 +97,26 @@ def nothing_tried(view: Fork, nominated: Delta) -> DryRunState:
 
 
 @dataclass
-class KeptVictims:
-    """The latest dry run for each kind of pod.
-
-    ``enough``: up to which priority pods had to go, the last time that this was looked for.
-    """
+class VictimCache:
+    """The latest dry run for each class of equal pods."""
 
     enough: int = 0
+    """The priority up to which pods had to go in the latest search for it."""
     _states: dict[Hashable, DryRunState] = field(default_factory=dict)
 
-    def latest(self, alike: Hashable) -> DryRunState | None:
+    def find(self, alike: Hashable) -> DryRunState | None:
+        """Return the latest dry run for a class of equal pods, or None."""
         return self._states.get(alike)
 
-    def keep(self, alike: Hashable, state: DryRunState) -> None:
+    def store(self, alike: Hashable, state: DryRunState) -> None:
+        """Store a dry run, evicting the oldest ones if the cache is full."""
         if alike not in self._states:
-            make_room(self._states, max(VICTIMS_KEPT // (len(state.pods) + len(state.tried)), 1))
+            drop_oldest_if_full(self._states, max(MAX_CACHED_PODS // (len(state.pods) + len(state.tried)), 1))
         self._states[alike] = state
 
 
-def likeness(info: PodInfo, view: Fork) -> Hashable:
-    """Equal for pods of one priority that request the same, which is what such nodes look at; None where no other pod
-    is known to be alike."""
+def preemption_class(info: PodInfo, view: Fork) -> Hashable:
+    """Return a key that is equal for pods of the same priority and requests, or None if no pod is known to be equal."""
     if info.number is None:
         return None
     number, comes_again = info.number % len(view.pods.infos), info.number >= len(view.pods.infos)

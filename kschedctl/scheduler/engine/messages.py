@@ -1,4 +1,4 @@
-"""The text of a FailedScheduling event.
+"""The message of a FailedScheduling event.
 
 Upstream: FitError in pkg/scheduler/framework/types.go (v1.36).
 """
@@ -23,58 +23,58 @@ ABSENT_COUNT = ByVersion(
 
 
 def fit_error(cycle: Cycle, post_filter: str = "") -> str:
-    """Why the pod fits no node, in the scheduler's words; ``post_filter`` is what the PostFilter plugins say."""
+    """Return why the pod fits no node, in upstream's words; `post_filter` is the message of the PostFilter plugins."""
     nodes = cycle.view.nodes_in_placement
     if nodes == 0:
         return NO_NODES
     if cycle.pre_filter.status.rejected:
-        message = refused_before(nodes, cycle.pre_filter.status)
+        message = format_pre_filter_rejection(nodes, cycle.pre_filter.status)
     else:
-        message = histogram(nodes, reason_counts(cycle))
+        message = format_histogram(nodes, count_reasons(cycle))
     return f"{message} {post_filter}" if post_filter else message
 
 
-def refused_before(nodes: int, status: Status) -> str:
-    """The message where a PreFilter refuses the pod, so that no node is looked at.
+def format_pre_filter_rejection(nodes: int, status: Status) -> str:
+    """Return the message for a pod that a PreFilter plugin rejects, so that no node is examined.
 
     >>> from kschedctl.scheduler.framework import Code
-    >>> refused_before(12, Status(Code.UNRESOLVABLE, ("pod has unbound claims",)))
+    >>> format_pre_filter_rejection(12, Status(Code.UNRESOLVABLE, ("pod has unbound claims",)))
     '0/12 nodes are available: pod has unbound claims.'
     """
     return f"0/{nodes} nodes are available: {', '.join(status.reasons)}."
 
 
-def histogram(nodes: int, counts: Mapping[str, int]) -> str:
-    """How many nodes have each reason, sorted as texts.
+def format_histogram(nodes: int, counts: Mapping[str, int]) -> str:
+    """Return the message with the number of nodes per reason, sorted as strings.
 
-    >>> histogram(12, {"Insufficient cpu": 9, "node(s) were unschedulable": 12})
+    >>> format_histogram(12, {"Insufficient cpu": 9, "node(s) were unschedulable": 12})
     '0/12 nodes are available: 12 node(s) were unschedulable, 9 Insufficient cpu.'
     """
     reasons = sorted(f"{count} {reason}" for reason, count in counts.items())
     return f"0/{nodes} nodes are available:" + (f" {', '.join(reasons)}." if reasons else "")
 
 
-def reason_counts(cycle: Cycle) -> Counter[str]:
-    """How many nodes the framework reports for each reason; the nodes that it did not look at share one."""
+def count_reasons(cycle: Cycle) -> Counter[str]:
+    """Count, for each reason, the nodes for which upstream reports it; nodes not examined share one reason."""
     by_extenders = np.zeros(len(cycle.considered), np.bool_)
-    by_extenders[list(cycle.told)] = True
+    by_extenders[list(cycle.extender_statuses)] = True
     counts = cycle.filter.reason_counts(cycle.considered & ~by_extenders)
     for status in cycle.consultation.statuses.values():
         counts.update(status.reasons)
-    absent = _absent(cycle, by_extenders)
+    absent = _count_absent(cycle, by_extenders)
     if absent > 0 and ABSENT_COUNT.at(cycle.framework.release):
         counts.update(dict.fromkeys(cycle.absent_status().reasons, absent))
     return counts
 
 
-def _absent(cycle: Cycle, by_extenders: Bools) -> int:
-    """How many nodes share the status of those that PreFilter plugins left out.
+def _count_absent(cycle: Cycle, by_extenders: Bools) -> int:
+    """Count the nodes that have the status of nodes that PreFilter plugins left out.
 
-    Since there is such a status (v1.32), that is all nodes less those that have one of their own; extenders may give
-    one to nodes that there are not.
+    Since v1.32 these are all nodes minus those with a status of their own. Extenders may give a status to nodes that do
+    not exist.
     """
     left_out = int((cycle.view.in_placement & ~cycle.considered).sum())
     if not left_out or not cycle.consultation.calls:
         return left_out
     own = int((by_extenders | (cycle.considered & ~cycle.filter.passing)).sum())
-    return cycle.view.nodes_in_placement - own - (len(cycle.consultation.statuses) - len(cycle.told))
+    return cycle.view.nodes_in_placement - own - (len(cycle.consultation.statuses) - len(cycle.extender_statuses))

@@ -1,4 +1,4 @@
-"""Permit: whether a pod that was assumed on a node may be bound there, or has to wait.
+"""Permit: decide whether an assumed pod may be bound, or has to wait.
 
 Upstream: RunPermitPlugins in pkg/scheduler/framework/runtime/framework.go (v1.36).
 """
@@ -9,46 +9,45 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kschedctl.scheduler.engine.messages import histogram
+from kschedctl.scheduler.engine.messages import format_histogram
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.framework import SUCCESS, Code, PermitPlugin, PluginError, Status, offers
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
-MOST_SECONDS = 15 * 60
-"""No plugin makes a pod wait for longer."""
+MAX_TIMEOUT_SECONDS = 15 * 60
+"""Upstream's maximum for the time that a plugin makes a pod wait."""
 TIMED_OUT = "rejected due to timeout after waiting {} at plugin {}"
-SOMEBODY_WAITS = "one or more plugins asked to wait and no plugin rejected pod"
+WAITS_AT_PLUGIN = "one or more plugins asked to wait and no plugin rejected pod"
 
 
 class PermitOutcome(NamedTuple):
-    """The framework's answer; ``plugin`` refused or failed, empty where none did.
-
-    ``waiting``: the plugins that let the pod wait, and for how many seconds at the most.
-    """
+    """The combined answer of the Permit plugins."""
 
     status: Status = SUCCESS
     plugin: str = ""
+    """The plugin that rejected the pod or failed; empty if none did."""
     waiting: Mapping[str, int] = {}
+    """Plugin that makes the pod wait -> its timeout in seconds."""
 
     @property
     def message(self) -> str:
-        """What is said of a pod that is refused on its node, the only one that counts then, or failed there."""
+        """The message for a pod that was rejected on its only node, or the error."""
         reasons = self.status.reasons
-        return histogram(1, Counter(reasons)) if self.status.rejected else ", ".join(reasons)
+        return format_histogram(1, Counter(reasons)) if self.status.rejected else ", ".join(reasons)
 
 
 def run_permit(
-    framework: FrameworkLike, info: PodInfo, view: Fork, row: int, of: frozenset[str] | None = None
+    framework: FrameworkLike, info: PodInfo, view: Fork, row: int, plugin_names: frozenset[str] | None = None
 ) -> PermitOutcome:
-    """Ask the plugins in order about a pod that is on that row of the view, until one refuses it or fails.
+    """Ask the plugins in order about a pod assumed on a row, until one rejects it or fails.
 
-    ``of``: the names of those that are asked, None for all.
+    `of` restricts the question to plugins of these names; None asks all.
     """
     waiting: Status | None = None
     seconds: dict[str, int] = {}
-    for plugin in framework.at("permit"):
-        if not offers(plugin, PermitPlugin) or (of is not None and plugin.name not in of):
+    for plugin in framework.plugins_at("permit"):
+        if not offers(plugin, PermitPlugin) or (plugin_names is not None and plugin.name not in plugin_names):
             continue
         try:
             status = plugin.permit(info, view, row)
@@ -60,24 +59,21 @@ def run_permit(
             return PermitOutcome(status, plugin.name)
         if status.code is Code.WAIT:
             waiting = status
-            seconds[plugin.name] = min(_timeout(plugin, info, view), MOST_SECONDS)
+            seconds[plugin.name] = min(_find_timeout(plugin, info, view), MAX_TIMEOUT_SECONDS)
     if waiting is not None:
-        return PermitOutcome(Status(Code.WAIT, (*waiting.reasons, SOMEBODY_WAITS)), waiting=seconds)
+        return PermitOutcome(Status(Code.WAIT, (*waiting.reasons, WAITS_AT_PLUGIN)), waiting=seconds)
     return PermitOutcome()
 
 
-def _timeout(plugin: PermitPlugin, info: PodInfo, view: Fork) -> int:
-    """For how many seconds a pod waits: as the plugin says of all pods, or of this one."""
-    said = getattr(plugin, "permit_timeout", MOST_SECONDS)
-    return int(said(info, view) if callable(said) else said)
+def _find_timeout(plugin: PermitPlugin, info: PodInfo, view: Fork) -> int:
+    """Return the plugin's timeout for this pod in seconds."""
+    timeout = getattr(plugin, "permit_timeout", MAX_TIMEOUT_SECONDS)
+    return int(timeout(info, view) if callable(timeout) else timeout)
 
 
-def permit_refusal(framework: FrameworkLike, info: PodInfo, view: Fork, row: int) -> str:
-    """The message about a pod that is refused on its node, the only one that counts then; empty where it is not.
-
-    Raises PluginError.
-    """
-    if not framework.at("permit"):
+def find_permit_rejection(framework: FrameworkLike, info: PodInfo, view: Fork, row: int) -> str:
+    """Return the message for a pod that Permit rejects on this row, or an empty string. Raises PluginError."""
+    if not framework.plugins_at("permit"):
         return ""
     outcome = run_permit(framework, info, view, row)
     if outcome.status.code is Code.ERROR:

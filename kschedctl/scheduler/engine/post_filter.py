@@ -1,4 +1,4 @@
-"""PostFilter: what could be done for a pod that fits nowhere.
+"""PostFilter: ask plugins what can be done for a pod without feasible nodes.
 
 Upstream: RunPostFilterPlugins in pkg/scheduler/framework/runtime/framework.go (v1.36).
 """
@@ -14,30 +14,29 @@ from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, PostFilter
 
 
 class PostFilterOutcome(msgspec.Struct, frozen=True):
-    """The framework's answer, and what each plugin that was asked said. ``status`` is Success when there is hope.
-
-    ``plugin``: whose answer a refusal is, that of the first to refuse unless one settled it.
-    """
+    """The combined answer of the PostFilter plugins; Success means that the pod may fit later."""
 
     status: Status = SUCCESS
     results: Mapping[str, PostFilterResult] = msgspec.field(default_factory=dict)
+    """Plugin that was asked -> its answer."""
     plugin: str = ""
+    """The plugin that gave a rejection: the deciding one, or the first that rejected."""
 
     @property
     def nominated_node(self) -> str:
-        """Where the pod has hope."""
+        """The node on which the pod may fit later; empty if there is none."""
         return next((result.nominated_node for result in self.results.values() if result.nominated_node), "")
 
     @property
     def message(self) -> str:
-        """What the scheduler appends to its message."""
+        """What the scheduler appends to its FailedScheduling message."""
         return ", ".join(self.status.reasons)
 
 
 def run_post_filter(cycle: Cycle) -> PostFilterOutcome:
-    """Ask the plugins in order until one succeeds, gives the pod up or fails. Without nodes none is asked."""
+    """Ask the plugins in order until one succeeds, fails, or rejects for good; with no nodes, none is asked."""
     results: dict[str, PostFilterResult] = {}
-    plugins = cycle.framework.at("postFilter") if len(cycle.view.nodes) else []
+    plugins = cycle.framework.plugins_at("postFilter") if len(cycle.view.nodes) else []
     for plugin in plugins:
         if not offers(plugin, PostFilterPlugin):
             continue

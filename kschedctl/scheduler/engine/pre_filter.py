@@ -1,4 +1,4 @@
-"""PreFilter: what of the pod alone is known before nodes are looked at.
+"""PreFilter: what is known from the pod before nodes are filtered.
 
 Upstream: RunPreFilterPlugins in pkg/scheduler/framework/runtime/framework.go (v1.36).
 """
@@ -26,74 +26,75 @@ from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
-Left = TypeVar("Left")
+StateT = TypeVar("StateT")
 
 
 @dataclass(frozen=True)
 class PreFilterOutcome:
-    """What the framework makes of all PreFilter plugins.
-
-    ``results``: each plugin by itself. ``status``: the framework's answer; ``plugin`` gave it, empty when it is the
-    framework's own. ``node_names``: the only nodes to look at; ``narrowed_by``: the plugins that said so. ``reached``:
-    the plugins that the framework asks before it stops.
-    """
+    """The combined answer of all PreFilter plugins."""
 
     results: Mapping[str, PreFilterResult]
+    """Plugin -> its own answer."""
     status: Status = SUCCESS
+    """The framework's answer."""
     plugin: str = ""
+    """The plugin that gave `status`; empty if the framework did."""
     reached: tuple[str, ...] = ()
+    """The plugins that upstream asks before it stops."""
     node_names: frozenset[str] | None = None
+    """The only nodes that can pass; None for all."""
     narrowed_by: tuple[str, ...] = ()
+    """The plugins that restricted the nodes."""
 
-    def state_of(self, plugin: type[DeclaredPlugin[Left, Any]]) -> Left | None:
-        """What a plugin left to its Filter; None where it was not asked, or has nothing to say of the pod."""
+    def find_state(self, plugin: type[DeclaredPlugin[StateT, Any]]) -> StateT | None:
+        """Return the state that a plugin's PreFilter passes to its Filter, or None."""
         result = self.results.get(plugin.name)
-        return None if result is None else cast("Left | None", result.state)
+        return None if result is None else cast("StateT | None", result.state)
 
 
 def run_pre_filter(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> PreFilterOutcome:
-    """Every plugin is asked, and the framework's answer is what it would be had it stopped where it stops.
-
-    Raises PluginError.
+    """Ask every PreFilter plugin, and return the answer that upstream gives, which stops earlier. Raises
+    PluginError.
     """
     results: dict[str, PreFilterResult] = {}
     reached: list[str] = []
-    narrowed: list[str] = []
+    narrowing: list[str] = []
     names: frozenset[str] | None = None
-    answer, by, settled = SUCCESS, "", False
+    answer, answering_plugin, stopped = SUCCESS, "", False
     for plugin in plugins:
         if not offers(plugin, PreFilterPlugin):
             continue
-        if not settled:
+        if not stopped:
             reached.append(plugin.name)
         try:
             result = results[plugin.name] = plugin.pre_filter(info, view)
         except PluginError as failure:
-            if settled:
+            if stopped:
                 continue
             raise PluginError(f'running PreFilter plugin "{plugin.name}": {failure}') from None
-        if settled or result.status.code is Code.SKIP:
+        if stopped or result.status.code is Code.SKIP:
             continue
         if result.status.rejected:
-            answer, by = result.status, plugin.name
-            settled = result.status.code is Code.UNRESOLVABLE
+            answer, answering_plugin = result.status, plugin.name
+            stopped = result.status.code is Code.UNRESOLVABLE
             continue
         if result.node_names is not None:
-            narrowed.append(plugin.name)
+            narrowing.append(plugin.name)
             names = result.node_names if names is None else names & result.node_names
             if not names:
-                answer, by, settled = Status(Code.UNRESOLVABLE, (_nothing_left(narrowed),)), "", True
-    return PreFilterOutcome(results, answer, by, tuple(reached), names, tuple(narrowed))
+                answer, answering_plugin, stopped = Status(Code.UNRESOLVABLE, (_format_conflict(narrowing),)), "", True
+    return PreFilterOutcome(results, answer, answering_plugin, tuple(reached), names, tuple(narrowing))
 
 
-def _nothing_left(plugins: list[str]) -> str:
+def _format_conflict(plugins: list[str]) -> str:
+    """Return upstream's message for plugins whose node names have no intersection."""
     if len(plugins) == 1:
         return f"node(s) didn't satisfy plugin {plugins[0]}"
     return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}] simultaneously"
 
 
 def selected_by_name(pre_filter: PreFilterOutcome, view: Fork) -> Bools:
-    """(N,): the nodes that the PreFilter plugins leave."""
+    """Return the nodes that the PreFilter plugins leave, (N,)."""
     names = pre_filter.node_names
     if names is None:
         return np.ones(len(view.nodes), np.bool_)

@@ -1,4 +1,4 @@
-"""What the engine asks of a scheduler profile whose plugins are made, and of the configuration that it is from."""
+"""The parts of a profile and of the configuration that the engine reads, as protocols."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kschedctl.scheduler.framework import Plugin
 
 
 class ProfileLike(Protocol):
-    """The fields of a profile that a cycle goes by."""
+    """The fields of a profile that a scheduling cycle reads."""
 
     @property
     def scheduler_name(self) -> str: ...
@@ -34,7 +34,7 @@ class ProfileLike(Protocol):
 
 
 class FrameworkLike(Protocol):
-    """A profile with its plugins at each extension point, in order."""
+    """A profile with its plugins."""
 
     @property
     def profile(self) -> ProfileLike: ...
@@ -45,11 +45,11 @@ class FrameworkLike(Protocol):
     @property
     def extenders(self) -> Sequence[HTTPExtender]: ...
 
-    def at(self, point: str) -> list[Plugin]: ...
+    def plugins_at(self, point: str) -> list[Plugin]: ...
 
 
 class ConfigurationLike(Protocol):
-    """What of a configuration decides how many nodes are looked at."""
+    """The fields of a configuration that determine how many nodes are searched."""
 
     @property
     def percentage_of_nodes_to_score(self) -> int: ...

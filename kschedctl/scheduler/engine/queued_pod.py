@@ -1,4 +1,4 @@
-"""What the scheduling queue knows of a pod, and heaps of such pods.
+"""Pods in the scheduling queue, and heaps of them.
 
 Upstream: QueuedPodInfo in pkg/scheduler/framework/types.go and pkg/scheduler/backend/heap (v1.36).
 """
@@ -11,60 +11,64 @@ from heapq import heappop, heappush
 from typing import Any
 
 from kschedctl.api.arrays import Position
-from kschedctl.scheduler.engine.rejectors import NONE, Rejectors
+from kschedctl.scheduler.engine.rejectors import NO_REJECTORS, Rejectors
 
 NANOSECONDS = 10**9
-"""Times are in nanoseconds of a clock that starts at 0."""
+"""Nanoseconds in a second. Times are nanoseconds of a clock that starts at 0."""
 
 
 @dataclass(eq=False, slots=True)
 class QueuedPod:
-    """A pod that waits, or is being tried.
-
-    ``timestamp``: when it entered the queue last; ``initial_attempt``: when it could be tried for the first time, 0
-    until then; ``attempts``: how often it was popped; ``unschedulable_count`` and ``consecutive_errors`` decide how
-    long it backs off. ``rejectors`` refused it; ``gating_plugin`` is one of them, whose PreEnqueue keeps the pod from
-    being tried. ``signature``: equal for pods that would get the same answers, None where that is not known.
-    ``flushed``: it is tried again since it had waited for so long. ``moved_by``: the label of the event that put it
-    back into the queue last.
-    """
+    """A pod that waits in the queue or is being scheduled."""
 
     position: Position
     priority: int
     timestamp: int = 0
+    """When it last entered the queue."""
     initial_attempt: int = 0
+    """When it could first be tried; 0 until then."""
     attempts: int = 0
+    """How often it was popped."""
     unschedulable_count: int = 0
+    """Number of rejections, which determines the backoff."""
     consecutive_errors: int = 0
-    rejectors: Rejectors = NONE
+    """Number of errors in a row, which determines the backoff."""
+    rejectors: Rejectors = NO_REJECTORS
+    """The plugins that rejected it."""
     gating_plugin: str = ""
+    """The plugin whose PreEnqueue keeps it out of the active queue; also one of `rejectors`."""
     backoff_expiration: int | None = None
     signature: bytes | None = None
+    """Equal for pods that would get the same answers; None if unknown."""
     flushed: bool = False
+    """Whether it is tried again because it waited too long."""
     moved_by: str = ""
+    """Label of the event that last moved it back to the queue."""
 
     @property
     def gated(self) -> bool:
+        """Whether a PreEnqueue plugin keeps it out of the active queue."""
         return bool(self.gating_plugin)
 
 
 PodOrder = Callable[[QueuedPod], Any]
-"""The key of a pod: the smallest is popped first."""
+"""Returns the sort key of a pod; the smallest is popped first."""
 
 
 class Clock:
-    """A time that stands still but for one nanosecond at each look, so that what comes later is later."""
+    """A clock that advances by one nanosecond whenever it is read, so that later events have later times."""
 
     def __init__(self) -> None:
         self.time = 0
 
     def now(self) -> int:
+        """Return the current time and advance by a nanosecond."""
         self.time += 1
         return self.time
 
 
 class PodHeap:
-    """Pods by a key, the smallest of which is popped first. A pod's key must not change while it is in there."""
+    """A heap of pods; the smallest key is popped first. A pod's key must not change while it is in the heap."""
 
     def __init__(self, key: PodOrder) -> None:
         self._key = key
@@ -76,23 +80,27 @@ class PodHeap:
         return len(self._pods)
 
     def __iter__(self) -> Iterator[QueuedPod]:
-        """In the order in which they were added."""
+        """Yield the pods in the order in which they were added."""
         return (pod for _, pod in self._pods.values())
 
     def get(self, position: Position) -> QueuedPod | None:
+        """Return the pod at a position, or None if it is not in the heap."""
         pod = self._pods.get(position)
         return pod and pod[1]
 
     def add(self, pod: QueuedPod) -> None:
+        """Add a pod, or update the one at the same position."""
         self._added += 1
         self._pods[pod.position] = self._added, pod
         heappush(self._heap, (self._key(pod), self._added, pod.position))
 
     def delete(self, position: Position) -> QueuedPod | None:
+        """Remove and return the pod at a position, or return None."""
         pod = self._pods.pop(position, None)
         return pod and pod[1]
 
     def peek(self) -> QueuedPod | None:
+        """Return the first pod without removing it, or None if the heap is empty."""
         while self._heap:
             _, number, position = self._heap[0]
             pod = self._pods.get(position)
@@ -102,5 +110,6 @@ class PodHeap:
         return None
 
     def pop(self) -> QueuedPod | None:
+        """Remove and return the first pod, or return None if the heap is empty."""
         queued = self.peek()
         return queued and self.delete(queued.position)

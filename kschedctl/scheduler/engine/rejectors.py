@@ -1,4 +1,4 @@
-"""The plugins that refused a pod, of which it is remembered until one of them sees reason to try again.
+"""The plugins that rejected a pod, which the queue asks whether an event can help the pod.
 
 Upstream: Diagnosis in pkg/scheduler/framework/types.go, findNodesThatFitPod in pkg/scheduler/schedule_one.go (v1.36).
 """
@@ -11,21 +11,23 @@ from kschedctl.scheduler.engine.cycle import Cycle
 
 
 class Rejectors(NamedTuple):
-    """``pending``: those that wait for something of their own; when it comes the pod does not back off."""
+    """The plugins that rejected a pod."""
 
     unschedulable: frozenset[str] = frozenset()
     pending: frozenset[str] = frozenset()
+    """Plugins that wait for an event of their own, after which the pod does not back off."""
 
     @property
     def all(self) -> frozenset[str]:
+        """All plugins that rejected the pod."""
         return self.unschedulable | self.pending
 
 
-NONE = Rejectors()
+NO_REJECTORS = Rejectors()
 
 
-def rejectors_of(cycle: Cycle) -> Rejectors:
-    """The plugins that reject in a finished cycle; none where a plugin failed, or where there is no node to refuse."""
+def find_rejectors(cycle: Cycle) -> Rejectors:
+    """Return the plugins that reject in a finished cycle; none after an error or if the pod is schedulable."""
     if cycle.error is not None or cycle.schedulable:
-        return NONE
+        return NO_REJECTORS
     return Rejectors(cycle.unschedulable_plugins)

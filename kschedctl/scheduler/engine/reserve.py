@@ -1,7 +1,7 @@
-"""Reserve: what is set aside for a pod with its node, and given back when it is gone.
+"""Reserve: set objects aside for a pod on its node, and release them when the pod is gone.
 
 Upstream: RunReservePluginsReserve in pkg/scheduler/framework/runtime/framework.go (v1.36). What is reserved is bound at
-once, as time does not pass here, unless it is to be ``assumed`` only.
+once, since no time passes here, unless it is only `assumed`.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from kschedctl.scheduler.framework import (
     ReservePlugin,
     offers,
 )
-from kschedctl.scheduler.framework.extended_resources import backed, backing_classes
+from kschedctl.scheduler.framework.extended_resources import find_backing_classes, is_any_backed
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 RESERVED_KINDS = frozenset(("PersistentVolumeClaim", "PersistentVolume", "ResourceClaim"))
-"""The kinds of which objects are replaced when something is reserved."""
-NOTHING_ASKED: Mapping[str, PreFilterResult] = {}
+"""Kinds of objects that Reserve may replace."""
+NO_PRE_FILTER_RESULTS: Mapping[str, PreFilterResult] = {}
 """No plugin's PreFilter result is known."""
 
 
 def uses_claims(info: PodInfo, view: Fork) -> bool:
-    """Whether the pod has volumes or devices that are claimed, so that answers about it change with the claims."""
+    """Return whether the pod uses volume claims or device claims, so that answers about it change with the claims."""
     spec = info.spec
     if spec.resource_claims or any(v.persistent_volume_claim or v.ephemeral for v in spec.volumes):
         return True
@@ -39,21 +39,21 @@ def uses_claims(info: PodInfo, view: Fork) -> bool:
 
 
 def has_backed_resources(info: PodInfo, view: Fork) -> bool:
-    """Whether the pod requests a resource that devices stand for."""
-    classes = backing_classes(view.objects)
-    return bool(classes) and backed(info.incoming_requests, classes)
+    """Return whether the pod requests a resource that a DeviceClass backs."""
+    classes = find_backing_classes(view.objects)
+    return bool(classes) and is_any_backed(info.incoming_requests, classes)
 
 
-def reserving(framework: FrameworkLike, *specs: PodSpec) -> list[ReservePlugin]:
-    """The plugins of a profile that may have something to reserve for one of these pods."""
-    plugins = [plugin for plugin in framework.at("reserve") if offers(plugin, ReservePlugin)]
+def find_reserve_plugins(framework: FrameworkLike, *specs: PodSpec) -> list[ReservePlugin]:
+    """Return the profile's plugins that may reserve something for one of these pods."""
+    plugins = [plugin for plugin in framework.plugins_at("reserve") if offers(plugin, ReservePlugin)]
     return [plugin for plugin in plugins if any(_may_matter(plugin, spec) for spec in specs)]
 
 
 def _may_matter(plugin: Plugin, spec: PodSpec) -> bool:
-    """Whether the kinds that a plugin reads can matter to a pod; it changes no others."""
+    """Return whether a plugin's kinds can matter to a pod; the plugin replaces no other objects."""
     trait = getattr(plugin, "kinds_matter_to", None)
-    return trait is None or bool(trait.of(spec))
+    return trait is None or bool(trait.has_trait(spec))
 
 
 def reserve(
@@ -63,32 +63,33 @@ def reserve(
     view: Fork,
     row: int,
     *,
-    before: Mapping[str, PreFilterResult] = NOTHING_ASKED,
+    pre_filter_results: Mapping[str, PreFilterResult] = NO_PRE_FILTER_RESULTS,
     assumed: bool = False,
 ) -> None:
-    """Put into the view's objects what the plugins reserve for a pod on a node, all of it or nothing.
+    """Replace the view's objects by what the plugins reserve for a pod on a node, or nothing if one of them fails.
 
-    ``info`` is what the pod asks for; ``before``: by plugin, what its PreFilter says of it, the others are asked.
-    ``assumed``: as long as it is not bound. Raises PluginError.
+    `info` describes the pod's requests. `before` has PreFilter results by plugin; plugins without one are asked.
+    `assumed`: the pod is not bound yet. Raises PluginError.
     """
-    made: list[Changes] = []
+    changes: list[Changes] = []
     for plugin in plugins:
         try:
-            result = before.get(plugin.name)
+            result = pre_filter_results.get(plugin.name)
             if result is None and offers(plugin, PreFilterPlugin):
                 result = plugin.pre_filter(info, view)
             change = plugin.assume if assumed and offers(plugin, AssumingPlugin) else plugin.reserve
-            made.append(change(info, pod, view, row, result and result.state))
+            changes.append(change(info, pod, view, row, result and result.state))
         except PluginError as failure:
             raise PluginError(f'running Reserve plugin "{plugin.name}": {failure}') from None
-    _replace(made, view)
+    _replace_objects(changes, view)
 
 
 def release(plugins: Iterable[ReservePlugin], view: Fork, positions: Sequence[int]) -> None:
-    """Give back what was reserved for pods, by their positions, that are gone."""
-    _replace([plugin.release(view, positions) for plugin in plugins], view)
+    """Release what was reserved for the pods at these positions."""
+    _replace_objects([plugin.release(view, positions) for plugin in plugins], view)
 
 
-def _replace(changes: Iterable[Changes], view: Fork) -> None:
+def _replace_objects(changes: Iterable[Changes], view: Fork) -> None:
+    """Replace the view's objects by the changed ones."""
     for objects in changes:
         view.objects.replace(objects)

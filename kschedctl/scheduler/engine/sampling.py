@@ -1,7 +1,7 @@
-"""Sampling: in a big cluster the scheduler stops looking once it has found enough nodes, and goes on from there.
+"""Node sampling: in a large cluster the scheduler stops searching once it has found enough feasible nodes.
 
 Upstream: numFeasibleNodesToFind, findNodesThatFitPod and findNodesThatPassFilters in pkg/scheduler/schedule_one.go
-(v1.36), as it is with a parallelism of 1; with more, up to 15 nodes more are looked at, which ones is not defined.
+(v1.36), with a parallelism of 1. With more, up to 15 more nodes are examined, in an undefined order.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LEFT_OUT_COUNT = ByVersion(
 
 
 def feasible_nodes_to_find(percentage: int, nodes: int) -> int:
-    """How many nodes that fit are enough, of so many; percentage 0 adapts to the size of the cluster.
+    """Return how many feasible nodes are enough among `nodes`; percentage 0 adapts to the size of the cluster.
 
     >>> [feasible_nodes_to_find(0, nodes) for nodes in (99, 1000, 6000)], feasible_nodes_to_find(40, 6000)
     ([99, 420, 300], 2400)
@@ -38,7 +38,7 @@ def feasible_nodes_to_find(percentage: int, nodes: int) -> int:
 
 
 def adaptive_percentage(nodes: int) -> int:
-    """The percentage where none is set.
+    """Return the percentage for a cluster without percentageOfNodesToScore.
 
     >>> adaptive_percentage(100), adaptive_percentage(5000), adaptive_percentage(15000)
     (50, 10, 5)
@@ -46,67 +46,67 @@ def adaptive_percentage(nodes: int) -> int:
     return max(50 - nodes // 125, LEAST_PERCENTAGE)
 
 
-class Terms(NamedTuple):
-    """How a profile has nodes searched.
-
-    ``percentage``: its own percentageOfNodesToScore; ``scoring``: its plugins score nodes; ``counts_left_out``: the
-    nodes that PreFilter plugins left out count as looked at. ``spoken_of``: how many nodes extenders spoke of before.
-    ``nodes``: how many there are, where these are not all.
-    """
+class SearchTerms(NamedTuple):
+    """How a profile's searches for nodes go."""
 
     percentage: int | None = None
+    """The profile's own percentageOfNodesToScore."""
     scoring: bool = True
+    """Whether the profile has Score plugins."""
     counts_left_out: bool = False
-    spoken_of: int = 0
+    """Whether nodes that PreFilter plugins left out count as examined."""
+    extender_statuses: int = 0
+    """Number of nodes that extenders gave a status before."""
     nodes: int | None = None
+    """Number of nodes in the placement; None for all."""
 
     @classmethod
-    def of(cls, profile: ProfileLike, release: KubeVersion, spoken_of: int = 0) -> Terms:
-        """The terms on which a Profile samples nodes in a version."""
-        own = profile.percentage_of_nodes_to_score
-        return cls(own, bool(profile.plugins["score"]), LEFT_OUT_COUNT.at(release), spoken_of)
+    def from_profile(cls, profile: ProfileLike, release: KubeVersion, extender_statuses: int = 0) -> SearchTerms:
+        """Return the search terms of a profile in a version."""
+        percentage = profile.percentage_of_nodes_to_score
+        return cls(percentage, bool(profile.plugins["score"]), LEFT_OUT_COUNT.at(release), extender_statuses)
 
 
-USUAL = Terms()
+DEFAULT_TERMS = SearchTerms()
 
 
 class NodeSearch(msgspec.Struct, frozen=True):
-    """One search for nodes: it began at index ``start``, the next one begins at ``next``.
-
-    ``found``: the rows that fit, in the order found; ``examined`` (N,): those and the rows that refused the pod, as far
-    as the search went.
-    """
+    """One search for feasible nodes."""
 
     start: int
+    """Index at which the search began."""
     next: int
-    found: Rows
+    """Index at which the next search begins."""
+    feasible: Rows
+    """Feasible rows in the order in which they were found."""
     examined: Bools
+    """(N,): the rows that the search examined."""
 
 
 class SampledFrom(msgspec.Struct, frozen=True):
-    """The part of the nodes at which the scheduler looks, from an index on; None where its own is not known."""
+    """The index at which the scheduler's next search begins; None if it is unknown."""
 
     start: int | None = None
 
-    def begin(self, configuration: ConfigurationLike, nodes: int, seed: int = 0) -> Sampling:
-        """The searches of one run with a SchedulerConfiguration.
+    def start_sampling(self, configuration: ConfigurationLike, nodes: int, seed: int = 0) -> Sampling:
+        """Return the sampling state for one run with a configuration.
 
-        Where the start is not known it is 0, and for other seeds elsewhere.
+        If the start is unknown it is 0, and elsewhere for seeds other than 0.
         """
         extended = any(extender.filter_verb or extender.prioritize_verb for extender in configuration.extenders)
-        return Sampling(configuration.percentage_of_nodes_to_score, self.index(nodes, seed), extended)
+        return Sampling(configuration.percentage_of_nodes_to_score, self.start_index(nodes, seed), extended)
 
-    def index(self, nodes: int, seed: int = 0) -> int:
-        """Where the first search begins, of so many nodes.
+    def start_index(self, nodes: int, seed: int = 0) -> int:
+        """Return the index of the first search among `nodes` nodes.
 
-        >>> [SampledFrom().index(1000, seed) for seed in range(3)], SampledFrom(1007).index(1000, 2)
+        >>> [SampledFrom().start_index(1000, seed) for seed in range(3)], SampledFrom(1007).start_index(1000, 2)
         ([0, 618, 236], 7)
         """
         return int(seed * GOLDEN_RATIO % 1 * nodes) if self.start is None else self.start % max(nodes, 1)
 
 
 class SearchOptions(TypedDict):
-    """How nodes are searched: what all studies take that place pods."""
+    """Options that all commands share which place pods."""
 
     seed: int
     sampling: SampledFrom | None
@@ -114,47 +114,44 @@ class SearchOptions(TypedDict):
 
 
 class Sampling:
-    """Where the scheduler goes on; ``percentage`` is percentageOfNodesToScore of the configuration.
-
-    ``extended``: an extender filters or scores nodes.
-    """
+    """The position at which the scheduler continues its search for nodes."""
 
     def __init__(self, percentage: int = 0, start: int = 0, extended: bool = False) -> None:
         self.percentage, self.start, self.extended = percentage, start, extended
 
-    def enough(self, nodes: int, terms: Terms) -> int:
-        """How many of so many nodes are enough that fit, where scores decide among them."""
+    def feasible_needed_for_scoring(self, nodes: int, terms: SearchTerms) -> int:
+        """Return how many feasible nodes are enough if scores decide among them."""
         return feasible_nodes_to_find(self.percentage if terms.percentage is None else terms.percentage, nodes)
 
-    def wanted(self, nodes: int, terms: Terms) -> int:
-        """How many of so many nodes are enough that fit; one where nothing scores them."""
-        return self.enough(nodes, terms) if terms.scoring or self.extended else 1
+    def feasible_needed(self, nodes: int, terms: SearchTerms) -> int:
+        """Return how many feasible nodes are enough; one if nothing scores them."""
+        return self.feasible_needed_for_scoring(nodes, terms) if terms.scoring or self.extended else 1
 
     def search(
         self,
-        refused: Bools,
+        rejected: Bools,
         offered: Rows,
-        terms: Terms = USUAL,
+        terms: SearchTerms = DEFAULT_TERMS,
         failed: Bools | None = None,
-        promised: int | None = None,
+        nominated_row: int | None = None,
     ) -> NodeSearch:
-        """Look among the rows ``offered`` for enough that are not ``refused`` (N,); the next search starts behind them.
+        """Search the rows `offered` for enough that are not rejected; the next search starts after them.
 
-        ``offered`` are all rows unless PreFilter left some only, whose order upstream leaves open. The search ends
-        where a plugin ``failed`` (N,). ``promised``: the row of the pod's nominated node, which was asked before.
+        `offered` are all rows unless PreFilter restricted them, whose order upstream leaves undefined. The search ends
+        where a plugin `failed` (N,). `nominated_row` is the row of the pod's nominated node, which was examined before.
         """
         start, nodes = self.start, len(offered)
-        wanted = self.wanted(nodes, terms)
+        wanted = self.feasible_needed(nodes, terms)
         order = np.roll(offered, -(start % nodes)) if nodes else offered
-        fitting = np.flatnonzero(~refused[order])
-        end = int(fitting[wanted]) if len(fitting) > wanted else nodes
+        feasible = np.flatnonzero(~rejected[order])
+        end = int(feasible[wanted]) if len(feasible) > wanted else nodes
         failures = np.flatnonzero(failed[order[:end]]) if failed is not None else NOWHERE
         end = int(failures[0]) + 1 if len(failures) else end
-        examined = np.zeros(len(refused), np.bool_)
+        examined = np.zeros(len(rejected), np.bool_)
         examined[order[:end]] = True
-        if promised is not None and refused[promised] and (failed is None or not failed[promised]):
-            examined[promised] = True
+        if nominated_row is not None and rejected[nominated_row] and (failed is None or not failed[nominated_row]):
+            examined[nominated_row] = True
         left_out = int((~examined).sum()) - (nodes - end) if terms.counts_left_out else 0
-        processed = int(examined.sum()) + left_out + terms.spoken_of - bool(len(failures))
-        self.start = (start + processed) % max(len(refused) if terms.nodes is None else terms.nodes, 1)
-        return NodeSearch(start, self.start, order[fitting[fitting < end][:wanted]], examined)
+        processed = int(examined.sum()) + left_out + terms.extender_statuses - bool(len(failures))
+        self.start = (start + processed) % max(len(rejected) if terms.nodes is None else terms.nodes, 1)
+        return NodeSearch(start, self.start, order[feasible[feasible < end][:wanted]], examined)

@@ -1,4 +1,4 @@
-"""The scores of the nodes that are left: PreScore, Score, NormalizeScore, and the plugins' weights.
+"""Scoring of the feasible nodes: PreScore, Score, NormalizeScore and the weights of the plugins.
 
 Upstream: prioritizeNodes in pkg/scheduler/schedule_one.go, pkg/scheduler/framework/runtime/framework.go (v1.36).
 """
@@ -12,8 +12,8 @@ from functools import cached_property
 import numpy as np
 
 from kschedctl.api.arrays import Rows, Scores
-from kschedctl.scheduler.engine.extenders.extender import Offered
-from kschedctl.scheduler.engine.extenders.whole_nodes import Scored
+from kschedctl.scheduler.engine.extenders.extender import OfferedNodes
+from kschedctl.scheduler.engine.extenders.whole_nodes import ScoredNodes
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.framework import (
     PluginError,
@@ -22,7 +22,7 @@ from kschedctl.scheduler.framework import (
     PreScoreResult,
     ScorePlugin,
     offers,
-    scores_by_pre_filter,
+    scores_with_pre_filter_state,
 )
 from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE
 from kschedctl.snapshot.fork import Fork
@@ -31,77 +31,87 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 @dataclass(frozen=True)
 class ScoreOutcome:
-    """Scores of the F feasible rows, by plugin in order; a plugin that does not score this pod is not there.
-
-    ``extended``: URL of each extender that scores, and what it adds.
-    """
+    """Scores of the F feasible rows by plugin; plugins that do not score this pod are absent."""
 
     rows: Rows
     raw: Mapping[str, Scores] = field(default_factory=dict)
+    """Plugin -> raw scores, (F,)."""
     normalized: Mapping[str, Scores] = field(default_factory=dict)
+    """Plugin -> scores from 0 to 100, (F,)."""
     weighted: Mapping[str, Scores] = field(default_factory=dict)
+    """Plugin -> normalized scores times the plugin's weight, (F,)."""
     base: int = 0
+    """Score of every node before plugins add theirs."""
     extended: Sequence[tuple[str, Scores]] = ()
+    """URL of each scoring extender, and what it adds, (F,)."""
 
     @cached_property
     def total(self) -> Scores:
-        """(F,): the weighted scores added up, from ``base``: 1 in a profile without any Score plugin."""
+        """(F,): the sum of all weighted scores and `base`, which is 1 in a profile without Score plugins."""
         added = (scores for _, scores in self.extended)
         total: Scores = np.sum([np.full(len(self.rows), self.base), *self.weighted.values(), *added], axis=0)
         return total
 
     @cached_property
     def best(self) -> Rows:
-        """The rows that share the highest total: the scheduler picks one of them at random."""
+        """The rows that share the highest total; the scheduler picks one of them at random."""
         return self.rows[self.top]
 
     @property
     def top(self) -> Rows:
-        """Which of the F these are."""
+        """Indices of the best rows among the F rows."""
         return np.flatnonzero(self.total == self.total.max()) if len(self.rows) else np.empty(0, np.int64)
 
 
 def run_score(
-    framework: FrameworkLike, before: Mapping[str, PreFilterResult], info: PodInfo, view: Fork, nodes: Offered
+    framework: FrameworkLike,
+    pre_filter_results: Mapping[str, PreFilterResult],
+    info: PodInfo,
+    view: Fork,
+    nodes: OfferedNodes,
 ) -> ScoreOutcome:
-    """Score the feasible nodes; ``before``: by plugin, what its PreFilter said.
+    """Score the feasible nodes; `before` has the PreFilter results by plugin.
 
-    Raises PluginError, also for a normalised score outside 0..100.
+    Raises PluginError, also for a normalized score outside 0..100.
     """
     if not len(nodes.rows):
         return ScoreOutcome(nodes.rows)
-    scored = Scored.of(view, nodes, framework.release)
+    scored = ScoredNodes.from_offered(view, nodes, framework.release)
     results = (
-        (plugin.name, before.get(plugin.name)) for plugin in framework.at("score") if scores_by_pre_filter(plugin)
+        (plugin.name, pre_filter_results.get(plugin.name))
+        for plugin in framework.plugins_at("score")
+        if scores_with_pre_filter_state(plugin)
     )
     prepared = {name: PreScoreResult(result.state) for name, result in results if result is not None}
-    asked = set()
-    for plugin in framework.at("preScore"):
+    ran_pre_score = set()
+    for plugin in framework.plugins_at("preScore"):
         if offers(plugin, PreScorePlugin):
-            asked.add(plugin.name)
+            ran_pre_score.add(plugin.name)
             try:
                 prepared[plugin.name] = plugin.pre_score(info, scored.view, scored.rows)
             except PluginError as failure:
                 raise PluginError(f'running PreScore plugin "{plugin.name}": {failure}') from None
     raw, normalized, weighted = {}, {}, {}
-    for plugin in framework.at("score"):
+    for plugin in framework.plugins_at("score"):
         made = prepared.get(plugin.name, PreScoreResult())
         if made.skip or not offers(plugin, ScorePlugin):
             continue
         name = plugin.name
         try:
-            raw[name] = scored.by(plugin, info, made.state, by_name=name in prepared and name not in asked)
+            raw[name] = scored.score_with(
+                plugin, info, made.state, by_name=name in prepared and name not in ran_pre_score
+            )
             normalized[name] = plugin.normalize(made.state, raw[name])
         except PluginError as failure:
             raise PluginError(f'running Score plugins: plugin "{name}" failed with: {failure}') from None
         _check_range(name, normalized[name])
         weighted[name] = normalized[name] * framework.profile.weights[name]
-    base = 0 if framework.at("score") or framework.extenders else 1
+    base = 0 if framework.plugins_at("score") or framework.extenders else 1
     return ScoreOutcome(nodes.rows, raw, normalized, weighted, base=base)
 
 
 def _check_range(name: str, scores: Scores) -> None:
-    """Raises PluginError for a score outside 0..100."""
+    """Raise PluginError for a score outside 0..100."""
     if scores.min() >= 0 and scores.max() <= MAX_NODE_SCORE:
         return
     score = scores[(scores < 0) | (scores > MAX_NODE_SCORE)][0]

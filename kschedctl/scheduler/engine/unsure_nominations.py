@@ -1,7 +1,4 @@
-"""Nodes that gated pods are nominated for: whether others yield to these hangs on what the scheduler saw.
-
-See ``Fork.unsure_nominations``.
-"""
+"""Nominations of gated pods, which count only if the scheduler saw the pod change; see `Fork.unsure_nominations`."""
 
 from __future__ import annotations
 
@@ -25,34 +22,35 @@ COUNTED = ByVersion(
 )
 
 
-def in_cycle(cycle: Cycle, framework: FrameworkLike) -> Iterator[Unknown]:
-    """Doubts whether they count, where another answer would follow; ``framework`` asks no extender."""
+def find_cycle_doubts(cycle: Cycle, framework: FrameworkLike) -> Iterator[Unknown]:
+    """Yield an unknown if the cycle's answer depends on such a nomination. `framework` has no extenders."""
     if not len(cycle.view.unsure_nominations[0]) or not cycle.schedulable:
         return
-    counted = run_cycle(framework, cycle.info, _with_all(cycle.view))
+    counted = run_cycle(framework, cycle.info, _count_all_nominations(cycle.view))
     if counted.error is not None or not counted.schedulable:
-        yield _unknown(cycle.view, Effect.NARROWS)
+        yield _build_unknown(cycle.view, Effect.NARROWS)
     elif counted.scores.best.tolist() != cycle.scores.best.tolist():
-        yield _unknown(cycle.view, Effect.SCORES)
+        yield _build_unknown(cycle.view, Effect.SCORES)
 
 
-def in_choice(info: PodInfo, row: Row, framework: FrameworkLike, view: Fork) -> Iterator[Unknown]:
-    """What is unknown of nominations on a row that was chosen for a pod."""
+def find_choice_doubts(info: PodInfo, row: Row, framework: FrameworkLike, view: Fork) -> Iterator[Unknown]:
+    """Yield an unknown if the pod might not fit on `row` with such nominations counted."""
     if row in view.unsure_nominations[0].tolist():
-        counted = run_cycle(framework, info, _with_all(view))
+        counted = run_cycle(framework, info, _count_all_nominations(view))
         if row not in counted.feasible.tolist():
-            yield _unknown(view, Effect.EITHER)
+            yield _build_unknown(view, Effect.EITHER)
 
 
-def _with_all(view: Fork) -> Fork:
-    """The answer if the scheduler knew of all of them."""
+def _count_all_nominations(view: Fork) -> Fork:
+    """Return a fork in which all such nominations count."""
     fork = view.fork()
     for row, position in zip(*(column.tolist() for column in view.unsure_nominations), strict=True):
         fork.nominate(Position(position), Row(row))
     return fork
 
 
-def _unknown(view: Fork, effect: Effect) -> Unknown:
+def _build_unknown(view: Fork, effect: Effect) -> Unknown:
+    """Build the unknown, which names the first nomination."""
     rows, positions = view.unsure_nominations
     first = f"{view.pods.objects[int(positions[0])].key} on {view.nodes.names[int(rows[0])]}"
     more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""

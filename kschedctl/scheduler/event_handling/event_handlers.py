@@ -11,7 +11,7 @@ from typing import NamedTuple
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import DeviceClass, Node, Pod, ResourceSlice
 from kschedctl.api.pod_requests import Options, compute_pod_requests, parse_quantities
-from kschedctl.scheduler.event_handling.event_labels import NAMED_EACH, OWN_UPDATE, UNCORDONED, as_named
+from kschedctl.scheduler.event_handling.event_labels import NAMED_EACH, OWN_UPDATE, UNCORDONED, with_version_label
 from kschedctl.scheduler.framework.events import (
     ASSIGNED_POD,
     NODE,
@@ -23,7 +23,7 @@ from kschedctl.scheduler.framework.events import (
     ActionType,
     ChangedObject,
     ClusterEvent,
-    pre_checked,
+    pre_checked_resources,
 )
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.plugins.gang_scheduling.plugin import GangScheduling
@@ -75,7 +75,7 @@ class EventHandlers:
     ) -> None:
         self.actions, self.served, self.gates, self.requests = actions, served, gates, requests
         self.slices, self.classes = slices, classes
-        self.pre_checked = pre_checked(gates)
+        self.pre_checked = pre_checked_resources(gates)
 
     def occurrences(self, change: ChangedObject) -> list[Occurrence]:
         """What is made of a change; nothing where the scheduler does not listen."""
@@ -85,13 +85,13 @@ class EventHandlers:
             return [Occurrence(event, change) for event in self._of_node(change)]
         if change.kind == "DeviceTaintRule" and self.gates.enabled(TAINT_RULES_GATE.at(self.gates.release)):
             return [occurrence for tainted in self._tainted(change) for occurrence in self.occurrences(tainted)]
-        action = _basic(change)
+        action = _find_basic_action(change)
         if not self.actions.get(change.kind, ActionType(0)) & action or self._is_passed_over(change):
             return []
         return [Occurrence(self._event(RESOURCES[change.kind], action), change)]
 
     def _event(self, resource: str, action: ActionType, name: str = "") -> ClusterEvent:
-        return as_named(ClusterEvent(resource, action), self.gates.release, name)
+        return with_version_label(ClusterEvent(resource, action), self.gates.release, name)
 
     def _is_passed_over(self, change: ChangedObject) -> bool:
         """A new class, unless it binds once a pod needs the claim, where the queue looks at that."""
@@ -118,12 +118,12 @@ class EventHandlers:
         if change.new is None and not HEARS_OF_LOST_NODES.at(self.gates.release):
             return
         if change.old is None or change.new is None:
-            yield self._event(NODE, _basic(change))
+            yield self._event(NODE, _find_basic_action(change))
             return
         for action, differs in NODE_CHANGES:
             gate = GATES.get(action)
             if (gate is None or self.gates.enabled(gate)) and differs(change):
-                yield self._event(NODE, action, UNCORDONED if differs is _uncordoned else "")
+                yield self._event(NODE, action, UNCORDONED if differs is _is_uncordoned else "")
 
     # -- pods ------------------------------------------------------------------------------------------------------
 
@@ -192,22 +192,26 @@ class EventHandlers:
         return [ActionType.UPDATE] if unseen else self.pod_actions(change)
 
 
-def _basic(change: ChangedObject) -> ActionType:
+def _find_basic_action(change: ChangedObject) -> ActionType:
+    """Return whether the change is an addition, a deletion or an update."""
     if change.old is None:
         return ActionType.ADD
     return ActionType.DELETE if change.new is None else ActionType.UPDATE
 
 
-def _conditions(node: Node) -> dict[str, str]:
+def _condition_statuses(node: Node) -> dict[str, str]:
+    """Return condition type -> status."""
     return {condition.type: condition.status for condition in node.status.conditions}
 
 
-def _offers_else(change: ChangedObject) -> bool:
+def _allocatable_differs(change: ChangedObject) -> bool:
+    """Return whether the node's allocatable resources changed."""
     old, new = (parse_quantities(node.status.allocatable) for node in (change.old, change.new))
     return old != new
 
 
-def _uncordoned(change: ChangedObject) -> bool:
+def _is_uncordoned(change: ChangedObject) -> bool:
+    """Return whether the node was uncordoned."""
     return bool(change.old.spec.unschedulable) and not change.new.spec.unschedulable
 
 
@@ -218,11 +222,14 @@ GATES: Mapping[ActionType, str] = {
 """Changes that are looked for only with a feature gate."""
 
 NODE_CHANGES: tuple[tuple[ActionType, Callable[[ChangedObject], bool]], ...] = (
-    (ActionType.UPDATE_NODE_TAINT, _uncordoned),
-    (ActionType.UPDATE_NODE_ALLOCATABLE, _offers_else),
+    (ActionType.UPDATE_NODE_TAINT, _is_uncordoned),
+    (ActionType.UPDATE_NODE_ALLOCATABLE, _allocatable_differs),
     (ActionType.UPDATE_NODE_LABEL, lambda change: change.differs("metadata", "labels")),
     (ActionType.UPDATE_NODE_TAINT, lambda change: change.differs("spec", "taints")),
-    (ActionType.UPDATE_NODE_CONDITION, lambda change: _conditions(change.old) != _conditions(change.new)),
+    (
+        ActionType.UPDATE_NODE_CONDITION,
+        lambda change: _condition_statuses(change.old) != _condition_statuses(change.new),
+    ),
     (ActionType.UPDATE_NODE_ANNOTATION, lambda change: change.differs("metadata", "annotations")),
     (ActionType.UPDATE_NODE_DECLARED_FEATURE, lambda change: change.differs("status", "declared_features")),
 )
@@ -230,34 +237,35 @@ NODE_CHANGES: tuple[tuple[ActionType, Callable[[ChangedObject], bool]], ...] = (
 """
 
 
-def _scaled_down(change: ChangedObject, options: Options) -> bool:
-    """Whether some request became smaller or went away; what its devices give counts as none."""
+def _is_scaled_down(change: ChangedObject, options: Options) -> bool:
+    """Return whether some request became smaller or went away; what devices provide does not count."""
     options = options._replace(pod_level=True, dra_node_allocatable=False)
     old, new = (compute_pod_requests(pod, options) for pod in (change.old, change.new))
     return any(name not in new or new[name].milli_value() < amount.milli_value() for name, amount in old.items())
 
 
-def _released(change: ChangedObject, options: Options) -> bool:
-    """Whether the last scheduling gate went away."""
+def _are_gates_removed(change: ChangedObject, options: Options) -> bool:
+    """Return whether the last scheduling gate was removed."""
     return bool(change.old.spec.scheduling_gates) and not change.new.spec.scheduling_gates
 
 
-def _claims_generated(change: ChangedObject, options: Options) -> bool:
+def _are_claims_generated(change: ChangedObject, options: Options) -> bool:
+    """Return whether the pod's status names new generated resource claims."""
     old, new = change.old.status, change.new.status
     generated = old.resource_claim_statuses != new.resource_claim_statuses
     return bool(generated or old.extended_resource_claim_status != new.extended_resource_claim_status)
 
 
-def _tolerates_more(change: ChangedObject, options: Options) -> bool:
-    """The API allows for no other change of tolerations."""
+def _tolerations_differ(change: ChangedObject, options: Options) -> bool:
+    """Return whether tolerations were added, the only change that the API allows."""
     return len(change.old.spec.tolerations) != len(change.new.spec.tolerations)
 
 
 POD_CHANGES: tuple[tuple[ActionType, Callable[[ChangedObject, Options], bool]], ...] = (
     (ActionType.UPDATE_POD_LABEL, lambda change, options: change.differs("metadata", "labels")),
-    (ActionType.UPDATE_POD_SCALE_DOWN, _scaled_down),
-    (ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, _released),
-    (ActionType.UPDATE_POD_TOLERATION, _tolerates_more),
-    (ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, _claims_generated),
+    (ActionType.UPDATE_POD_SCALE_DOWN, _is_scaled_down),
+    (ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, _are_gates_removed),
+    (ActionType.UPDATE_POD_TOLERATION, _tolerations_differ),
+    (ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, _are_claims_generated),
 )
 """In upstream's order."""

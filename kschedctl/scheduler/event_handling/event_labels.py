@@ -1,4 +1,4 @@
-"""What kube-scheduler calls an event in its logs and metrics: resource and action, or a name of its own before 1.32.
+"""The labels of events in kube-scheduler's logs and metrics: resource and action, or special names before 1.32.
 
 Upstream: framework/events.go and eventhandlers.go in pkg/scheduler (v1.31), internal/queue/events.go there (v1.30).
 """
@@ -29,20 +29,22 @@ _NAMES: Mapping[tuple[str, ActionType], str] = {
 _SHORT = {"PersistentVolume": "Pv", "PersistentVolumeClaim": "Pvc"}
 
 
-def as_named(event: ClusterEvent, release: KubeVersion, name: str = "") -> ClusterEvent:
-    """The event with the label that it has in a version; ``name``: where that is not as for others like it.
+def with_version_label(event: ClusterEvent, release: KubeVersion, name: str = "") -> ClusterEvent:
+    """Return the event with its label in a version; `name` is a special label that differs from that of similar events.
 
-    >>> as_named(ClusterEvent("storage.k8s.io/CSINode", ActionType.ADD), KubeVersion.parse("1.31")).label
+    >>> with_version_label(ClusterEvent("storage.k8s.io/CSINode", ActionType.ADD), KubeVersion.parse("1.31")).label
     'CSINodeAdd'
     """
     if not NAMED_EACH.at(release):
         return event
     key = event.resource, event.action
-    return event._replace(custom_label=name or _NAMES.get(key) or f"{_short(event.resource)}{event.action.label}")
+    return event._replace(
+        custom_label=name or _NAMES.get(key) or f"{_shorten_resource(event.resource)}{event.action.label}"
+    )
 
 
-def _short(resource: str) -> str:
-    """Without the API group; a resource that only plugins of other builds ask for has its plural, capitalised."""
+def _shorten_resource(resource: str) -> str:
+    """Return the resource without its API group; unknown resources keep their plural, capitalized."""
     if "/" not in resource and "." in resource:
         return resource.partition(".")[0].title()
     kind = resource.rpartition("/")[2]

@@ -1,4 +1,4 @@
-"""Which plugin of a profile asked for which events.
+"""The events that the plugins of a profile registered for.
 
 Upstream: buildQueueingHintMap in pkg/scheduler/scheduler.go and EnqueueExtensions in
 pkg/scheduler/framework/runtime/framework.go (v1.36).
@@ -19,51 +19,54 @@ from kschedctl.scheduler.framework.events import (
     ClusterEvent,
     ClusterEventWithHint,
     HintFunction,
-    SparedPods,
-    pre_checked,
+    SkipPredicate,
+    pre_checked_resources,
 )
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
-NOT_UNROLLED = {
+NOT_IN_WILDCARD = {
     **dict.fromkeys(("VolumeAttachment", "ResourceSlice"), ""),
     **dict.fromkeys(("CoschedulingPodGroup", "ElasticQuota", "NodeResourceTopology"), ""),
     "PodGroup": "GenericWorkload",
     "CompositePodGroup": "CompositePodGroup",
 }
-"""Kinds that are no part of everything, unless with a feature gate."""
-REFUSING_POINTS = ("preEnqueue", "preFilter", "filter", "reserve", "permit")
-"""The extension points at which a plugin can refuse a pod."""
+"""Kinds that a wildcard registration does not include, unless with the named feature gate."""
+REJECTING_POINTS = ("preEnqueue", "preFilter", "filter", "reserve", "permit")
+"""The extension points at which a plugin can reject a pod."""
 
 
 @runtime_checkable
 class EnqueueExtensions(Plugin, Protocol):
+    """A plugin that registers for cluster events."""
+
     def events_to_register(self, gates: FeatureGates) -> Iterable[ClusterEventWithHint]:
-        """The events that may make a pod schedulable which the plugin refused, each with its hint."""
+        """Return the events that may make a rejected pod schedulable, each with its hint."""
 
 
 class Registrations:
-    """What the plugins of a profile asked for: plugin -> the events, with the hints that count.
+    """The registrations of a profile's plugins: plugin -> events, with the hints that count.
 
-    A plugin that could refuse pods and says nothing is told of everything, and so are extenders, which cannot say.
-    ``hinted``: the hints count. ``pre_checked``: as of the function of that name.
+    A plugin that can reject pods but registers for nothing is told of everything, and so are extenders. `hinted` tells
+    whether hints count. `pre_checked` has the resources whose events the queue checks itself.
     """
 
     def __init__(self, plugins: Iterable[Plugin], gates: FeatureGates, *, extended: bool = False) -> None:
-        self.gates, self.hinted, self.pre_checked = gates, gates.enabled(QUEUEING_HINTS), pre_checked(gates)
-        extenders = {EXTENDERS: tuple(everything(gates))} if extended else {}
+        self.gates, self.hinted, self.pre_checked = gates, gates.enabled(QUEUEING_HINTS), pre_checked_resources(gates)
+        extenders = {EXTENDERS: tuple(iter_wildcard_events(gates))} if extended else {}
         self.by_plugin: Mapping[str, tuple[ClusterEventWithHint, ...]] = {
             **extenders,
-            **{plugin.name: tuple(self._of(plugin)) for plugin in plugins},
+            **{plugin.name: tuple(self._iter_registrations(plugin)) for plugin in plugins},
         }
         self._told: dict[tuple[str, ClusterEvent], tuple[HintFunction | None, ...]] = {}
-        self._spares: dict[ClusterEvent, tuple[SparedPods, ...] | None] = {}
+        self._spares: dict[ClusterEvent, tuple[SkipPredicate, ...] | None] = {}
         self._asking: dict[ClusterEvent, frozenset[str]] = {}
 
-    def _of(self, plugin: Plugin) -> Iterator[ClusterEventWithHint]:
+    def _iter_registrations(self, plugin: Plugin) -> Iterator[ClusterEventWithHint]:
+        """Yield a plugin's registrations."""
         if not offers(plugin, EnqueueExtensions):
-            yield from everything(self.gates)
+            yield from iter_wildcard_events(self.gates)
             return
         asked = list(plugin.events_to_register(self.gates))
         hinted = self.hinted and self.gates.minor >= getattr(plugin, "hints_since", 0)
@@ -75,15 +78,15 @@ class Registrations:
             yield ClusterEventWithHint(NODE, ActionType.UPDATE_NODE_TAINT)
 
     def hints(self, plugin: str, event: ClusterEvent) -> tuple[HintFunction | None, ...]:
-        """The hints of a plugin that an event calls for; None is one that always says Queue."""
+        """Return a plugin's hints for an event; None stands for one that is always Queue."""
         key = plugin, event
         if key not in self._told:
             asked = self.by_plugin.get(plugin, ())
             self._told[key] = tuple(registration.hint for registration in asked if registration.event.covers(event))
         return self._told[key]
 
-    def spares(self, info: PodInfo, event: ClusterEvent, view: Fork) -> bool:
-        """Whether the hints of all plugins say no for the pod to every change that is such an event."""
+    def skips_all(self, info: PodInfo, event: ClusterEvent, view: Fork) -> bool:
+        """Return whether the hints of all plugins are Skip for the pod and every change with such an event."""
         if event not in self._spares:
             heard = [r for asked in self.by_plugin.values() for r in asked if r.event.covers(event)]
             known = tuple(r.spares for r in heard if r.hint is not None and r.spares is not None)
@@ -91,15 +94,15 @@ class Registrations:
         known_spares = self._spares[event]
         return known_spares is not None and all(spares(info, event.action, view) for spares in known_spares)
 
-    def asking(self, event: ClusterEvent) -> frozenset[str]:
-        """The plugins that asked for an event."""
+    def find_registered_plugins(self, event: ClusterEvent) -> frozenset[str]:
+        """Return the plugins that registered for an event."""
         if event not in self._asking:
             self._asking[event] = frozenset(plugin for plugin in self.by_plugin if self.hints(plugin, event))
         return self._asking[event]
 
 
 def union_of_actions(several: Iterable[Registrations]) -> Mapping[str, ActionType]:
-    """Kind -> what some plugin asked for. Upstream: unionedGVKs."""
+    """Return kind -> all actions that some plugin registered for. Upstream: unionedGVKs."""
     action_types: dict[str, ActionType] = {}
     for event in (
         registration
@@ -111,9 +114,9 @@ def union_of_actions(several: Iterable[Registrations]) -> Mapping[str, ActionTyp
     return action_types
 
 
-def everything(gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
-    """What extenders, and plugins that do not say what they want, are told of. Upstream: UnrollWildCardResource."""
+def iter_wildcard_events(gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+    """Yield the events of a wildcard registration. Upstream: UnrollWildCardResource."""
     for kind in RESOURCES:
-        gate = NOT_UNROLLED.get(kind)
+        gate = NOT_IN_WILDCARD.get(kind)
         if gate is None or (gate and gates.enabled(gate)):
             yield ClusterEventWithHint(kind, ActionType.ALL)

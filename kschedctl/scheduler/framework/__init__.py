@@ -1,4 +1,4 @@
-"""What a plugin is, and what it answers: the extension points of the scheduling framework over columns of nodes.
+"""The interfaces of scheduler plugins and the values that plugins return; nodes are rows of numpy arrays.
 
 Upstream: staging/src/k8s.io/kube-scheduler/framework/interface.go (v1.36).
 """
@@ -21,21 +21,21 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 P = TypeVar("P")
-Left = TypeVar("Left")
+StateT = TypeVar("StateT")
 if TYPE_CHECKING:
     import typing_extensions as typed  # type variables with defaults: in typing since Python 3.13
 
     State_co = typed.TypeVar("State_co", covariant=True, default=object)
-    Given_contra = typed.TypeVar("Given_contra", contravariant=True, default=Any)
+    State_contra = typed.TypeVar("State_contra", contravariant=True, default=Any)
     Cycle_contra = typed.TypeVar("Cycle_contra", contravariant=True, default=Any)
 else:
     State_co = TypeVar("State_co", covariant=True)
-    Given_contra = TypeVar("Given_contra", contravariant=True)
+    State_contra = TypeVar("State_contra", contravariant=True)
     Cycle_contra = TypeVar("Cycle_contra", contravariant=True)
 
 
 class Code(StrEnum):
-    """Upstream's status codes, by their names."""
+    """A status code of upstream's framework; the value is upstream's name."""
 
     SUCCESS = "Success"
     ERROR = "Error"
@@ -50,17 +50,18 @@ REJECTIONS = frozenset((Code.UNSCHEDULABLE, Code.UNRESOLVABLE, Code.PENDING))
 
 
 class PluginError(Exception):
-    """A plugin's answer with code Error: the cycle cannot go on. ``str()`` is upstream's wording."""
+    """The error that a plugin raises to end the cycle with code Error. `str()` is upstream's message."""
 
 
 class Status(msgspec.Struct, frozen=True):
-    """A code and the reasons for it, in the scheduler's words."""
+    """A status code and the reasons for it, in upstream's words."""
 
     code: Code = Code.SUCCESS
     reasons: tuple[str, ...] = ()
 
     @property
     def rejected(self) -> bool:
+        """Whether the code is one of the codes that keep a pod from being scheduled."""
         return self.code in REJECTIONS
 
 
@@ -69,93 +70,97 @@ SKIP = Status(Code.SKIP)
 
 
 class Rejection(NamedTuple):
-    """Nodes that a plugin refuses for one reason.
+    """The nodes that a plugin rejects for one reason.
 
-    ``mask`` (N,). A node for which a plugin yields several gets all the reasons, and the code UNRESOLVABLE if one of
-    them has it. ``fact(row)`` gives what stands behind it on that node, words alone where there is no struct for it;
-    ``distance`` (N,) how far each node is from passing, comparable between the nodes of one reason.
+    A node that appears in several rejections of a plugin gets all their reasons, and the code UNRESOLVABLE if one of
+    them has that code.
     """
 
     mask: Bools
+    """(N,) bool: the rejected nodes."""
     code: Code
     reason: str
     fact: Callable[[int], Fact | str | None] | None = None
+    """Return the fact behind the rejection of the node at a row, or plain text if no struct describes it."""
     distance: npt.NDArray[np.float64] | None = None
+    """(N,): how far each node is from passing, comparable between the nodes of this rejection."""
 
 
 class Reads(IntEnum):
-    """What a plugin's answer about a node depends on besides the pod: the less, the longer the answer holds.
-
-    NODES: nodes as they are, whatever pods there are. OWN_ROW: besides that what the node's own pods request together,
-    and of the pod only what it requests. PODS: any pod, anywhere.
+    """What a plugin's answer about a node depends on besides the pod. The less it depends on, the longer it can be
+    cached.
     """
 
     NODES = 0
+    """The nodes themselves, whatever pods there are."""
     OWN_ROW = 1
+    """The node and the total requests of its pods; of the pod, only its requests."""
     PODS = 2
+    """Any pod on any node."""
 
 
 class Peers(IntEnum):
-    """What a node's score depends on besides the node: on which nodes are scored with it.
-
-    NONE: on none of them. EXTREMES: ``normalize`` looks at the least and the greatest raw score, and at no state; raw
-    scores depend on none. DOMAINS: the same, but that raw scores depend on how many domains the nodes are in, as the
-    plugin's ``among`` tells. ALL: on any of them.
-    """
+    """Which other scored nodes a node's score depends on."""
 
     NONE = 0
+    """No other node."""
     EXTREMES = 1
+    """`normalize` uses only the lowest and the highest raw score, and raw scores depend on no other node."""
     DOMAINS = 2
+    """Like EXTREMES, but raw scores depend on the number of topology domains, as `among` of the plugin reports."""
     ALL = 3
+    """Every scored node."""
 
 
 class PreFilterResult(NamedTuple, Generic[State_co]):
-    """``node_names`` are the only nodes worth a look (None: all); ``state`` is handed to the plugin's Filter and
-    Reserve, and to its Score if it has no PreScore.
-
-    ``reads``: what this answer about the pod and those that follow depend on, where it is less than the plugin says of
-    itself; also its scores if it has no PreScore. ``fact`` is what stands behind a refusal, as that
-    of a Rejection. ``like``: equal for pods alike (see PodInfo.alike) of whose claims the same is said while no claim
-    changes; None where it is about the very claims.
-    """
+    """A PreFilter plugin's answer about a pod."""
 
     status: Status = SUCCESS
     node_names: frozenset[str] | None = None
+    """The only nodes that can pass, or None for all nodes."""
     state: State_co | None = None
+    """Handed to the plugin's Filter and Reserve, and to its Score if it has no PreScore."""
     reads: Reads | None = None
+    """What this answer, the verdicts and (without a PreScore) the scores depend on, if less than the plugin
+    declares.
+    """
     fact: Fact | str | None = None
+    """The fact behind a rejection, as in `Rejection.fact`."""
     like: Hashable = None
+    """Equal for pods with equal `PodInfo.alike` whose claims get the same answers; None if the answer is specific to
+    the claims.
+    """
 
 
 PRE_FILTER_SKIP: PreFilterResult[Never] = PreFilterResult(SKIP, reads=Reads.NODES)
 
 
 class PreScoreResult(NamedTuple, Generic[State_co]):
-    """``state`` is handed to the plugin's Score; with ``skip`` the plugin does not score this pod at all.
-
-    ``reads``: what this answer and the scores depend on, where it is less than the plugin says of itself.
-    """
+    """A PreScore plugin's answer about a pod."""
 
     state: State_co | None = None
+    """Handed to the plugin's Score."""
     skip: bool = False
+    """Whether the plugin does not score this pod."""
     reads: Reads | None = None
+    """What this answer and the scores depend on, if less than the plugin declares."""
 
 
 PRE_SCORE_SKIP: PreScoreResult[Never] = PreScoreResult(skip=True, reads=Reads.NODES)
 
 
 class Plugin(Protocol):
-    """A plugin is a name and any of the extension points below. It holds its arguments, and no state of a cycle.
+    """A plugin: a name and the methods of any of the extension points below. It has arguments, but no state of a cycle.
 
-    Its attribute ``reads`` says what its answers depend on, Reads.PODS where it has none: answers that do not depend on
-    pods hold under a hypothesis about them, and after they moved.
+    Its attribute `reads` declares what its answers depend on (Reads.PODS without one). Answers that do not depend on
+    pods are reused in dry runs that add or remove pods, and after pods moved.
     """
 
     name: str
 
 
 def reads_of(plugin: Plugin, result: PreFilterResult | PreScoreResult | None = None) -> Reads:
-    """What a plugin's answers depend on, about a pod of which it said ``result``."""
+    """Return what a plugin's answers depend on, narrowed by its PreFilter or PreScore result for the pod."""
     if result is not None and result.reads is not None:
         return result.reads
     reads: Reads = getattr(plugin, "reads", Reads.PODS)
@@ -163,140 +168,159 @@ def reads_of(plugin: Plugin, result: PreFilterResult | PreScoreResult | None = N
 
 
 def peers_of(plugin: Plugin) -> Peers:
-    """What a plugin's score of a node depends on; on anything, where it does not say."""
+    """Return which other nodes a plugin's score depends on; Peers.ALL unless the plugin declares less."""
     peers: Peers = getattr(plugin, "peers", Peers.ALL)
     return peers
 
 
 @runtime_checkable
 class PreEnqueuePlugin(Plugin, Protocol):
+    """A plugin that decides whether a pod may enter the active queue."""
+
     def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
-        """Whether the pod may enter the active queue."""
+        """Return Success if the pod may enter the active queue."""
 
 
 @runtime_checkable
 class PreFilterPlugin(Plugin, Protocol[State_co]):
+    """A plugin that examines a pod once, before nodes are filtered."""
+
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[State_co]:
-        """What of the pod alone can be known before looking at nodes. Raises PluginError."""
+        """Return what is known from the pod before nodes are filtered. Raises PluginError."""
 
 
 @runtime_checkable
-class FilterPlugin(Plugin, Protocol[Given_contra]):
-    def filter(self, info: PodInfo, view: Fork, state: Given_contra | None, delta: Delta) -> Iterator[Rejection]:
-        """The nodes that cannot run the pod, each node judged under its own part of the hypothesis ``delta``.
+class FilterPlugin(Plugin, Protocol[State_contra]):
+    """A plugin that rejects nodes."""
 
-        ``state`` is what ``pre_filter`` left, None where the plugin has none. Raises PluginError.
+    def filter(self, info: PodInfo, view: Fork, state: State_contra | None, delta: Delta) -> Iterator[Rejection]:
+        """Yield the rejections of nodes that cannot run the pod, with each node changed as `delta` says.
+
+        `state` is that of the PreFilter result, or None if the plugin has no PreFilter. Raises PluginError.
         """
 
 
 @runtime_checkable
 class PreScorePlugin(Plugin, Protocol[State_co]):
+    """A plugin that prepares scoring."""
+
     def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[State_co]:
-        """What scoring the feasible ``rows`` (F,) needs. Raises PluginError."""
+        """Return the state for scoring the feasible `rows` (F,). Raises PluginError."""
 
 
 @runtime_checkable
-class ScorePlugin(Plugin, Protocol[Given_contra]):
-    def score(self, info: PodInfo, view: Fork, state: Given_contra | None, rows: Rows) -> Scores:
-        """(F,) int64: the raw score of each feasible row.
+class ScorePlugin(Plugin, Protocol[State_contra]):
+    """A plugin that scores nodes."""
 
-        ``state`` is what ``pre_score`` left, or ``pre_filter`` where the plugin has no PreScore; None where a profile
-        disables that point. Raises PluginError.
+    def score(self, info: PodInfo, view: Fork, state: State_contra | None, rows: Rows) -> Scores:
+        """Return the raw score of each feasible row, (F,) int64.
+
+        `state` comes from PreScore, or from PreFilter if the plugin has no PreScore; it is None if the profile disables
+        that extension point. Raises PluginError.
         """
 
-    def normalize(self, state: Given_contra | None, scores: Scores) -> Scores:
-        """(F,) int64 in 0..100. Plugins without upstream's NormalizeScore return the scores unchanged."""
+    def normalize(self, state: State_contra | None, scores: Scores) -> Scores:
+        """Return scores from 0 to 100, (F,) int64; the scores unchanged if upstream has no NormalizeScore."""
 
 
-_OFFERS: dict[tuple[type, type], bool] = {}
+_IMPLEMENTS: dict[tuple[type, type], bool] = {}
+"""(plugin class, protocol) -> whether the class implements the protocol."""
 
 
 def offers(plugin: object, point: type[P]) -> TypeGuard[P]:
-    """Whether a plugin runs at an extension point, given as its protocol. Looked up once for each class of plugins."""
+    """Return whether a plugin implements an extension point, given as its protocol. The result is cached per class."""
     key = type(plugin), point
-    if key not in _OFFERS:
-        _OFFERS[key] = isinstance(plugin, point)
-    return _OFFERS[key]
+    if key not in _IMPLEMENTS:
+        _IMPLEMENTS[key] = isinstance(plugin, point)
+    return _IMPLEMENTS[key]
 
 
-def scores_by_pre_filter(plugin: Plugin) -> bool:
-    """Whether what its PreFilter left is handed to the plugin's Score where no PreScore of it ran."""
+def scores_with_pre_filter_state(plugin: Plugin) -> bool:
+    """Return whether Score gets the state of PreFilter if no PreScore of the plugin ran."""
     return not offers(plugin, PreScorePlugin) or getattr(plugin, "one_state", False)
 
 
 class PostFilterResult(msgspec.Struct, frozen=True):
-    """What a PostFilter plugin could do: with ``status`` Success the pod has hope on ``nominated_node``.
-
-    ``report`` is the plugin's own account of it, for the studies.
-    """
+    """A PostFilter plugin's answer. With status Success the pod may fit on `nominated_node` later."""
 
     status: Status
     nominated_node: str = ""
     report: object = None
+    """The plugin's own account of what it tried, for explain and other commands."""
 
 
 class Sortable(Protocol):
+    """A value that can be compared with `<`."""
+
     def __lt__(self, other: Never, /) -> bool: ...
 
 
 @runtime_checkable
 class QueueSortPlugin(Plugin, Protocol):
+    """A plugin that orders the active queue."""
+
     def sort_keys(self, view: Fork, positions: Sequence[Position]) -> Sequence[Sortable]:
-        """A key for each pod, given in the order in which they came: the smallest is tried first."""
+        """Return a sort key for each pod, the smallest first; `positions` are in order of creation."""
 
 
 @runtime_checkable
 class PostFilterPlugin(Plugin, Protocol[Cycle_contra]):
+    """A plugin that tries to make room for a pod that no node can run."""
+
     def post_filter(self, cycle: Cycle_contra) -> PostFilterResult:
-        """What could be done for a pod that fits nowhere, given its finished ``Cycle``. Raises PluginError."""
+        """Return what can be done for the pod of a finished `Cycle` without feasible nodes. Raises PluginError."""
 
 
 Changes = Mapping[str, Sequence[Struct]]
-"""Kind -> objects that take the place of those of their name."""
+"""Kind -> objects that replace those of the same name."""
 
 
 class Reservation(msgspec.Struct, frozen=True):
-    """What a plugin would reserve for a pod on one node.
-
-    ``bindings``: claim -> the PersistentVolume to bind it to; ``provisions``: the claims to make a volume for;
-    ``allocations``: ResourceClaim -> the devices that it would be allocated.
-    """
+    """What a plugin would reserve for a pod on one node."""
 
     bindings: Mapping[str, str] = msgspec.field(default_factory=dict)
+    """Claim -> the PersistentVolume that it would be bound to."""
     provisions: tuple[str, ...] = ()
+    """The claims for which a volume would be provisioned."""
     allocations: Mapping[str, AllocationResult] = msgspec.field(default_factory=dict)
+    """ResourceClaim -> the devices that it would be allocated."""
 
 
 @runtime_checkable
-class ReservePlugin(Plugin, Protocol[Given_contra]):
-    """``state`` is what ``pre_filter`` left, None where the plugin has none or skips the pod."""
+class ReservePlugin(Plugin, Protocol[State_contra]):
+    """A plugin that reserves objects for a pod on its node.
 
-    def reserve(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: Given_contra | None) -> Changes:
-        """The objects as they are once a pod, which asks for what ``info`` does, is on a node. Raises PluginError."""
+    `state` is that of the PreFilter result, or None if the plugin has no PreFilter or skips the pod.
+    """
+
+    def reserve(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: State_contra | None) -> Changes:
+        """Return the objects that change when `pod`, whose spec `info` describes, gets the node. Raises PluginError."""
 
     def release(self, view: Fork, positions: Sequence[int]) -> Changes:
-        """The objects as they are once pods, by their positions, that had a node are gone."""
+        """Return the objects that change when the pods at `positions` leave their nodes."""
 
-    def reservation(self, info: PodInfo, view: Fork, row: int, state: Given_contra | None) -> Reservation:
-        """What would be reserved on a node that passes."""
+    def reservation(self, info: PodInfo, view: Fork, row: int, state: State_contra | None) -> Reservation:
+        """Return what would be reserved on a feasible node."""
 
 
 @runtime_checkable
 class PermitPlugin(Plugin, Protocol):
-    def permit(self, info: PodInfo, view: Fork, row: int) -> Status:
-        """Whether a pod that gets this row may be bound there: Success, Wait or a refusal.
+    """A plugin that decides whether an assumed pod may be bound."""
 
-        It waits for as many seconds as the plugin's attribute ``permit_timeout`` says, without one as upstream allows,
-        15 minutes. Of a group the pods are on their rows by now. Raises PluginError.
+    def permit(self, info: PodInfo, view: Fork, row: int) -> Status:
+        """Return Success, Wait or a rejection for a pod that was assumed on the node at `row`.
+
+        With Wait, the pod waits for `permit_timeout` seconds, an attribute of the plugin, and for upstream's maximum of
+        15 minutes without one. The other pods of its group are on their nodes already. Raises PluginError.
         """
 
 
 @runtime_checkable
-class AssumingPlugin(ReservePlugin[Given_contra], Protocol[Given_contra]):
-    """One whose Reserve leaves a part to PreBind."""
+class AssumingPlugin(ReservePlugin[State_contra], Protocol[State_contra]):
+    """A Reserve plugin that leaves part of its work to PreBind."""
 
-    def assume(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: Given_contra | None) -> Changes:
-        """The objects as the plugin takes them to be between Reserve and PreBind; as ``reserve`` else."""
+    def assume(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: State_contra | None) -> Changes:
+        """Return the objects as the plugin assumes them between Reserve and PreBind; arguments as for `reserve`."""
 
 
 Fragment = Mapping[str, object]
@@ -305,66 +329,75 @@ Fragment = Mapping[str, object]
 
 @runtime_checkable
 class SignPlugin(Plugin, Protocol):
-    """One whose answers are the same for pods with the same signature."""
+    """A plugin that gives the same answers for pods with the same signature."""
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
-        """What of the pod its answers depend on; None for a pod that cannot be compared with others."""
+        """Return the parts of the pod that the answers depend on, or None if it cannot be compared with other pods."""
 
 
 class UpstreamFault(NamedTuple):
-    """A fault of upstream's own that a plugin repeats: ``text`` tells it in a line.
-
-    ``without``: the plugin as it should be; None where upstream crashes, and the answer is what it should be.
-    """
+    """A bug of upstream that a plugin reproduces."""
 
     text: str
+    """One line that describes the bug."""
     without: Plugin | None
+    """The plugin without the bug; None if upstream crashes and the plugin gives the intended answer."""
 
 
 @runtime_checkable
 class FaultyPlugin(Plugin, Protocol[Cycle_contra]):
+    """A plugin that reproduces a bug of upstream."""
+
     def upstream_fault(self, cycle: Cycle_contra) -> UpstreamFault | None:
-        """The fault, where it may concern the pod of a finished ``Cycle``."""
+        """Return the bug if it may affect the pod of a finished `Cycle`."""
 
 
 def has_upstream_fault(plugin: object) -> TypeGuard[FaultyPlugin]:
-    """Whether the plugin repeats a fault of upstream."""
+    """Return whether the plugin can report a bug of upstream."""
     return offers(plugin, FaultyPlugin)
 
 
 class PluginVerdict(msgspec.Struct, frozen=True):
-    """What one plugin's Filter said of all nodes, (N,): whether refused, for good, or by an error; and why."""
+    """One plugin's Filter answers for all N nodes."""
 
-    refused: Bools
+    rejected: Bools
+    """(N,) bool: nodes that the plugin rejects."""
     unresolvable: Bools
+    """(N,) bool: nodes rejected with UnschedulableAndUnresolvable."""
     failed: Bools
+    """(N,) bool: nodes on which the plugin returned an error."""
     rejections: tuple[Rejection, ...] = ()
+    """The rejections that apply to at least one node."""
 
     @classmethod
-    def of(cls, rejections: Iterator[Rejection], nodes: int) -> PluginVerdict:
-        refusing = tuple(r for r in rejections if r.mask.any())
-        refused = np.zeros(nodes, np.bool_)
-        unresolvable = np.zeros(nodes, np.bool_)
-        failed = np.zeros(nodes, np.bool_)
-        for rejection in refusing:
-            refused |= rejection.mask
+    def from_rejections(cls, rejections: Iterator[Rejection], node_count: int) -> PluginVerdict:
+        """Combine a plugin's rejections into masks over `nodes` nodes."""
+        effective = tuple(r for r in rejections if r.mask.any())
+        rejected = np.zeros(node_count, np.bool_)
+        unresolvable = np.zeros(node_count, np.bool_)
+        failed = np.zeros(node_count, np.bool_)
+        for rejection in effective:
+            rejected |= rejection.mask
             if rejection.code is Code.UNRESOLVABLE:
                 unresolvable |= rejection.mask
             elif rejection.code is Code.ERROR:
                 failed |= rejection.mask
-        return cls(refused, unresolvable, failed, refusing)
+        return cls(rejected, unresolvable, failed, effective)
 
     def status(self, row: int) -> Status:
-        """The plugin's status for one node."""
-        if not self.refused[row]:
+        """Return the plugin's status for the node at `row`."""
+        if not self.rejected[row]:
             return SUCCESS
         code = Code.UNRESOLVABLE if self.unresolvable[row] else Code.UNSCHEDULABLE
         code = Code.ERROR if self.failed[row] else code
         return Status(code, tuple(r.reason for r in self.rejections if r.mask[row]))
 
 
-def required_state(state: Left | None, words: str) -> Left:
-    """The state, or PluginError, in upstream's words, when a profile runs a point without the one that prepares it."""
+def required_state(state: StateT | None, message: str) -> StateT:
+    """Return `state`, or raise PluginError with `words` if it is None.
+
+    It is None if a profile enables an extension point without the one that prepares its state.
+    """
     if state is None:
-        raise PluginError(words)
+        raise PluginError(message)
     return state

@@ -1,4 +1,4 @@
-"""The arguments of a plugin, typed: their defaults, and what kube-scheduler refuses in them.
+"""Base class of plugin arguments, with their defaults and validation.
 
 Upstream: staging/src/k8s.io/kube-scheduler/config/v1/types_pluginargs.go, pkg/scheduler/apis/config/v1/defaults.go and
 pkg/scheduler/apis/config/validation/validation_pluginargs.go (v1.36).
@@ -13,21 +13,19 @@ from kschedctl.api.objects import Struct
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
 Naming = Literal["key", "resource", "domain"] | type[Struct]
+"""What the text of a field names, or the struct that the field holds."""
 
 
 class PluginArgs(Struct, frozen=True):
-    """The arguments of a plugin, as its class names them in ``args_type``.
-
-    ``naming``: field, at any depth, -> what its text names, or the struct that it holds: a snapshot without names
-    has pseudonyms there.
-    """
+    """The arguments of a plugin; its class names this type in `args_type`."""
 
     naming: ClassVar[Mapping[str, Naming]] = {}
+    """Field at any depth -> what it names. Anonymized snapshots have pseudonyms there."""
 
     def with_defaults(self, gates: FeatureGates) -> Self:
-        """The arguments with the defaults that depend on gates or on other fields."""
+        """Return the arguments with the defaults that depend on feature gates or on other fields."""
         return self
 
-    def errors(self, gates: FeatureGates) -> Iterator[str]:
-        """What the scheduler refuses in defaulted arguments; the paths are relative to them."""
+    def validate(self, gates: FeatureGates) -> Iterator[str]:
+        """Yield the errors that the scheduler reports for defaulted arguments; paths are relative to them."""
         return iter(())

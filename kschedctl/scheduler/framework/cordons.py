@@ -1,4 +1,4 @@
-"""What a cordoned node means to a pod: no more, as a rule, than that the pod cannot go there."""
+"""Plugins for which cordoning a node changes more than that new pods cannot go there."""
 
 from __future__ import annotations
 
@@ -10,20 +10,24 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 
 @runtime_checkable
-class CordonRefusingPlugin(Plugin, Protocol):
-    def refuses_cordoned(self, info: PodInfo) -> bool:
-        """Whether its Filter keeps the pod off every cordoned node."""
+class CordonRejectingPlugin(Plugin, Protocol):
+    """A plugin that rejects cordoned nodes."""
+
+    def rejects_cordoned(self, info: PodInfo) -> bool:
+        """Return whether Filter rejects every cordoned node for the pod."""
 
 
 @runtime_checkable
-class CordonCountingPlugin(Plugin, Protocol):
-    def counts_by_cordons(self, info: PodInfo) -> bool:
-        """Whether what it says of other nodes changes as a node is cordoned."""
+class CordonDependentPlugin(Plugin, Protocol):
+    """A plugin whose answers about other nodes may change when a node is cordoned."""
+
+    def depends_on_cordons(self, info: PodInfo) -> bool:
+        """Return whether cordoning a node changes the answers about other nodes."""
 
 
-def only_refused(filters: Sequence[Plugin], scorers: Sequence[Plugin], info: PodInfo) -> bool:
-    """Whether a cordon means no more to a pod than that it cannot go there, for Filter and Score plugins in-tree."""
-    refused = any(offers(plugin, CordonRefusingPlugin) and plugin.refuses_cordoned(info) for plugin in filters)
-    return refused and not any(
-        offers(plugin, CordonCountingPlugin) and plugin.counts_by_cordons(info) for plugin in (*filters, *scorers)
+def cordon_only_rejects(filters: Sequence[Plugin], scorers: Sequence[Plugin], info: PodInfo) -> bool:
+    """Return whether cordoning a node has no effect on a pod except that it cannot go there. In-tree plugins only."""
+    rejects = any(offers(plugin, CordonRejectingPlugin) and plugin.rejects_cordoned(info) for plugin in filters)
+    return rejects and not any(
+        offers(plugin, CordonDependentPlugin) and plugin.depends_on_cordons(info) for plugin in (*filters, *scorers)
     )

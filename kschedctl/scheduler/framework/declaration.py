@@ -1,7 +1,7 @@
-"""What a plugin says of itself on its class, before one is made of it.
+"""Base classes of plugins, and what a plugin class declares about itself.
 
-Profiles, their arguments, what is read of a cluster and what is not replayed follow from this, for in-tree plugins and
-for those of other packages alike.
+Profiles, plugin arguments, the kinds to read from a cluster and the support of versions follow from these declarations,
+for in-tree plugins and for those of other packages alike.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kschedctl.scheduler.framework import (
     Rejection,
     Reservation,
 )
-from kschedctl.scheduler.framework.extension_points import points_by_methods
+from kschedctl.scheduler.framework.extension_points import find_extension_points
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.noted_changes import NotedChange
@@ -36,14 +36,14 @@ from kschedctl.snapshot.own_rows import NodeView
 from kschedctl.snapshot.pod_info import PodInfo
 
 NEVER = 0
-"""``default_until`` of a plugin that is a default in no version."""
+"""Value of `default_until` for a plugin that is a default in no version."""
 
 Factory = Callable[[object, FeatureGates], Plugin | None]
-"""Makes a plugin of its arguments in a profile and the feature gates; None where what these say is not replayed."""
+"""Builds a plugin from its arguments in a profile and the feature gates; None if these arguments are not replayed."""
 
 
 class NextStep(NamedTuple):
-    """Where people look next when a plugin is the cause; ``{node}`` in the text is the node closest to fitting."""
+    """The command or object to look at next when a plugin is the cause. `{node}` in the text is the closest node."""
 
     kind: str
     text: str
@@ -52,136 +52,135 @@ class NextStep(NamedTuple):
 if TYPE_CHECKING:
     import typing_extensions as typed  # type variables with defaults: in typing since Python 3.13
 
-    ForFilter = typed.TypeVar("ForFilter", default=None)
-    ForScore = typed.TypeVar("ForScore", default=None)
+    FilterState = typed.TypeVar("FilterState", default=None)
+    ScoreState = typed.TypeVar("ScoreState", default=None)
 else:
-    ForFilter = TypeVar("ForFilter")
-    ForScore = TypeVar("ForScore")
+    FilterState = TypeVar("FilterState")
+    ScoreState = TypeVar("ScoreState")
 
 
-class DeclaredPlugin(Generic[ForFilter, ForScore]):
-    """A plugin that says what there is to know before it is made; what it leaves out is as below.
+class DeclaredPlugin(Generic[FilterState, ScoreState]):
+    """Base class of plugins, with what a plugin declares about itself.
 
-    ``ForFilter``: the state that its PreFilter leaves to its Filter and Reserve; ``ForScore``: what its Score gets,
-    from its PreScore or, where it has none, its PreFilter. Both are None where they are not given: no such state.
-
-    ``reads``: what its answers depend on; what it answers may narrow it further. One of a node's own row derives from
-    OwnRowPlugin.
-    ``peers``: which of the nodes that are scored with a node its score depends on.
-    ``points``: the extension points at which it runs besides those whose methods it has.
-    ``facts``: what may stand behind its refusals, where that is not told in words alone.
-    ``default_weight``: of its scores, in a profile that says nothing of it; None where it does not score by default.
-    ``gate``: the feature gate without which it is no default plugin.
-    ``kinds``: the kinds of objects that it looks at besides nodes, pods and namespaces; those in ``gated_kinds`` only
-    with the feature gate that a version has for this, if it has one; ``kinds_matter_to``: only where some pod has this
-    trait.
-    ``args_type``: its arguments; None where it has none.
-    ``args_since``: the first minor version in which it has arguments.
-    ``replayed_since``: the first minor version of which it is replayed what it does; up to then it is but known.
-    ``since``, ``until``: the first and the last minor version of Kubernetes that has it; ``default_until``: the last
-    in which it is a default plugin, NEVER for none; ``points_since``: the first in which it runs at a point, where that
-    came later.
-    ``hints_since``: the first in which its queueing hints count.
-    ``needs_state``: extension point -> the one that has to run as well, as it prepares what the first looks at.
-    ``one_state``: what its Score looks at is what its PreFilter left, though it has a PreScore.
-    ``without``: what happens where a profile disables it. ``takes_less_time``: what shortens its part of an attempt.
-    ``next_step``: where to look when it refuses all nodes, ``next_step_within_reach``: only those that nothing else
-    keeps the pod from. ``changed``: its rules and texts that are not the same in all versions.
+    `FilterState` is the type of the state that PreFilter passes to Filter and Reserve. `ScoreState` is the type of the
+    state that Score gets from PreScore or, without a PreScore, from PreFilter. Both default to None, meaning no state.
     """
 
     name: str
     reads: Literal[Reads.NODES, Reads.PODS] = Reads.PODS
+    """What the plugin's answers depend on; an answer may narrow it. OwnRowPlugin is the base for Reads.OWN_ROW."""
     peers: Peers = Peers.ALL
+    """Which other scored nodes the score of a node depends on."""
     points: ClassVar[tuple[str, ...]] = ()
+    """Extension points at which it runs, in addition to those whose methods it has."""
     facts: ClassVar[tuple[type[Fact], ...]] = ()
+    """The types of facts behind its rejections."""
     default_weight: ClassVar[int | None] = None
+    """Weight of its scores in the default profile; None if it does not score by default."""
     gate: ClassVar[str | None] = None
+    """The feature gate that makes it a default plugin; None if it does not depend on one."""
     kinds: ClassVar[tuple[str, ...]] = ()
+    """Kinds of objects that it reads, besides nodes, pods and namespaces."""
     gated_kinds: ClassVar[Mapping[str, ByVersion[str]]] = {}
+    """Kind that it reads only with a feature gate -> that gate, by version."""
     kinds_matter_to: ClassVar[PodTrait | None] = None
+    """If set, `kinds` matter only if some pod has this trait."""
     args_type: ClassVar[type[Struct] | None] = None
+    """Type of its arguments; None if it has none."""
     since: ClassVar[int] = OLDEST_MINOR
+    """First minor version that has the plugin."""
     until: ClassVar[int | None] = None
+    """Last minor version that has the plugin."""
     default_until: ClassVar[int | None] = None
+    """Last minor version in which it is a default plugin, or NEVER."""
     points_since: ClassVar[Mapping[str, int]] = {}
+    """Extension point -> first minor version in which the plugin runs there, if later than `since`."""
     args_since: ClassVar[int] = OLDEST_MINOR
+    """First minor version in which it has arguments."""
     replayed_since: ClassVar[int] = OLDEST_MINOR
+    """First minor version whose behavior is replayed; in older ones only the name is accepted."""
     hints_since: ClassVar[int] = OLDEST_MINOR
+    """First minor version in which its queueing hints count."""
     needs_state: ClassVar[Mapping[str, str]] = {}
+    """Extension point -> the one that must be enabled as well because it prepares the state."""
     one_state: ClassVar[bool] = False
+    """Whether its Score uses the state of PreFilter although it has a PreScore."""
     without: ClassVar[str] = ""
+    """What happens in a profile that disables the plugin."""
     takes_less_time: ClassVar[str] = ""
+    """What would make its part of a scheduling attempt faster."""
     next_step: ClassVar[NextStep | None] = None
+    """Where to look if it rejects all nodes."""
     next_step_within_reach: ClassVar[NextStep | None] = None
+    """Where to look if it rejects all nodes that nothing else rejects."""
     changed: ClassVar[tuple[ByVersion[object], ...]] = ()
+    """Its rules and messages that differ between versions."""
 
     @classmethod
     def version_changes(cls) -> tuple[ByVersion[object], ...]:
-        """``changed``, and what stands in modules that are not loaded before they are needed."""
+        """Return `changed` and the changes declared in modules that are loaded only when needed."""
         return cls.changed
 
     @classmethod
     def noted_changes(cls) -> tuple[NotedChange, ...]:
-        """Changes that release notes alone tell, with the pods that they concern."""
+        """Return the changes that are known only from release notes, with the pods that they affect."""
         return ()
 
     @classmethod
     def make(cls, args: Any, gates: FeatureGates) -> Self | None:
-        """The plugin of a profile, from its arguments there (None where it has none) and the feature gates.
+        """Return a plugin for a profile, or None if these arguments are not replayed.
 
-        None where what the arguments say is not replayed.
+        `args` are its arguments in the profile, None if it has none.
         """
         return cls()
 
     if TYPE_CHECKING:  # so that type checkers see that what one point leaves is what the others get
 
-        def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[ForFilter]: ...
+        def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[FilterState]: ...
 
-        def filter(self, info: PodInfo, view: Fork, state: ForFilter | None, delta: Delta) -> Iterator[Rejection]: ...
+        def filter(self, info: PodInfo, view: Fork, state: FilterState | None, delta: Delta) -> Iterator[Rejection]: ...
 
-        def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[ForScore]: ...
+        def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[ScoreState]: ...
 
-        def score(self, info: PodInfo, view: Fork, state: ForScore | None, rows: Rows) -> Scores: ...
+        def score(self, info: PodInfo, view: Fork, state: ScoreState | None, rows: Rows) -> Scores: ...
 
-        def normalize(self, state: ForScore | None, scores: Scores) -> Scores: ...
+        def normalize(self, state: ScoreState | None, scores: Scores) -> Scores: ...
 
-        def reserve(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: ForFilter | None) -> Changes: ...
+        def reserve(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: FilterState | None) -> Changes: ...
 
-        def assume(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: ForFilter | None) -> Changes: ...
+        def assume(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: FilterState | None) -> Changes: ...
 
-        def reservation(self, info: PodInfo, view: Fork, row: int, state: ForFilter | None) -> Reservation: ...
+        def reservation(self, info: PodInfo, view: Fork, row: int, state: FilterState | None) -> Reservation: ...
 
 
 PluginClass = type[DeclaredPlugin[Any, Any]]
 
 
-class OwnRowPlugin(DeclaredPlugin[ForFilter, ForScore]):
-    """One whose answer about a node depends on that node's row alone; it is shown some of the nodes by themselves."""
+class OwnRowPlugin(DeclaredPlugin[FilterState, ScoreState]):
+    """A plugin whose answer about a node depends only on that node's row; it may be shown a subset of the nodes."""
 
     def room_helps(self, view: Fork) -> bool:
-        """Whether its Filter lets pass each node without some of its pods that it lets pass with them."""
+        """Return whether removing pods from a node never makes Filter reject it."""
         return False
 
     reads: Literal[Reads.OWN_ROW] = Reads.OWN_ROW  # type: ignore[assignment]  # it is shown less, and says so in its types
+    """Always Reads.OWN_ROW."""
 
     if TYPE_CHECKING:  # so that one which looks at a whole Fork is refused by type checkers
 
-        def pre_filter(self, info: PodInfo, view: NodeView) -> PreFilterResult[ForFilter]: ...
+        def pre_filter(self, info: PodInfo, view: NodeView) -> PreFilterResult[FilterState]: ...
 
         def filter(
-            self, info: PodInfo, view: NodeView, state: ForFilter | None, delta: Delta
+            self, info: PodInfo, view: NodeView, state: FilterState | None, delta: Delta
         ) -> Iterator[Rejection]: ...
 
-        def pre_score(self, info: PodInfo, view: NodeView, rows: Rows) -> PreScoreResult[ForScore]: ...
+        def pre_score(self, info: PodInfo, view: NodeView, rows: Rows) -> PreScoreResult[ScoreState]: ...
 
-        def score(self, info: PodInfo, view: NodeView, state: ForScore | None, rows: Rows) -> Scores: ...
+        def score(self, info: PodInfo, view: NodeView, state: ScoreState | None, rows: Rows) -> Scores: ...
 
 
 class Declaration(msgspec.Struct, frozen=True):
-    """What one plugin declares, with all its extension points. ``make`` is None for one that is not replayed.
-
-    ``plugin``: the class that says it, None where there is none.
-    """
+    """What one plugin declares, including all its extension points; see DeclaredPlugin for the fields."""
 
     name: str
     points: frozenset[str]
@@ -192,6 +191,7 @@ class Declaration(msgspec.Struct, frozen=True):
     kinds_matter_to: PodTrait | None = None
     args_type: type[Struct] | None = None
     make: Factory | None = None
+    """Builds the plugin; None if the plugin is not replayed."""
     since: int = OLDEST_MINOR
     until: int | None = None
     default_until: int | None = None
@@ -199,12 +199,14 @@ class Declaration(msgspec.Struct, frozen=True):
     args_since: int = OLDEST_MINOR
     replayed_since: int = OLDEST_MINOR
     plugin: PluginClass | None = None
+    """The plugin's class; None if there is none."""
 
     @classmethod
-    def of(cls, plugin: PluginClass) -> Declaration:
+    def from_class(cls, plugin: PluginClass) -> Declaration:
+        """Collect what a plugin class declares."""
         return cls(
             name=plugin.name,
-            points=points_by_methods(plugin).union(plugin.points),
+            points=find_extension_points(plugin).union(plugin.points),
             default_weight=plugin.default_weight,
             gate=plugin.gate,
             kinds=plugin.kinds,
@@ -221,23 +223,23 @@ class Declaration(msgspec.Struct, frozen=True):
             plugin=plugin,
         )
 
-    def at(self, minor: int) -> Declaration | None:
-        """What it is in a minor version, None in one that does not have it."""
+    def for_minor(self, minor: int) -> Declaration | None:
+        """Return the declaration as of a minor version, or None if that version does not have the plugin."""
         if not self.since <= minor <= (self.until or minor):
             return None
         points = frozenset(point for point in self.points if minor >= self.points_since.get(point, minor))
         args_type = self.args_type if minor >= self.args_since else None
         make = self.make if minor >= self.replayed_since else None
-        same = points == self.points and args_type is self.args_type and make is self.make
-        return self if same else replace(self, points=points, args_type=args_type, make=make)
+        is_unchanged = points == self.points and args_type is self.args_type and make is self.make
+        return self if is_unchanged else replace(self, points=points, args_type=args_type, make=make)
 
     def is_default(self, gates: FeatureGates) -> bool:
-        """Whether a profile that names no plugins has it."""
+        """Return whether the plugin is enabled in a profile that lists no plugins."""
         minor = gates.release.version_for(f"plugin {self.name}").minor
         last = minor if self.default_until is None else self.default_until
         return minor <= last and (self.gate is None or gates.enabled(self.gate))
 
     @property
     def all_kinds(self) -> tuple[str, ...]:
-        """The kinds that it looks at when every gate is on."""
+        """The kinds that the plugin reads when every feature gate is on."""
         return (*self.kinds, *self.gated_kinds)

@@ -1,8 +1,8 @@
-"""What an answer about a pod leans on that was not read: unknown is not absent.
+"""Objects that were not read although an answer about a pod depends on them: unknown is not absent.
 
-A plugin with ``dependencies`` names the kinds whose missing objects could change what it says of a pod. Those that the
-cluster covers are harmless: what is not there does not exist. The others make the answer conditional, and a plugin that
-could only invent refusals is not asked at all.
+A plugin with `dependencies` names the kinds whose missing objects could change its answer. Kinds that the cluster
+covers are harmless, because objects that are not there do not exist. The others make the answer conditional, and a
+plugin that could only cause false rejections is not asked.
 """
 
 from __future__ import annotations
@@ -19,42 +19,48 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 
 class Effect(StrEnum):
-    """What objects that nobody read could do: only refuse nodes, only make some fit, either, or only order them.
-
-    NARROWS: only refuse nodes that nothing else refuses, as extenders do: of a pod that fits none they are not asked.
-    REFUSES_MORE: only refuse more than is refused without them: the plugin can be asked all the same.
-    ORDER: only have another of several pods tried first.
-    """
+    """What unread objects could do to an answer."""
 
     REFUSES = "refuses"
+    """Cause only rejections that do not exist in the cluster; the plugin cannot be asked without them."""
     NARROWS = "narrows"
+    """Reject only nodes that nothing else rejects, as extenders do; irrelevant for a pod without feasible nodes."""
     REFUSES_MORE = "refuses more"
+    """Add rejections to those known; the plugin can be asked all the same."""
     ADMITS = "admits"
+    """Make nodes feasible."""
     EITHER = "either"
+    """Reject nodes or make nodes feasible."""
     SCORES = "scores"
+    """Change the order of feasible nodes."""
     VICTIMS = "victims"
+    """Change the choice of victims."""
     ORDER = "order"
+    """Change which of several pods is tried first."""
 
 
 class Dependency(NamedTuple):
-    """A kind, and what its objects could do to the answer."""
+    """A kind, and what its unread objects could do to the answer."""
 
     kind: str
     effect: Effect
 
 
 class Unknown(NamedTuple):
-    """A lean on a kind that is not covered, of a plugin or, where that is empty, of the whole answer."""
+    """An answer's dependency on something that was not read."""
 
     dependency: Dependency
     gap: Gap
     plugin: str = ""
+    """The plugin that depends on it; empty for the whole answer."""
 
 
 @runtime_checkable
 class DependentPlugin(Plugin, Protocol):
+    """A plugin whose answers depend on kinds that may not have been read."""
+
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        """The kinds whose missing objects could change what the plugin says of the pod.
+        """Yield the kinds whose missing objects could change the plugin's answer about the pod.
 
         With Effect.REFUSES the plugin cannot be asked without them.
         """
@@ -62,21 +68,23 @@ class DependentPlugin(Plugin, Protocol):
 
 @runtime_checkable
 class DoubtfulPlugin(Plugin, Protocol):
+    """A plugin whose answers depend on something that no object says."""
+
     def doubts(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
-        """What its answer about the pod leans on that no object tells, as what the scheduler remembers."""
+        """Yield what the answer about the pod depends on beyond objects, such as the scheduler's memory."""
 
 
-EVERYTHING = (Dependency("Node", Effect.EITHER), Dependency("Pod", Effect.EITHER))
-"""What every answer leans on."""
+ALWAYS_NEEDED = (Dependency("Node", Effect.EITHER), Dependency("Pod", Effect.EITHER))
+"""The dependencies of every answer."""
 
 
-def unknowns(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> tuple[Unknown, ...]:
-    """What the answer about a pod leans on that the cluster does not cover."""
+def find_unknowns(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> tuple[Unknown, ...]:
+    """Return the dependencies of an answer about the pod that the cluster does not cover."""
     objects = view.objects
     if not objects.gaps:
         return ()
-    always = (*EVERYTHING, *_of_manifest(info.pod, view))
-    unread = [Unknown(dependency, gap) for dependency in always if (gap := objects.gap(dependency.kind))]
+    common_dependencies = (*ALWAYS_NEEDED, *_find_manifest_dependencies(info.pod, view))
+    unread = [Unknown(dependency, gap) for dependency in common_dependencies if (gap := objects.gap(dependency.kind))]
     for plugin in plugins:
         if offers(plugin, DependentPlugin):
             dependencies = dict.fromkeys(plugin.dependencies(info, view))
@@ -85,18 +93,18 @@ def unknowns(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> tuple[Unkn
     return tuple(dict.fromkeys(unread))
 
 
-def not_asked(unread: Iterable[Unknown]) -> frozenset[str]:
-    """The plugins that would refuse nodes for what may well exist."""
+def find_plugins_not_asked(unread: Iterable[Unknown]) -> frozenset[str]:
+    """Return the plugins that would reject nodes for objects that may well exist."""
     return frozenset(
         unknown.plugin for unknown in unread if unknown.dependency.effect is Effect.REFUSES and unknown.plugin
     )
 
 
-def _of_manifest(pod: Pod, view: Fork) -> Iterator[Dependency]:
-    """What the API server would have added to a pod that was not created yet."""
+def _find_manifest_dependencies(pod: Pod, view: Fork) -> Iterator[Dependency]:
+    """Yield the kinds from which the API server completes a pod that does not exist yet."""
     spec = pod.spec
-    known = {class_.metadata.name for class_ in view.objects.of("RuntimeClass")}
-    if pod.metadata.creation_timestamp is None and spec.runtime_class_name not in (None, *known):
+    runtime_classes = {class_.metadata.name for class_ in view.objects.of("RuntimeClass")}
+    if pod.metadata.creation_timestamp is None and spec.runtime_class_name not in (None, *runtime_classes):
         yield Dependency("RuntimeClass", Effect.EITHER)
     if spec.priority is None:
         yield Dependency("PriorityClass", Effect.EITHER if spec.priority_class_name else Effect.VICTIMS)

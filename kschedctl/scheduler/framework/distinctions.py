@@ -1,7 +1,7 @@
-"""By what plugins that look at other pods tell nodes apart, so that one node can stand for all that are alike to them.
+"""Grouping of nodes that plugins cannot distinguish, so that one node can stand for all nodes of a group.
 
-Such a plugin makes an object for pods alike, which says of any rows what its Filter or its Score would say as pods are
-now, no node being nominated for another pod.
+A plugin that looks at other pods builds an object, shared by equal pods, that returns what its Filter or Score would
+answer for any rows in the current state, as long as no other pod is nominated.
 """
 
 from __future__ import annotations
@@ -19,43 +19,43 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 
 class Distinction(NamedTuple):
-    """Nodes are told apart by which of the ``domains`` they are in, and whether in any; these by their ``values`` now.
+    """Topology domains and their current values, by which a plugin distinguishes nodes.
 
-    ``values()``: (size,), not to be written to.
+    Nodes in domains of equal value, and nodes in no domain, are interchangeable for the plugin.
     """
 
     domains: Domains
     values: Callable[[], Counts]
+    """Returns the current value of each domain, read-only."""
 
-    def at(self, rows: Rows) -> Counts:
-        """(F,): the values of the rows' domains, 0 for a row in none."""
+    def values_at(self, rows: Rows) -> Counts:
+        """Return the value of each row's domain, (F,); 0 for a row in no domain."""
         codes, known = self.domains.codes[rows], self.values()
         if not len(known):  # no node has the label
             return np.zeros(len(rows), np.int64)
         values = known.take(codes)
         return values if self.domains.complete else np.where(codes < 0, 0, values)
 
-    def of(self, row: int) -> int:
-        """The value of one row's domain."""
+    def value_at(self, row: int) -> int:
+        """Return the value of one row's domain, or 0 if it is in none."""
         code = self.domains.codes[row]
         return int(self.values()[code]) if code >= 0 else 0
 
 
 class RowVerdicts(Protocol):
-    """Which rows are refused; two that the ``distinctions`` do not tell apart share the verdict."""
+    """A plugin's Filter answers for any rows. Rows that the `distinctions` do not separate get the same answer."""
 
     @property
     def distinctions(self) -> Sequence[Distinction]: ...
 
-    def refused(self, rows: Rows) -> Bools:
-        """(F,)."""
+    def rejected(self, rows: Rows) -> Bools:
+        """Return which of the rows are rejected, (F,)."""
 
 
 class RowScores(Protocol):
-    """The scores of any of the N nodes, which depend on how many domains those are in that are scored.
+    """A plugin's scores for any of the N nodes, which depend on the number of topology domains among the scored nodes.
 
-    ``counted`` (N,): the nodes that count, the others score 0. ``domains``: (N,) each, of the nodes. Two rows that the
-    ``distinctions`` do not tell apart share the raw score.
+    Rows that the `distinctions` do not separate have the same raw score.
     """
 
     @property
@@ -67,23 +67,27 @@ class RowScores(Protocol):
     @property
     def distinctions(self) -> Sequence[Distinction]: ...
 
-    def sizes(self, rows: Rows, counts: Counts) -> list[int]:
-        """How many domains of each kind are scored where each row stands for so many (F,) nodes alike."""
+    def count_domains(self, rows: Rows, counts: Counts) -> list[int]:
+        """Return the number of scored domains per topology key if each row stands for `counts` (F,) equal nodes."""
 
-    def raw(self, rows: Rows, sizes: Sequence[int]) -> Scores:
-        """(F,): of these rows, where so many domains of each kind are scored."""
+    def raw_scores(self, rows: Rows, sizes: Sequence[int]) -> Scores:
+        """Return the raw scores of the rows, (F,), for the given number of scored domains per topology key."""
 
-    def normalized(self, scores: Scores, counted: Bools) -> Scores:
-        """(F,): by the extremes of these scores, of those that count."""
+    def normalize(self, scores: Scores, counted: Bools) -> Scores:
+        """Return normalized scores, (F,), using the extremes of the scores that count."""
 
 
 @runtime_checkable
 class DistinguishingFilter(Plugin, Protocol):
-    def verdicts(self, info: PodInfo, view: Fork) -> RowVerdicts | None:
-        """What Filter says after PreFilter, of any rows; None where it cannot be told so. Raises PluginError."""
+    """A plugin that can answer Filter for any rows without a full run."""
+
+    def row_verdicts(self, info: PodInfo, view: Fork) -> RowVerdicts | None:
+        """Return Filter's answers for any rows, or None if they cannot be computed so. Raises PluginError."""
 
 
 @runtime_checkable
 class DistinguishingScore(Plugin, Protocol):
-    def among(self, info: PodInfo, view: Fork) -> RowScores:
-        """What Score says after PreScore, of any rows. Raises PluginError."""
+    """A plugin that can answer Score for any rows without a full run."""
+
+    def row_scores(self, info: PodInfo, view: Fork) -> RowScores:
+        """Return Score's answers for any rows. Raises PluginError."""

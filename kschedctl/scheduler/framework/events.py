@@ -1,4 +1,4 @@
-"""What happens in a cluster, as the scheduler takes notice of it, and what a plugin says to it.
+"""Cluster events that the scheduler's queue hears of, and the queueing hints with which plugins answer them.
 
 Upstream: staging/src/k8s.io/kube-scheduler/framework/types.go and pkg/scheduler/framework/types.go (v1.36).
 """
@@ -19,7 +19,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 
 class ActionType(IntFlag):
-    """How a resource changed; what a plugin asks for may be several of these at once."""
+    """How a resource changed; the actions that a plugin registers for may be combined."""
 
     ADD = 1
     DELETE = 1 << 1
@@ -39,84 +39,84 @@ class ActionType(IntFlag):
 
     @property
     def label(self) -> str:
-        """Upstream's name of it, such as ``UpdateNodeLabel``.
+        """Upstream's name of the action, such as `UpdateNodeLabel`.
 
         >>> ActionType.UPDATE_POD_SCALE_DOWN.label, ActionType.UPDATE.label
         ('UpdatePodScaleDown', 'Update')
         """
-        return _label(self)
+        return _format_label(self)
 
 
 @cache
-def _label(action: ActionType) -> str:
+def _format_label(action: ActionType) -> str:
+    """Join the words of an action's name in upstream's spelling."""
     return "".join(word.capitalize() for word in str(action.name).split("_"))
 
 
 POD, ASSIGNED_POD, UNSCHEDULABLE_POD = "Pod", "AssignedPod", "UnschedulablePod"
 NODE = "Node"
 POD_RESOURCES = (ASSIGNED_POD, UNSCHEDULABLE_POD)
-"""What happens to pods is told apart by whether they have a node; plugins ask for both at once."""
+"""Events distinguish pods with and without a node; a plugin that registers for `Pod` hears of both."""
 
 RESOURCES: Mapping[str, str] = {kind.name: kind.event_resource for kind in KINDS.values() if kind.watched_by_scheduler}
-"""Kind -> the name under which plugins ask for it. Of other kinds the scheduler hears nothing."""
+"""Kind -> the resource name under which plugins register for its events. The scheduler ignores other kinds."""
 
 
 class ClusterEvent(NamedTuple):
-    """A resource and how it changed.
-
-    ``custom_label``: what it is called, where that does not follow from these. ``broad``: an event of several actions
-    of which everybody hears who asked for one of them.
-    """
+    """A resource and how it changed."""
 
     resource: str
     action: ActionType
     custom_label: str = ""
+    """The event's name if it does not follow from the resource and the action."""
     broad: bool = False
+    """Whether an event with several actions reaches everybody who registered for at least one of them."""
 
     @property
     def label(self) -> str:
+        """Upstream's name of the event."""
         return self.custom_label or f"{self.resource}{self.action.label}"
 
     def covers(self, event: ClusterEvent) -> bool:
-        """Whether who asked for this hears of an event: it is the same, or more specific."""
-        same = self.resource == event.resource or (self.resource == POD and event.resource in POD_RESOURCES)
-        shared = self.action & event.action
-        return same and (bool(shared) if event.broad else shared == event.action)
+        """Return whether a registration for this event hears of `event`, which is the same or more specific."""
+        same_resource = self.resource == event.resource or (self.resource == POD and event.resource in POD_RESOURCES)
+        shared_actions = self.action & event.action
+        return same_resource and (bool(shared_actions) if event.broad else shared_actions == event.action)
 
 
-TEXTS = ("labels", "annotations")
-"""Fields whose keys are the users' own: there a key without a value is not nothing."""
+STRING_MAPS = ("labels", "annotations")
+"""Fields whose keys users choose; there, a key with an empty value is not the same as no key."""
 
 
 class ChangedObject(NamedTuple):
-    """An object as it was and as it is: ``old`` None when it was added, ``new`` None when it was deleted.
-
-    ``documents``: the same as they were written, where that is known: they hold more than the structs.
-    """
+    """An object before and after a change."""
 
     kind: str
     old: Any
+    """None if the object was added."""
     new: Any
+    """None if the object was deleted."""
     documents: tuple[JsonObject, JsonObject] | None = None
+    """Both states as JSON, if known; they contain more fields than the structs."""
 
     @property
     def object(self) -> Any:
-        """What it is about, in its latest form."""
+        """The latest state of the object."""
         return self.old if self.new is None else self.new
 
     def differs(self, *path: str) -> bool:
-        """Whether an update changed the field at a path, as the API names it; nothing is like empty."""
+        """Return whether an update changed the field at a path of snake_case names; absent equals empty."""
         if self.documents is None:
-            old, new = (_field(state, path) for state in (self.old, self.new))
+            old, new = (_get_attribute(state, path) for state in (self.old, self.new))
             return bool(old or new) and old != new
-        old, new = (_part(document, path) for document in self.documents)
-        if path[-1] in TEXTS:
-            return _texts(old) != _texts(new)
-        return bool(_without_empty(old) != _without_empty(new))
+        old, new = (_get_json_field(document, path) for document in self.documents)
+        if path[-1] in STRING_MAPS:
+            return _read_string_map(old) != _read_string_map(new)
+        return bool(_drop_empty(old) != _drop_empty(new))
 
 
 class QueueingHint(StrEnum):
-    """What a plugin that refused a pod says to an event."""
+    """A plugin's answer to an event, for a pod that it rejected."""
 
     QUEUE = "Queue"
     SKIP = "QueueSkip"
@@ -124,32 +124,32 @@ class QueueingHint(StrEnum):
 
 
 HintFunction = Callable[[PodInfo, ChangedObject, Fork], bool]
-"""Whether a change may make a pod schedulable that the plugin refused; the view is as it is after the change, but for
-nodes and pods. A PluginError counts as yes. Upstream: QueueingHintFn."""
+"""Returns whether a change may make a pod schedulable that the plugin rejected. The view is that after the change,
+except for nodes and pods. A PluginError counts as yes. Upstream: QueueingHintFn.
+"""
 
 
-SparedPods = Callable[[PodInfo, ActionType, Fork], bool]
-"""Whether the hint says no for a pod to every change of some actions, whatever object it is of."""
+SkipPredicate = Callable[[PodInfo, ActionType, Fork], bool]
+"""Returns whether the hint is Skip for a pod and every change with some of these actions, whatever object changed."""
 
 
 class ClusterEventWithHint(NamedTuple):
-    """What a plugin asks for, and what it says then: always Queue without a hint of its own.
-
-    ``spares``: which pods need not be asked about, where that can be told without looking at a change.
-    """
+    """An event that a plugin registers for, and its queueing hint; without one, the answer is always Queue."""
 
     kind: str
     action: ActionType
     hint: HintFunction | None = None
-    spares: SparedPods | None = None
+    spares: SkipPredicate | None = None
+    """Tells for which pods the hint is Skip without looking at the change."""
 
     @property
     def event(self) -> ClusterEvent:
+        """The cluster event to register for."""
         return ClusterEvent(RESOURCES[self.kind], self.action)
 
 
 QUEUEING_HINTS = "SchedulerQueueingHints"
-"""The gate without which every event that a plugin asked for counts as Queue."""
+"""The feature gate without which every event that a plugin registered for counts as Queue."""
 
 PRE_CHECKED_WITHOUT_HINTS = (NODE, ASSIGNED_POD, UNSCHEDULABLE_POD, "StorageClass")
 PRE_CHECKED = ByVersion(
@@ -160,7 +160,7 @@ PRE_CHECKED = ByVersion(
 EVERY_UPDATE = ByVersion(
     "whether plugins that need to know of some updates of nodes ask for all of them", (("", True), ("1.32", False))
 )
-AS_IF_ADDED = ByVersion(
+UPDATED_NODES_AS_NEW = ByVersion(
     "whether NodeAffinity, NodeResourcesFit, NodeUnschedulable and PodTopologySpread take changed nodes for new ones",
     (("", True), ("1.32", False)),
 )
@@ -188,68 +188,73 @@ UPDATES_OF_PODS = ByVersion(
 )
 
 
-def pre_checked(gates: FeatureGates) -> frozenset[str]:
-    """The kinds of which not every event reaches every pod: the queue looks at them before it asks the plugins."""
+def pre_checked_resources(gates: FeatureGates) -> frozenset[str]:
+    """Return the resources whose events the queue checks itself before it asks the plugins."""
     by_hints = gates.enabled(QUEUEING_HINTS)
     return frozenset(PRE_CHECKED.at(gates.release) if by_hints else PRE_CHECKED_WITHOUT_HINTS)
 
 
-def pod_actions(asked: ActionType, gates: FeatureGates) -> ActionType:
-    """What a plugin hears of pods that asks for some updates of them."""
+def pod_actions(requested: ActionType, gates: FeatureGates) -> ActionType:
+    """Return the pod actions to register for; versions without a specific event need all updates."""
     known = UPDATES_OF_PODS.at(gates.release)
-    updates = (action_type for action_type in ActionType if action_type in ActionType.UPDATE and action_type in asked)
-    return asked if all(update.label in known for update in updates) else asked | ActionType.UPDATE
+    updates = (
+        action_type for action_type in ActionType if action_type in ActionType.UPDATE and action_type in requested
+    )
+    return requested if all(update.label in known for update in updates) else requested | ActionType.UPDATE
 
 
-def node_actions(asked: ActionType, gates: FeatureGates, broad: bool = False) -> ActionType:
-    """What a plugin hears of nodes that asks for new ones: changes of labels and taints too, where new ones may be
-    kept from it.
+def node_actions(requested: ActionType, gates: FeatureGates, broad: bool = False) -> ActionType:
+    """Return the node actions to register for.
 
-    A node may be of no use to a pod at first; then the plugins are told of it only when it is. ``broad``: it is one of
-    those that EVERY_UPDATE is about.
+    A new node may be unusable for a pod at first, so that the queue's pre-check hides its event from plugins. Then
+    changes of labels and taints are needed as well. `broad`: the plugin is one of those that EVERY_UPDATE is about.
     """
     if broad and EVERY_UPDATE.at(gates.release):
         return ActionType.ADD | ActionType.UPDATE
-    more = ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
-    return asked | more if NODE in pre_checked(gates) else asked
+    label_and_taint_updates = ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
+    return requested | label_and_taint_updates if NODE in pre_checked_resources(gates) else requested
 
 
-def node_hint(hint: HintFunction, gates: FeatureGates) -> HintFunction:
-    """The hint of a plugin that AS_IF_ADDED is about."""
-    return partial(_as_if_added, hint) if AS_IF_ADDED.at(gates.release) else hint
+def adapt_node_hint(hint: HintFunction, gates: FeatureGates) -> HintFunction:
+    """Wrap a node hint so that, in versions with UPDATED_NODES_AS_NEW, an updated node is treated as a new one."""
+    return partial(_hint_as_if_added, hint) if UPDATED_NODES_AS_NEW.at(gates.release) else hint
 
 
-def _as_if_added(hint: HintFunction, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+def _hint_as_if_added(hint: HintFunction, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+    """Ask the hint about the change as if its object had been added."""
     return hint(info, change if change.new is None else ChangedObject(change.kind, None, change.new), view)
 
 
-def _field(value: object, path: tuple[str, ...]) -> object:
+def _get_attribute(value: object, path: tuple[str, ...]) -> object:
+    """Return the attribute at a path."""
     for name in path:
         value = getattr(value, name)
     return value
 
 
-def _part(document: Json, path: tuple[str, ...]) -> Json:
+def _get_json_field(document: Json, path: tuple[str, ...]) -> Json:
+    """Return the JSON value at a path of snake_case names, or None."""
     for name in path:
-        document = document.get(_camel(name)) if isinstance(document, Mapping) else None
+        document = document.get(_to_camel_case(name)) if isinstance(document, Mapping) else None
     return document
 
 
-def _texts(document: Json) -> dict[str, str]:
-    """Labels or annotations as Go reads them: an empty value is one, null is like it."""
+def _read_string_map(document: Json) -> dict[str, str]:
+    """Return labels or annotations as Go reads them, where null is an empty string."""
     return {key: value or "" for key, value in document.items()} if isinstance(document, Mapping) else {}
 
 
-def _camel(name: str) -> str:
+def _to_camel_case(name: str) -> str:
+    """Convert a snake_case name to camelCase."""
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
 
 
-def _without_empty(value: Json) -> Json:
-    """Nulls, empty texts, lists and objects removed at every depth; None for what is nothing else."""
+def _drop_empty(value: Json) -> Json:
+    """Remove nulls and empty strings, lists and objects at every depth; return None if nothing remains."""
     if isinstance(value, Mapping):
-        kept_fields = {key: kept for key, inner in value.items() if (kept := _without_empty(inner)) is not None}
-        return kept_fields or None
+        fields = {key: kept for key, inner in value.items() if (kept := _drop_empty(inner)) is not None}
+        return fields or None
     if isinstance(value, list | tuple):
-        return [_without_empty(inner) for inner in value] or None
+        return [_drop_empty(inner) for inner in value] or None
     return None if value == "" else value

@@ -1,4 +1,4 @@
-"""Extended resources that a DeviceClass backs: which class, and the claim that a pod's requests amount to.
+"""Extended resources that a DeviceClass backs, and the device requests that a pod's resource requests amount to.
 
 Upstream: plugins/dynamicresources/extendeddynamicresources.go, pkg/scheduler/framework/plugins/noderesources and
 staging/src/k8s.io/dynamic-resource-allocation/deviceclass/extendedresourcecache (v1.36).
@@ -24,16 +24,19 @@ from kschedctl.snapshot.indexes import ClusterObjects
 
 EXACT_COUNT = "ExactCount"
 IN_MEMORY_NAME = "<extended-resources>"
-"""The name of a pod's claim for extended resources until it is written."""
+"""Name of a pod's claim for extended resources until the claim is written."""
 
 
-def classes_by_resource(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
-    """Resource name -> the class that backs it. Of two classes with one resource the newer counts, else the first."""
+def index_classes_by_resource(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
+    """Map each resource name to the DeviceClass that backs it.
+
+    If several classes name a resource, the newest wins, and the first of those created at the same time.
+    """
     device_classes: dict[str, DeviceClass] = {}
     for device_class in classes:
         resource = device_class.spec.extended_resource_name
         rival = device_classes.get(resource) if resource is not None else None
-        if rival is not None and _created(device_class) <= _created(rival):
+        if rival is not None and _creation_time(device_class) <= _creation_time(rival):
             continue
         if resource is not None:
             device_classes[resource] = device_class
@@ -41,54 +44,61 @@ def classes_by_resource(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass
     return device_classes
 
 
-def backing_classes(objects: ClusterObjects) -> Mapping[str, DeviceClass]:
-    """Extended resource -> the DeviceClass that backs it, of a fork's objects."""
-    return objects.index(classes_by_resource, classes_by_resource, "DeviceClass")
+def find_backing_classes(objects: ClusterObjects) -> Mapping[str, DeviceClass]:
+    """Return a map from extended resource to the DeviceClass that backs it."""
+    return objects.index(index_classes_by_resource, index_classes_by_resource, "DeviceClass")
 
 
-def _created(device_class: DeviceClass) -> str:
+def _creation_time(device_class: DeviceClass) -> str:
+    """Return the creation timestamp, or an empty string."""
     return device_class.metadata.creation_timestamp or ""
 
 
-def backed(requests: Mapping[str, int], classes: Mapping[str, DeviceClass]) -> bool:
-    """Whether any of the requested resources may come from a DeviceClass."""
+def is_any_backed(requests: Mapping[str, int], classes: Mapping[str, DeviceClass]) -> bool:
+    """Return whether any requested resource may come from a DeviceClass."""
     return any(amount and is_dra_extended(name) and name in classes for name, amount in requests.items())
 
 
-def empty_claim(pod: Pod) -> ResourceClaim:
-    """The claim for a pod's extended resources before it is known which of them a node gives otherwise."""
+def build_empty_claim(pod: Pod) -> ResourceClaim:
+    """Build the claim for a pod's extended resources before its requests are known."""
     return ResourceClaim(ObjectMeta(name=IN_MEMORY_NAME, namespace=pod.metadata.namespace))
 
 
-def device_requests(
+def build_device_requests(
     pod: Pod, resources: Iterable[str], classes: Mapping[str, DeviceClass]
 ) -> tuple[DeviceRequest, ...]:
-    """The requests of that claim for the resources that a node has from devices alone, by name.
+    """Build the claim's requests for resources that the node has only as devices, sorted by name.
 
-    A container of its own asks for its own devices; init containers use those of later containers, and each other's.
+    Each regular container gets devices of its own; init containers use those of later containers, and each other's.
     """
     containers = (*pod.spec.init_containers, *pod.spec.containers)
     is_brief = [i < len(pod.spec.init_containers) and not is_sidecar(c) for i, c in enumerate(containers)]
     requests: list[DeviceRequest] = []
     for resource in sorted(resources):
-        lasting = [0 if brief else _amount(c, resource) for c, brief in zip(containers, is_brief, strict=True)]
+        lasting = [
+            0 if brief else _requested_amount(c, resource) for c, brief in zip(containers, is_brief, strict=True)
+        ]
         largest: tuple[int, int] | None = None
         for i, container in enumerate(containers):
-            more = _amount(container, resource) - sum(lasting[i:]) if is_brief[i] else 0
-            if more > 0 and (largest is None or more > largest[1]):
-                largest = (i, more)
-        wanted = [(i, amount) for i, amount in enumerate(lasting) if amount]
-        for i, count in wanted + ([largest] if largest else []):
-            requests.append(_request(i, containers[i], resource, classes[resource], count))
+            missing = _requested_amount(container, resource) - sum(lasting[i:]) if is_brief[i] else 0
+            if missing > 0 and (largest is None or missing > largest[1]):
+                largest = (i, missing)
+        lasting_requests = [(i, amount) for i, amount in enumerate(lasting) if amount]
+        for i, count in lasting_requests + ([largest] if largest else []):
+            requests.append(_build_request(i, containers[i], resource, classes[resource], count))
     return tuple(sorted(requests, key=lambda request: request.name))
 
 
-def _amount(container: Container, resource: str) -> int:
+def _requested_amount(container: Container, resource: str) -> int:
+    """Return how many units of a resource a container requests; 0 for fractions."""
     quantity = parse(str(container.resources.requests.get(resource, 0)))
     return quantity.value() if quantity.round_up(0) == quantity else 0
 
 
-def _request(index: int, container: Container, resource: str, device_class: DeviceClass, count: int) -> DeviceRequest:
+def _build_request(
+    index: int, container: Container, resource: str, device_class: DeviceClass, count: int
+) -> DeviceRequest:
+    """Build the request of one container for one resource."""
     position = sorted(container.resources.requests).index(resource)
     exactly = ExactDeviceRequest(device_class.metadata.name, allocation_mode=EXACT_COUNT, count=count)
     return DeviceRequest(f"container-{index}-request-{position}", exactly)

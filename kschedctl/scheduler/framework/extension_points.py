@@ -1,4 +1,4 @@
-"""The extension points of the scheduling framework, and how to tell at which of them a plugin runs.
+"""The extension points of the scheduling framework, and the points at which a plugin runs.
 
 Upstream: pkg/scheduler/framework/runtime/framework.go (v1.36: getExtensionPoints).
 """
@@ -10,13 +10,11 @@ from typing import NamedTuple
 
 
 class ExtensionPoint(NamedTuple):
-    """Upstream's name of the interface of the plugins that run there, and the methods that make a class of ours one.
-
-    Without methods it is a point that is not replayed: a plugin says itself that it runs there.
-    """
+    """Upstream's interface for an extension point, and the methods that implement it here."""
 
     interface: str
     methods: tuple[str, ...] = ()
+    """Empty for a point that is not replayed; plugins declare in `points` that they run there."""
 
 
 EXTENSION_POINTS: Mapping[str, ExtensionPoint] = {
@@ -35,11 +33,11 @@ EXTENSION_POINTS: Mapping[str, ExtensionPoint] = {
     "placementGenerate": ExtensionPoint("PlacementGeneratePlugin"),
     "placementScore": ExtensionPoint("PlacementScorePlugin"),
 }
-"""In the order in which they are set up, by the names that a configuration has for them."""
+"""Name in a configuration -> extension point, in the order in which upstream sets them up."""
 
 
-def points_by_methods(plugin: object) -> frozenset[str]:
-    """The points at which a plugin runs by the methods that it, or its class, has."""
+def find_extension_points(plugin: object) -> frozenset[str]:
+    """Return the extension points whose methods a plugin, or its class, has."""
     return frozenset(
         name
         for name, point in EXTENSION_POINTS.items()

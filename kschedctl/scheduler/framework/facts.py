@@ -1,7 +1,7 @@
-"""What stands behind a refusal on a node, as data: one struct for each sort of fact.
+"""Facts behind a plugin's rejection of a node, as data: one struct for each kind of fact.
 
-Amounts are integers in base units: millicores of cpu, bytes, counts of anything else. Pods and claims are named
-``namespace/name``. ``words()`` says it to people: a few words, exact, in one unit.
+Amounts are integers in base units: millicores of CPU, bytes, and counts of anything else. Pods and claims are named
+`namespace/name`. `words()` describes a fact in a few exact words.
 """
 
 from __future__ import annotations
@@ -11,44 +11,49 @@ from typing import NamedTuple
 import msgspec
 
 
-class Demand(NamedTuple):
-    """One of these values of a node label, which ``what`` of the pod cannot do without; ``claim``: a volume's."""
+class LabelDemand(NamedTuple):
+    """A node label that must have one of some values for the pod to fit."""
 
     what: str
+    """The part of the pod that requires the label."""
     key: str
     values: tuple[str, ...]
+    """The accepted values."""
     claim: str = ""
+    """The claim, if a volume requires the label."""
 
 
 class Fact(
     msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, tag_field="type", tag=True, kw_only=True, gc=False
 ):
-    """Base of all facts. ``nominated``: it counts the pods that are nominated for the node.
+    """Base class of all facts.
 
-    There is one for each node and reason; being no part of a circle, they are nothing for the garbage collector.
+    There is one for each node and reason. Facts are never part of a reference cycle, so the garbage collector can
+    ignore them.
     """
 
     nominated: bool = False
+    """Whether the fact counts the pods that are nominated for the node."""
 
     def words(self) -> str:
-        """What is said of it."""
+        """Return a short description."""
         raise NotImplementedError
 
-    def demands(self) -> tuple[Demand, ...]:
-        """What of it no node without such a label can meet."""
+    def demands(self) -> tuple[LabelDemand, ...]:
+        """Return the label values without which no node can meet the requirement."""
         return ()
 
-    def told(self) -> str:
-        """The fact's words, and a note where nominated pods were counted."""
+    def words_with_nominations(self) -> str:
+        """Return the description, with a note if nominated pods were counted."""
         return f"{self.words()}, counting the pods nominated for it" if self.nominated else self.words()
 
 
 class Detail(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
-    """Base of what a fact holds several of."""
+    """Base class of the items in a fact's lists."""
 
 
 class Said(Fact, frozen=True):
-    """What a plugin of another package says in its own words."""
+    """A fact that a plugin of another package describes in its own words."""
 
     text: str
 
@@ -57,27 +62,29 @@ class Said(Fact, frozen=True):
 
 
 class Wanted(Detail, frozen=True):
-    """A requirement on a label, or a ``field``, that the node does not meet. ``found``: its value, None without one."""
+    """A requirement on a label or a field that the node does not meet."""
 
     key: str
     operator: str
     values: tuple[str, ...] = ()
     found: str | None = None
+    """The value that the node has; None if it has none."""
     field: bool = False
+    """Whether the requirement is on a field rather than a label."""
 
     def words(self) -> str:
-        """What is wanted and what is there."""
+        """Return the requirement and the node's value."""
         values = f" [{', '.join(self.values)}]" if self.values else ""
         text = f"{self.key} {self.operator}{values} wanted"
-        return text if self.field else f"{text}, {self.label()} found"
+        return text if self.field else f"{text}, {self.actual_text()} found"
 
-    def label(self) -> str:
-        """The value that the node has."""
+    def actual_text(self) -> str:
+        """Return the node's value as text."""
         return "no such label" if self.found is None else self.found
 
 
 class TopologyLabelMissing(Fact, frozen=True):
-    """The node is in no domain of the topology key."""
+    """The node lacks the label of a topology key and so belongs to no domain."""
 
     key: str
 
@@ -85,10 +92,10 @@ class TopologyLabelMissing(Fact, frozen=True):
         return f"the node has no label {self.key}"
 
 
-def words(fact: Fact | None) -> str:
-    """What is said of a fact, nothing of none.
+def describe_fact(fact: Fact | None) -> str:
+    """Return a fact's description, or an empty string for None.
 
-    >>> words(TopologyLabelMissing("zone", nominated=True)), words(None)
+    >>> describe_fact(TopologyLabelMissing("zone", nominated=True)), describe_fact(None)
     ('the node has no label zone, counting the pods nominated for it', '')
     """
-    return "" if fact is None else fact.told()
+    return "" if fact is None else fact.words_with_nominations()

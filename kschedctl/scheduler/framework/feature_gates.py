@@ -1,4 +1,4 @@
-"""The feature gates that scheduling reads: what each one defaults to in each minor version, and what a user set.
+"""Feature gates that scheduling reads: their default in each minor version, and the user's overrides.
 
 Upstream: pkg/features/kube_features.go (v1.36; stages, specs and dependencies of v1.37), component-base/featuregate.
 """
@@ -20,9 +20,9 @@ from kschedctl.api.kube_version import (
     VersionMix,
 )
 from kschedctl.errors import ConfigurationError
-from kschedctl.scheduler.framework.unread_gates import UNREAD, UNREAD_NEEDS
+from kschedctl.scheduler.framework.unread_gates import UNREAD_GATE_DEPENDENCIES, UNREAD_GATE_STAGES
 
-SPECS: dict[str, str] = {
+GATE_STAGES: dict[str, str] = {
     "CSIMigrationPortworx": "1.25 beta, 1.31 beta on, 1.33 GA locked, 1.36 removed",
     "CompositePodGroup": "1.37 alpha",
     "ContainerRestartRules": "1.34 alpha, 1.35 beta on",
@@ -79,19 +79,20 @@ SPECS: dict[str, str] = {
     "VolumeLimitScaling": "1.35 alpha, 1.37 beta on",
     "WorkloadAwarePreemption": "1.36 alpha, 1.37 removed",
 }
-"""Gate -> its stages, oldest first: ``version stage [on] [locked]``. Alpha is off, GA is on; one that was removed is
-unknown, and what it was."""
+"""Gate -> its stages, oldest first: `version stage [on] [locked]`. Alpha is off and GA is on by default; a removed
+gate is unknown and keeps its last state.
+"""
 
-STAGES: Mapping[str, str] = {**SPECS, **UNREAD}
-"""Gate -> its stages, of all gates that a scheduler takes."""
+ALL_GATE_STAGES: Mapping[str, str] = {**GATE_STAGES, **UNREAD_GATE_STAGES}
+"""Gate -> its stages, for all gates that a scheduler accepts."""
 
 BOOLEANS = {
     **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
     **dict.fromkeys(("0", "f", "F", "FALSE", "false", "False"), False),
 }
-"""What Go's ParseBool takes."""
+"""The strings that Go's ParseBool accepts."""
 
-DEPENDENCIES: dict[str, tuple[str, ...]] = {
+GATE_DEPENDENCIES: dict[str, tuple[str, ...]] = {
     "CompositePodGroup": ("GenericWorkload", "TopologyAwareWorkloadScheduling"),
     "DRAAdminAccess": ("DynamicResourceAllocation",),
     "DRAConsumableCapacity": ("DynamicResourceAllocation",),
@@ -133,15 +134,15 @@ HOST_NETWORK_NEEDS: ByVersion[tuple[str, ...]] = ByVersion(
     (("", ("UserNamespacesSupport",)), ("1.36", ("NodeDeclaredFeatures", "UserNamespacesSupport"))),
 )
 
-MERGED = dict.fromkeys(("GangScheduling", "WorkloadAwarePreemption"), "GenericWorkload")
-"""Gate -> the one that stands for it in versions that know it no more (#139520)."""
+MERGED_GATES = dict.fromkeys(("GangScheduling", "WorkloadAwarePreemption"), "GenericWorkload")
+"""Gate -> the gate that replaces it in versions that removed it (#139520)."""
 
 MINORS = range(OLDEST_MINOR, NEWEST_MINOR + 1)
 _BROADCASTS = {"AllAlpha": "alpha", "AllBeta": "beta"}
 
 
 class Stage(NamedTuple):
-    """A gate in one version."""
+    """A feature gate in one version."""
 
     maturity: str
     on: bool
@@ -149,6 +150,7 @@ class Stage(NamedTuple):
 
     @property
     def known(self) -> bool:
+        """Whether the version recognizes the gate."""
         return self.maturity not in ("pre-alpha", "removed")
 
 
@@ -157,37 +159,38 @@ _UNKNOWN_YET = Stage("pre-alpha", on=False, locked=False)
 
 @dataclass(frozen=True)
 class FeatureGates:
-    """The gates of a scheduler of ``version`` ("1.36", "v1.36.2-gke.1") that was started with ``overrides``.
+    """The feature gates of a scheduler.
 
-    ``mix``: what is as it is in another version; then the overrides are taken as both versions accept them.
-
-    ``AllAlpha`` and ``AllBeta`` among the overrides set what is not set by name. Raises ConfigurationError for a
-    version, gate or value that the scheduler would refuse.
+    `AllAlpha` and `AllBeta` among the overrides set all gates that are not overridden by name. Raises
+    ConfigurationError for a version, gate or value that the scheduler would reject.
     """
 
     version: str = KUBE_VERSION
+    """Version of kube-scheduler, such as "1.36" or "v1.36.2-gke.1"."""
     overrides: Mapping[str, bool] | None = None
+    """Gates that were set explicitly."""
     mix: VersionMix | None = None
+    """Behavior taken from another version; then overrides are accepted without validation."""
 
     def __post_init__(self) -> None:
-        faults = list(self._faults()) if self.mix is None else []
+        faults = list(self._validate()) if self.mix is None else []
         if faults:
-            hint = self._hint(faults[0].removeprefix("unrecognized feature gate: "))
+            hint = self._find_hint(faults[0].removeprefix("unrecognized feature gate: "))
             raise ConfigurationError("; ".join(faults), where="feature gates", hint=hint)
 
-    def _hint(self, unknown: str) -> str:
-        """Where a gate that is not recognized may be known."""
-        if " " in unknown:
+    def _find_hint(self, gate: str) -> str:
+        """Return in which versions an unrecognized gate exists, or an empty string."""
+        if " " in gate:
             return ""
-        known = [minor for minor in MINORS if unknown in STAGES and stage_at(unknown, minor).known]
-        if not known:
+        minors = [minor for minor in MINORS if gate in ALL_GATE_STAGES and stage_at(gate, minor).known]
+        if not minors:
             return ""
-        if known[0] > self.minor:
-            return f"{unknown} needs 1.{known[0]}"
-        return f"{unknown} is gone since 1.{known[-1] + 1}"
+        if minors[0] > self.minor:
+            return f"{gate} needs 1.{minors[0]}"
+        return f"{gate} is gone since 1.{minors[-1] + 1}"
 
     def enabled(self, name: str) -> bool:
-        """Whether the gate is on. A name that is not in SPECS is a KeyError."""
+        """Return whether a gate is on. Raises KeyError for a name that is not in GATE_STAGES."""
         return self._states[name]
 
     @cached_property
@@ -198,63 +201,70 @@ class FeatureGates:
 
     @property
     def minor(self) -> int:
-        """36 for 1.36."""
+        """The minor version, such as 36 for 1.36."""
         return self.release.minor
 
     @cached_property
     def _states(self) -> dict[str, bool]:
-        return self._of(SPECS)
+        """Gate -> whether it is on."""
+        return self._compute_states(GATE_STAGES)
 
-    def _of(self, specs: Mapping[str, str]) -> dict[str, bool]:
-        """Whether each of the gates is on, and each that was set."""
+    def _compute_states(self, specs: Mapping[str, str]) -> dict[str, bool]:
+        """Compute whether each of the gates is on, including all overrides."""
         overrides = dict(self.overrides or {})
         broadcast = {_BROADCASTS[name]: overrides.pop(name) for name in _BROADCASTS if name in overrides}
-        stages = {name: stage_of(spec, self.release.version_for(f"gate {name}").minor) for name, spec in specs.items()}
+        stages = {
+            name: find_stage(spec, self.release.version_for(f"gate {name}").minor) for name, spec in specs.items()
+        }
         states = {name: broadcast.get(stage.maturity, stage.on) for name, stage in stages.items()} | overrides
-        merged = {name for name in MERGED.keys() & stages.keys() if stages[name].maturity == "removed"}
-        return states | {name: states[MERGED[name]] for name in merged}
+        merged = {name for name in MERGED_GATES.keys() & stages.keys() if stages[name].maturity == "removed"}
+        return states | {name: states[MERGED_GATES[name]] for name in merged}
 
-    def _faults(self) -> Iterator[str]:
-        """Why the scheduler would refuse the overrides, in its words."""
+    def _validate(self) -> Iterator[str]:
+        """Yield the scheduler's errors about the overrides."""
         for name, value in sorted((self.overrides or {}).items()):
-            if name not in _BROADCASTS and name not in STAGES:
+            if name not in _BROADCASTS and name not in ALL_GATE_STAGES:
                 yield f"unrecognized feature gate: {name}"
             elif not isinstance(value, bool):
                 yield f"invalid value of {name}={value}"
             elif name not in _BROADCASTS:
-                yield from self._stage_faults(name, value)
+                yield from self._validate_stage(name, value)
         if CHECKS_DEPENDENCIES.at(self.release) and self.overrides:
-            yield from self._dependency_faults()
+            yield from self._validate_dependencies()
 
-    def _dependency_faults(self) -> Iterator[str]:
-        states = self._of(STAGES)
-        known = {name for name in STAGES if stage_at(name, self.minor).known}
+    def _validate_dependencies(self) -> Iterator[str]:
+        """Yield an error for each enabled gate that depends on a disabled one."""
+        states = self._compute_states(ALL_GATE_STAGES)
+        known_gates = {name for name in ALL_GATE_STAGES if stage_at(name, self.minor).known}
         host_network = {"UserNamespacesHostNetworkSupport": HOST_NETWORK_NEEDS.at(self.release)}
-        for name, needs in {**DEPENDENCIES, **UNREAD_NEEDS, **host_network}.items():
-            off = [need for need in needs if need in known and not states[need]]
-            if states[name] and off:
-                yield f"{name} is enabled, but depends on features that are disabled: [{' '.join(off)}]"
+        for name, required in {**GATE_DEPENDENCIES, **UNREAD_GATE_DEPENDENCIES, **host_network}.items():
+            disabled = [
+                requirement for requirement in required if requirement in known_gates and not states[requirement]
+            ]
+            if states[name] and disabled:
+                yield f"{name} is enabled, but depends on features that are disabled: [{' '.join(disabled)}]"
 
-    def _stage_faults(self, name: str, value: bool) -> Iterator[str]:
-        stage, wish = stage_at(name, self.minor), f"cannot set feature gate {name} to {str(value).lower()}"
+    def _validate_stage(self, name: str, value: bool) -> Iterator[str]:
+        """Yield an error if the gate cannot be set to the value in this version."""
+        stage, prefix = stage_at(name, self.minor), f"cannot set feature gate {name} to {str(value).lower()}"
         if not stage.known:
             yield f"unrecognized feature gate: {name}"
         elif stage.locked and stage.on != value:
-            yield f"{wish}, feature is locked to {str(stage.on).lower()}"
+            yield f"{prefix}, feature is locked to {str(stage.on).lower()}"
 
 
 def stage_at(name: str, minor: int) -> Stage:
-    """The gate's stage in version 1.minor.
+    """Return the gate's stage in version 1.minor.
 
     >>> stage_at("DRAAdminAccess", 35)
     Stage(maturity='beta', on=True, locked=False)
     """
-    return stage_of(STAGES[name], minor)
+    return find_stage(ALL_GATE_STAGES[name], minor)
 
 
 @lru_cache(maxsize=1024)
-def stage_of(stages: str, minor: int) -> Stage:
-    """The stage in version 1.minor, of stages in the form of SPECS."""
+def find_stage(stages: str, minor: int) -> Stage:
+    """Return the stage in version 1.minor from stages in the format of GATE_STAGES."""
     current = _UNKNOWN_YET
     for spec in stages.split(", "):
         version, maturity, *flags = spec.split()

@@ -1,4 +1,4 @@
-"""Field errors in the words of staging/src/k8s.io/apimachinery/pkg/util/validation/field/errors.go (v1.36)."""
+"""Messages of field errors, as in staging/src/k8s.io/apimachinery/pkg/util/validation/field/errors.go (v1.36)."""
 
 from __future__ import annotations
 
@@ -11,35 +11,36 @@ from kschedctl.api.resource_names import is_qualified_name
 
 
 def invalid(path: str, value: object, problem: str) -> str:
-    """A value that breaks a rule."""
-    return f"{path}: Invalid value: {_printed(value)}: {problem}"
+    """Return the message for a value that breaks a rule."""
+    return f"{path}: Invalid value: {_to_json(value)}: {problem}"
 
 
 def duplicate(path: str, value: object) -> str:
-    """A value that may stand only once."""
-    return f"{path}: Duplicate value: {_printed(value)}"
+    """Return the message for a value that may occur only once."""
+    return f"{path}: Duplicate value: {_to_json(value)}"
 
 
 def not_supported(path: str, value: str, supported: Iterable[str]) -> str:
-    """A value that is none of the known ones."""
-    return f"{path}: Unsupported value: {_printed(value)}: supported values: {', '.join(map(_printed, supported))}"
+    """Return the message for a value that is not in the list of supported values."""
+    return f"{path}: Unsupported value: {_to_json(value)}: supported values: {', '.join(map(_to_json, supported))}"
 
 
 def required(path: str, problem: str = "") -> str:
-    """A field that is missing or empty."""
+    """Return the message for a missing or empty field."""
     return f"{path}: Required value" + (f": {problem}" if problem else "")
 
 
 def forbidden(path: str, problem: str) -> str:
-    """A field that may not be set."""
+    """Return the message for a field that must not be set."""
     return f"{path}: Forbidden: {problem}"
 
 
-def qualified_name_errors(path: str, name: str) -> list[str]:
-    """Why the name cannot be a label key or resource name."""
+def validate_qualified_name(path: str, name: str) -> list[str]:
+    """Return an error if the name cannot be a label key or a resource name."""
     rule = "must be a qualified name: [DNS subdomain/]name, of letters, digits, '-', '_' and '.'"
     return [] if is_qualified_name(name) else [invalid(path, name, rule)]
 
 
-def _printed(value: object) -> str:
+def _to_json(value: object) -> str:
+    """Return a value as compact JSON."""
     return json.dumps(msgspec.to_builtins(value), ensure_ascii=False, separators=(",", ":"))

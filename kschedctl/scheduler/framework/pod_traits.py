@@ -1,4 +1,4 @@
-"""What only some pods have, and without which whole kinds of objects cannot matter to them."""
+"""Properties of pods without which whole kinds of objects cannot matter to the scheduler."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from kschedctl.api.resource_names import is_dra_extended
 
 
 class PodTrait(NamedTuple):
-    """``none`` says that no pod has it."""
+    """A property that only some pods have."""
 
-    of: Callable[[PodSpec], bool]
-    none: str
+    has_trait: Callable[[PodSpec], bool]
+    """Returns whether a pod with this spec has the trait."""
+    absence_reason: str
+    """States that no pod has the trait."""
 
 
 def _uses_disks(spec: PodSpec) -> bool:
-    """What is in a volume of the node or of an image is no disk."""
+    """Return whether the pod uses volumes other than emptyDir, hostPath and images."""
     return any(
         volume != Volume(volume.name, image=volume.image, empty_dir=volume.empty_dir, host_path=volume.host_path)
         for volume in spec.volumes
@@ -25,10 +27,12 @@ def _uses_disks(spec: PodSpec) -> bool:
 
 
 def _uses_devices(spec: PodSpec) -> bool:
-    return bool(spec.resource_claims) or any(map(is_dra_extended, _resource_names(spec)))
+    """Return whether the pod has resource claims or requests an extended resource."""
+    return bool(spec.resource_claims) or any(map(is_dra_extended, _iter_resource_names(spec)))
 
 
-def _resource_names(spec: PodSpec) -> Iterator[str]:
+def _iter_resource_names(spec: PodSpec) -> Iterator[str]:
+    """Yield the names of all resources in the pod's requests, limits and overhead."""
     yield from spec.overhead
     containers = [container.resources for container in (*spec.containers, *spec.init_containers)]
     for resources in (*containers, *([spec.resources] if spec.resources else ())):

@@ -1,4 +1,4 @@
-"""The arithmetic of scores, as Go does it."""
+"""Integer arithmetic of scores, as Go does it."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from kschedctl.api.arrays import Scores
 
 MAX_NODE_SCORE = 100
 FEW = 32
-"""Of so few numbers Python finds the extremes sooner."""
+"""Up to this many numbers, Python's min and max are faster than numpy's."""
 
 
 def normalize_by_max(scores: Scores, reverse: bool = False) -> Scores:
-    """Scale so that the largest score becomes 100; reversed, so that 0 does.
+    """Scale scores so that the largest becomes 100; with `reverse`, so that 0 becomes 100.
 
     Upstream: plugins/helper/normalize_score.go.
 
@@ -27,10 +27,10 @@ def normalize_by_max(scores: Scores, reverse: bool = False) -> Scores:
     return MAX_NODE_SCORE - scaled if reverse else scaled
 
 
-def extremes(scores: Scores) -> tuple[int, int]:
-    """The lowest and the highest of at least one score.
+def min_and_max(scores: Scores) -> tuple[int, int]:
+    """Return the lowest and the highest of at least one score.
 
-    >>> extremes(np.array([3, 1, 2]))
+    >>> min_and_max(np.array([3, 1, 2]))
     (1, 3)
     """
     if len(scores) > FEW:
@@ -40,7 +40,7 @@ def extremes(scores: Scores) -> tuple[int, int]:
 
 
 def truncating_divide(dividend: Scores, divisor: Scores | int) -> Scores:
-    """Go's integer division, which rounds towards zero.
+    """Divide as Go divides integers, rounding towards zero.
 
     >>> truncating_divide(np.array([7, -7]), 2).tolist()
     [3, -3]
@@ -52,7 +52,7 @@ def truncating_divide(dividend: Scores, divisor: Scores | int) -> Scores:
 
 
 def round_half_away(values: npt.NDArray[np.float64]) -> Scores:
-    """Go's math.Round for values that are not negative.
+    """Round non-negative values as Go's math.Round does, halves up.
 
     >>> round_half_away(np.array([0.5, 1.5, 2.49, 0.49999999999999994])).tolist()
     [1, 2, 2, 0]

@@ -1,7 +1,7 @@
-"""Parsed YAML or JSON to typed structs as strictly as kube-scheduler reads its configuration.
+"""Decoding of YAML or JSON into typed structs, as strictly as kube-scheduler reads its configuration.
 
-Unknown fields, wrong case and wrong types are errors that name the field; a null is as good as absent.
-Upstream: staging/src/k8s.io/apimachinery/pkg/runtime/serializer/json/json.go (v1.36).
+Unknown fields, wrong case and wrong types are errors that name the field. Null is the same as absent. Upstream:
+staging/src/k8s.io/apimachinery/pkg/runtime/serializer/json/json.go (v1.36).
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _DURATION_PART = re.compile(r"([\d.]+)([a-zµμ]+)")
 
 
 class GoDuration(float):
-    """Seconds, printed by Go: ``10s``, ``1m30s``, ``500ms``."""
+    """A duration in seconds, decoded from Go's format: `10s`, `1m30s`, `500ms`."""
 
     @classmethod
     def parse(cls, text: object) -> GoDuration:
-        """Raises ValueError where Go's time.ParseDuration fails.
+        """Parse a duration. Raises ValueError if Go's time.ParseDuration fails.
 
         >>> GoDuration.parse("1m30s") + GoDuration.parse("500ms")
         90.5
@@ -40,37 +40,38 @@ class GoDuration(float):
         return cls(-seconds if text.startswith("-") else seconds)
 
 
-def decode(document: object, into: type[T], path: str = "") -> T:
-    """The document, found at ``path``, as ``into``. Raises ConfigurationError for a wrong type; unknown fields pass."""
+def decode_strictly(document: object, target_type: type[T], path: str = "") -> T:
+    """Decode a document found at `path`. Raises ConfigurationError for a wrong type; unknown fields are ignored."""
     try:
-        return convert_builtins(without_nulls(document), into, _decode_custom)
+        return convert_builtins(without_nulls(document), target_type, _decode_custom)
     except msgspec.ValidationError as error:
         what, _, where = str(error).replace("`", "").replace(" | null", "").partition(" - at $")
         raise ConfigurationError(what[:1].lower() + what[1:], where=f"{path}{where}".lstrip(".")) from None
 
 
-def unknown_fields(document: object, into: type, minor: int) -> list[str]:
-    """The paths of the fields that ``into`` has not in a version, as ``unknown field "profiles[0].pluginz"``."""
-    return [f'unknown field "{path}"' for path, since in iter_unknown_fields(document, into, minor)]
+def find_unknown_fields(document: object, target_type: type, minor: int) -> list[str]:
+    """Return errors such as `unknown field "profiles[0].pluginz"` for fields that the type lacks in a minor version."""
+    return [f'unknown field "{path}"' for path, since in iter_unknown_fields(document, target_type, minor)]
 
 
-def fields_of(into: type[msgspec.Struct], minor: int) -> list[str]:
-    """The fields that a document may have in a version."""
-    named = {field.encode_name: None for field in msgspec.structs.fields(into)}
-    return [name for name in named if not any(iter_unknown_fields({name: None}, into, minor))]
+def list_fields(struct_type: type[msgspec.Struct], minor: int) -> list[str]:
+    """Return the fields that a document of a type may have in a minor version."""
+    names = {field.encode_name: None for field in msgspec.structs.fields(struct_type)}
+    return [name for name in names if not any(iter_unknown_fields({name: None}, struct_type, minor))]
 
 
-def steps(path: str) -> tuple[str | int, ...]:
-    """The fields and indices of a path.
+def split_path(path: str) -> tuple[str | int, ...]:
+    """Split a path into field names and indices.
 
-    >>> steps("profiles[0].plugins")
+    >>> split_path("profiles[0].plugins")
     ('profiles', 0, 'plugins')
     """
     matches = re.findall(r"([A-Za-z]\w*)|\[(\d{1,9})\]", path)
     return tuple(int(index) if index else name for name, index in matches)
 
 
-def _decode_custom(into: type, value: object) -> GoDuration:
-    if into is GoDuration:
+def _decode_custom(target_type: type, value: object) -> GoDuration:
+    """Decode types that msgspec does not know."""
+    if target_type is GoDuration:
         return GoDuration.parse(value)
-    raise NotImplementedError(into)
+    raise NotImplementedError(target_type)

@@ -1,12 +1,12 @@
-"""The feature gates that kube-scheduler takes and does not read: their stages, as in feature_gates.SPECS, since 1.30.
+"""Feature gates that kube-scheduler accepts but scheduling does not read, with their stages since 1.30.
 
-Upstream: pkg/features/kube_features.go, apiserver/pkg/features, client-go/features and component-base (v1.30 to
-v1.36, and kube_features.go of v1.37).
+The format is that of feature_gates.GATE_STAGES. Upstream: pkg/features/kube_features.go, apiserver/pkg/features,
+client-go/features and component-base (v1.30 to v1.36, and kube_features.go of v1.37).
 """
 
 from __future__ import annotations
 
-UNREAD: dict[str, str] = {
+UNREAD_GATE_STAGES: dict[str, str] = {
     "APIListChunking": "1.30 GA locked, 1.33 removed",
     "APIPriorityAndFairness": "1.30 GA locked, 1.31 removed",
     "APIResponseCompression": "1.30 beta on",
@@ -303,7 +303,7 @@ UNREAD: dict[str, str] = {
     "ZeroLimitedNominalConcurrencyShares": "1.30 GA locked, 1.32 removed",
 }
 
-UNREAD_NEEDS: dict[str, tuple[str, ...]] = {
+UNREAD_GATE_DEPENDENCIES: dict[str, tuple[str, ...]] = {
     "AuthorizeNodeWithSelectors": ("AuthorizeWithSelectors",),
     "ClusterTrustBundleProjection": ("ClusterTrustBundle",),
     "DRAPartitionableDevicesType": ("DRAPartitionableDevices", "DRAResourcePoolStatus"),
@@ -343,4 +343,4 @@ UNREAD_NEEDS: dict[str, tuple[str, ...]] = {
     "WindowsGracefulNodeShutdown": ("GracefulNodeShutdown",),
     "WorkloadWithJob": ("GenericWorkload",),
 }
-"""Gate -> the gates without which it cannot be on, as far as a version knows them."""
+"""Gate -> the gates without which it cannot be on, if the version knows them."""

@@ -1,4 +1,7 @@
-"""What wakes a pod that a plugin refused, in words: for people, where ``events_to_register`` is for the queue."""
+"""Descriptions, for people, of the changes that make the queue retry a pod that a plugin rejected.
+
+For the queue itself, plugins have `events_to_register`.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,19 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from kschedctl.api.labels import Selector
 from kschedctl.scheduler.framework import Plugin
-from kschedctl.scheduler.framework.events import AS_IF_ADDED, ActionType
+from kschedctl.scheduler.framework.events import UPDATED_NODES_AS_NEW, ActionType
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 ADD, DELETE, UPDATE = ActionType.ADD, ActionType.DELETE, ActionType.UPDATE
-EITHER = ADD | UPDATE
+ADD_OR_UPDATE = ADD | UPDATE
 BY_THE_PLUGIN = ActionType(0)
-"""No event: a plugin has the pod tried again."""
+"""No event: the plugin itself has the pod retried."""
 
 
 class WakeTrigger(NamedTuple):
-    """How a kind of object has to change, in words."""
+    """A change of a kind of object that makes the queue retry a pod, in words."""
 
     kind: str
     action: ActionType
@@ -28,37 +31,38 @@ class WakeTrigger(NamedTuple):
 
 @runtime_checkable
 class WakingPlugin(Plugin, Protocol):
-    """One that says itself what wakes pods; of others the events that they asked for are told."""
+    """A plugin that describes what wakes pods. For other plugins the events that they register for are listed."""
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """What wakes a pod that the plugin refused, with queueing hints."""
+        """Yield the changes that wake a pod that the plugin rejected, with queueing hints."""
 
 
 @runtime_checkable
 class AdmittingPlugin(Plugin, Protocol):
-    """One that keeps pods from being tried, and does not act on all events that it is told of then."""
+    """A plugin that keeps pods out of the active queue and reacts only to some of the events that it registers for."""
 
     def admitting_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """What it takes until the plugin lets the pod into the active queue."""
+        """Yield the changes after which the plugin lets the pod into the active queue."""
 
 
-def changed_as_new(gates: FeatureGates) -> bool:
-    """Whether plugins that compare a node with what it was take it for a new one."""
-    return AS_IF_ADDED.at(gates.release)
+def treats_updated_nodes_as_new(gates: FeatureGates) -> bool:
+    """Return whether plugins treat an updated node as a new one in this version."""
+    return UPDATED_NODES_AS_NEW.at(gates.release)
 
 
-def listed(parts: Sequence[str], last: str = "and") -> str:
-    """
-    >>> listed(["a", "b", "c"]), listed(["a"]), listed(["a", "b"], "or")
+def join_words(parts: Sequence[str], last: str = "and") -> str:
+    """Join words with commas and a conjunction.
+
+    >>> join_words(["a", "b", "c"]), join_words(["a"]), join_words(["a", "b"], "or")
     ('a, b and c', 'a', 'a or b')
     """
     return f"{', '.join(parts[:-1])} {last} {parts[-1]}" if len(parts) > 1 else "".join(parts)
 
 
-def labelled(selector: Selector) -> str:
-    """Which pods a selector selects.
+def describe_selected_labels(selector: Selector) -> str:
+    """Return the labels of the pods that a selector selects, in words.
 
-    >>> labelled(Selector()), labelled(Selector(nothing=True))
+    >>> describe_selected_labels(Selector()), describe_selected_labels(Selector(matches_nothing=True))
     ('with any labels', 'that no selector selects')
     """
     if selector.matches_nothing:

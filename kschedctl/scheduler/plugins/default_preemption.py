@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 from kschedctl.api.arrays import Position
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.engine.pod_groups.of_members import not_by_itself, preempting_as
+from kschedctl.scheduler.engine.pod_groups.of_members import find_member_ineligibility, preemptor_key
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import IN_PREEMPTION
 from kschedctl.scheduler.engine.pod_groups.victims import AS_GROUPS
 from kschedctl.scheduler.engine.post_filter import PostFilterOutcome
@@ -19,7 +19,7 @@ from kschedctl.scheduler.engine.preemption.evaluator import (
     TERMINATING,
     Ineligible,
     PreemptionPlugin,
-    being_preempted,
+    is_being_preempted,
 )
 from kschedctl.scheduler.engine.preemption.selection import SORTED_AGAIN, LowerPriority
 from kschedctl.scheduler.framework import SUCCESS, Code, Status
@@ -59,7 +59,7 @@ class DefaultPreemptionArgs(PluginArgs, frozen=True):
     min_candidate_nodes_percentage: Int32 = 10
     min_candidate_nodes_absolute: Int32 = 100
 
-    def errors(self, gates: FeatureGates) -> Iterator[str]:
+    def validate(self, gates: FeatureGates) -> Iterator[str]:
         """Yield the validation errors of the arguments."""
         percentage, absolute = self.min_candidate_nodes_percentage, self.min_candidate_nodes_absolute
         if not 0 <= percentage <= 100:
@@ -111,7 +111,7 @@ class DefaultPreemption(PreemptionPlugin):
         names = ("TopologyAwareWorkloadScheduling", "WorkloadAwarePreemption")
         return cls(args, *map(gates.enabled, names))
 
-    def found(self, cycle: Cycle, node: str, victims: int) -> str:
+    def success_message(self, cycle: Cycle, node: str, victims: int) -> str:
         message: PreemptionMessage = PREEMPTION_MESSAGE.at(cycle.framework.release)
         return "" if message is PreemptionMessage.NONE else str(message).format(node, victims)
 
@@ -123,33 +123,33 @@ class DefaultPreemption(PreemptionPlugin):
 
         Snapshots never show such evictions. A replay of the queue does.
         """
-        if not view.preempting or preempting_as(info.pod, self.workload_aware) not in view.preempting:
+        if not view.preempting or preemptor_key(info.pod, self.workload_aware) not in view.preempting:
             return SUCCESS
         grouped = self.workload_aware and info.spec.scheduling_group is not None
         return Status(Code.UNRESOLVABLE, (GROUP_PREEMPTION_UNDER_WAY if grouped else PREEMPTION_UNDER_WAY,))
 
-    def ineligible(self, cycle: Cycle) -> Ineligible | None:
+    def find_ineligibility(self, cycle: Cycle) -> Ineligible | None:
         """Return why the pod may not preempt, or None if it may.
 
         A pod may not preempt if its policy or its pod group forbids it or if its earlier victims are still terminating.
         """
         pod, view = cycle.info.pod, cycle.view
-        if group_reason := not_by_itself(pod, view, self.topology_aware, self.workload_aware):
+        if group_reason := find_member_ineligibility(pod, view, self.topology_aware, self.workload_aware):
             return Ineligible(group_reason)
         if pod.spec.preemption_policy == "Never":
             return Ineligible(NEVER)
         row = view.nodes.index.get(pod.status.nominated_node_name)
-        if row is None or cycle.status(row).code is Code.UNRESOLVABLE:
+        if row is None or cycle.node_status(row).code is Code.UNRESOLVABLE:
             return None
         lower = [p for p in view.pods_on(row) if view.pods.infos[view.pods.info[p]].priority < cycle.info.priority]
-        if any(being_preempted(view.pods.objects[position]) for position in lower):
+        if any(is_being_preempted(view.pods.objects[position]) for position in lower):
             return Ineligible(TERMINATING, tuple(_iter_terminating(lower, view)))
         return None
 
-    def selection(self, cycle: Cycle) -> LowerPriority:
+    def select_victims(self, cycle: Cycle) -> LowerPriority:
         return LowerPriority(cycle.view, cycle.info.priority)
 
-    def wanted(self, nodes: int) -> int:
+    def candidates_wanted(self, nodes: int) -> int:
         share = nodes * self.args.min_candidate_nodes_percentage // 100
         return min(max(share, self.args.min_candidate_nodes_absolute), nodes)
 

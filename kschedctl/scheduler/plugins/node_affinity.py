@@ -47,17 +47,17 @@ from kschedctl.scheduler.framework.events import (
     ActionType,
     ChangedObject,
     ClusterEventWithHint,
+    adapt_node_hint,
     node_actions,
-    node_hint,
 )
-from kschedctl.scheduler.framework.facts import Demand, Fact, Wanted
+from kschedctl.scheduler.framework.facts import Fact, LabelDemand, Wanted
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.scores import normalize_by_max
-from kschedctl.scheduler.framework.waking import ADD, UPDATE, WakeTrigger, changed_as_new, listed
+from kschedctl.scheduler.framework.waking import ADD, UPDATE, WakeTrigger, join_words, treats_updated_nodes_as_new
 from kschedctl.scheduler.plugins.helper.signing import encode
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.node_masks import allowed, matching
+from kschedctl.snapshot.node_masks import match_node_selector, match_required_affinity
 from kschedctl.snapshot.pod_info import PodInfo
 
 REASON = "node(s) didn't match Pod's node affinity/selector"
@@ -88,7 +88,7 @@ class NodeAffinityUnmet(Fact, frozen=True):
         """
         if self.selector:
             return "; ".join(
-                f"{unmet_terms.key}={unmet_terms.values[0]} wanted, {unmet_terms.label()} found"
+                f"{unmet_terms.key}={unmet_terms.values[0]} wanted, {unmet_terms.actual_text()} found"
                 for unmet_terms in self.selector
             )
         unmet_terms = [" and ".join(wanted.words() for wanted in term) for term in self.terms]
@@ -100,20 +100,20 @@ class NodeAffinityUnmet(Fact, frozen=True):
         sentence = "; or ".join(filter(None, unmet_terms[:MAX_TERMS_SHOWN]))
         return f"{sentence}{remainder}" if sentence else "no required node affinity term can match"
 
-    def demands(self) -> tuple[Demand, ...]:
+    def demands(self) -> tuple[LabelDemand, ...]:
         """Return the labels of the nodeSelector, or the labels of which all required terms want some value.
 
         >>> NodeAffinityUnmet(terms=((Wanted("zone", "In", ("a",)),), (Wanted("zone", "In", ("b",)),))).demands()
-        (Demand(what='its node affinity', key='zone', values=('a', 'b'), claim=''),)
+        (LabelDemand(what='its node affinity', key='zone', values=('a', 'b'), claim=''),)
         """
         if self.selector:
-            return tuple(Demand("its nodeSelector", unmet.key, unmet.values) for unmet in self.selector)
+            return tuple(LabelDemand("its nodeSelector", unmet.key, unmet.values) for unmet in self.selector)
         values_by_key = [{unmet.key: unmet.values for unmet in term if unmet.operator == "In"} for term in self.terms]
         common_keys = (
             [key for key in values_by_key[0] if all(key in term for term in values_by_key)] if self.terms else []
         )
         return tuple(
-            Demand("its node affinity", key, tuple(value for term in values_by_key for value in term[key]))
+            LabelDemand("its node affinity", key, tuple(value for term in values_by_key for value in term[key]))
             for key in common_keys
         )
 
@@ -124,7 +124,7 @@ class NodeAffinityArgs(PluginArgs, frozen=True):
     naming: ClassVar[Mapping[str, Naming]] = {"addedAffinity": NodeAffinityTerms}
     added_affinity: NodeAffinityTerms | None = None
 
-    def errors(self, gates: FeatureGates) -> Iterator[str]:
+    def validate(self, gates: FeatureGates) -> Iterator[str]:
         """Yield the validation errors of the added affinity."""
         affinity, path = self.added_affinity or NodeAffinityTerms(), "addedAffinity"
         if required_terms := affinity.required_during_scheduling_ignored_during_execution:
@@ -182,10 +182,10 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
         """Yield rejections of the nodes that the profile's or the pod's required terms do not match."""
         matches_profile = np.ones(len(view.nodes), np.bool_)
         if self.added_required is not None:
-            matches_profile = matching(view.nodes, self.added_required)
+            matches_profile = match_node_selector(view.nodes, self.added_required)
             yield Rejection(~matches_profile, Code.UNRESOLVABLE, REASON_ENFORCED)
         required = state if state is not None else compile_required_node_affinity(info.spec)
-        matches_pod = allowed(view.nodes, required)
+        matches_pod = match_required_affinity(view.nodes, required)
         yield Rejection(
             matches_profile & ~matches_pod, Code.UNRESOLVABLE, REASON, lambda row: _find_unmet(info.spec, view, row)
         )
@@ -215,7 +215,7 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         actions = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates, broad=True)
-        yield ClusterEventWithHint(NODE, actions, node_hint(self._is_schedulable_after_node_change, gates))
+        yield ClusterEventWithHint(NODE, actions, adapt_node_hint(self._is_schedulable_after_node_change, gates))
 
     def _is_schedulable_after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
         """Return whether the terms match the node now and the node is new or was not matched before."""
@@ -228,7 +228,7 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield the changes that move a rejected pod back to the queue, in words."""
         demands = _describe_demands(info, self.added_required is not None)
-        if changed_as_new(gates):
+        if treats_updated_nodes_as_new(gates):
             yield WakeTrigger(NODE, ADD | UPDATE, f"a node is added, or changes, that has {demands}")
             return
         yield WakeTrigger(NODE, ADD, f"a node is added with {demands}")
@@ -333,10 +333,10 @@ def _describe_demands(info: PodInfo, has_added_affinity: bool) -> str:
     if required is not None:
         terms = [_describe_term(term) for term in required.node_selector_terms]
         remainder = [_describe_omitted_terms(len(terms) - MAX_TERMS_SHOWN)] if len(terms) > MAX_TERMS_SHOWN else []
-        parts.append(listed([*filter(None, terms[:MAX_TERMS_SHOWN]), *remainder], "or") or "what no node can have")
+        parts.append(join_words([*filter(None, terms[:MAX_TERMS_SHOWN]), *remainder], "or") or "what no node can have")
     if has_added_affinity:
         parts.append("what the profile's addedAffinity requires")
-    return listed(parts)
+    return join_words(parts)
 
 
 def _describe_term(term: NodeSelectorTerm) -> str:

@@ -22,9 +22,9 @@ from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ChangedObject, ClusterEventWithHint
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.waking import ADD, UPDATE, WakeTrigger, listed
+from kschedctl.scheduler.framework.waking import ADD, UPDATE, WakeTrigger, join_words
 from kschedctl.snapshot.delta import Delta
-from kschedctl.snapshot.fork import Fork, same_pod
+from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
 RESTART_ALL, HOST_NETWORK = "RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport"
@@ -117,14 +117,14 @@ class NodeDeclaredFeatures(DeclaredPlugin[frozenset[str], None]):
 
     def _is_schedulable_after_pod_update(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
         """Return whether the pod itself was updated and now requires different features."""
-        if not same_pod(change.new, info.pod):
+        if not is_same_pod(change.new, info.pod):
             return False
         old, new = (required_features(pod.spec) & self.inferred_features for pod in (change.old, change.new))
         return old != new
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield the changes that move a rejected pod back to the queue, in words."""
-        required = listed(sorted(required_features(info.spec) & self.inferred_features)) or "what the pod needs"
+        required = join_words(sorted(required_features(info.spec) & self.inferred_features)) or "what the pod needs"
         yield WakeTrigger(NODE, ADD, f"a node is added (the pod needs one that declares {required})")
         yield WakeTrigger(
             NODE, ActionType.UPDATE_NODE_DECLARED_FEATURE, f"a node declares other features (needed: {required})"

@@ -22,7 +22,7 @@ from kschedctl.scheduler.framework.events import (
 )
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.waking import ADD, DELETE, WakeTrigger, listed
+from kschedctl.scheduler.framework.waking import ADD, DELETE, WakeTrigger, join_words
 from kschedctl.scheduler.plugins.helper.placed_pods import NOMINATED_PODS_FREE_ROOM, frees_room
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
@@ -101,7 +101,7 @@ class NodePorts(DeclaredPlugin[tuple[HostPort, ...], None]):
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield the changes that move a rejected pod back to the queue, in words."""
         ports = [f"{port.protocol} {_format_port(port)}" for port in info.host_ports]
-        yield WakeTrigger(POD, DELETE, f"a pod leaves a node that holds host port {listed(ports, 'or')}")
+        yield WakeTrigger(POD, DELETE, f"a pod leaves a node that holds host port {join_words(ports, 'or')}")
         yield WakeTrigger(NODE, ADD, "a node is added")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:

@@ -17,15 +17,15 @@ from kschedctl.scheduler.framework.events import (
     ActionType,
     ChangedObject,
     ClusterEventWithHint,
+    adapt_node_hint,
     node_actions,
-    node_hint,
 )
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.waking import ADD, UPDATE, WakeTrigger, changed_as_new
+from kschedctl.scheduler.framework.waking import ADD, UPDATE, WakeTrigger, treats_updated_nodes_as_new
 from kschedctl.scheduler.plugins.helper.signing import sign_tolerations
 from kschedctl.snapshot.delta import Delta
-from kschedctl.snapshot.fork import Fork, same_pod
+from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
 REASON = "node(s) were unschedulable"
@@ -64,13 +64,13 @@ class NodeUnschedulable(DeclaredPlugin):
         if not self._tolerates_unschedulable_taint(info.spec):
             yield Rejection(view.nodes.unschedulable, Code.UNRESOLVABLE, REASON, lambda row: Cordoned())
 
-    def refuses_cordoned(self, info: PodInfo) -> bool:
+    def rejects_cordoned(self, info: PodInfo) -> bool:
         return not self._tolerates_unschedulable_taint(info.spec)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         """Yield the events after which a rejected pod may become schedulable, with their hints."""
         actions = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_TAINT, gates, broad=True)
-        yield ClusterEventWithHint(NODE, actions, node_hint(self._is_schedulable_after_node_change, gates))
+        yield ClusterEventWithHint(NODE, actions, adapt_node_hint(self._is_schedulable_after_node_change, gates))
         if gates.enabled(QUEUEING_HINTS) and REGISTERS_TOLERATION_EVENTS.at(gates.release):
             yield ClusterEventWithHint(
                 POD, ActionType.UPDATE_POD_TOLERATION, self._is_schedulable_after_pod_toleration_change
@@ -83,7 +83,7 @@ class NodeUnschedulable(DeclaredPlugin):
 
     def _is_schedulable_after_pod_toleration_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
         """Return whether the pod itself was updated and now tolerates cordoned nodes."""
-        return same_pod(change.new, info.pod) and self._tolerates_unschedulable_taint(change.new.spec)
+        return is_same_pod(change.new, info.pod) and self._tolerates_unschedulable_taint(change.new.spec)
 
     def _tolerates_unschedulable_taint(self, spec: PodSpec) -> bool:
         """Return whether the pod tolerates the taint of cordoned nodes."""
@@ -91,7 +91,7 @@ class NodeUnschedulable(DeclaredPlugin):
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield the changes that move a rejected pod back to the queue, in words."""
-        if changed_as_new(gates):
+        if treats_updated_nodes_as_new(gates):
             yield WakeTrigger(NODE, ADD | UPDATE, "a node is added, or changes, that is not cordoned")
             return
         yield WakeTrigger(NODE, ADD, "a node is added that is not cordoned")

@@ -13,11 +13,11 @@ from kschedctl.scheduler.framework.events import (
     ChangedObject,
     ClusterEventWithHint,
     pod_actions,
-    pre_checked,
+    pre_checked_resources,
 )
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.waking import WakeTrigger
-from kschedctl.snapshot.fork import Fork, same_pod
+from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
 
@@ -39,7 +39,7 @@ class SchedulingGates(DeclaredPlugin):
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         """Yield the removal of the pod's gates, unless the queue checks pod updates itself."""
-        if UNSCHEDULABLE_POD not in pre_checked(gates):
+        if UNSCHEDULABLE_POD not in pre_checked_resources(gates):
             actions = pod_actions(ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, gates)
             yield ClusterEventWithHint(POD, actions, self._is_schedulable_after_gates_eliminated)
 
@@ -53,4 +53,4 @@ class SchedulingGates(DeclaredPlugin):
 
     def _is_schedulable_after_gates_eliminated(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
         """Return whether the pod itself was updated and has no scheduling gate left."""
-        return same_pod(change.new, info.pod) and not change.new.spec.scheduling_gates
+        return is_same_pod(change.new, info.pod) and not change.new.spec.scheduling_gates

@@ -23,16 +23,16 @@ from kschedctl.scheduler.framework.events import (
     ClusterEventWithHint,
     node_actions,
     pod_actions,
-    pre_checked,
+    pre_checked_resources,
 )
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.scores import normalize_by_max
-from kschedctl.scheduler.framework.waking import ADD, WakeTrigger, listed
+from kschedctl.scheduler.framework.waking import ADD, WakeTrigger, join_words
 from kschedctl.scheduler.plugins.helper.signing import sign_tolerations
 from kschedctl.snapshot.delta import Delta
-from kschedctl.snapshot.fork import Fork, same_pod
-from kschedctl.snapshot.node_masks import first_untolerated
+from kschedctl.snapshot.fork import Fork, is_same_pod
+from kschedctl.snapshot.node_masks import find_untolerated_taints
 from kschedctl.snapshot.pod_info import PodInfo
 
 REASON = ByVersion(
@@ -113,7 +113,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
 
     def filter(self, info: PodInfo, view: Fork, state: None, delta: Delta) -> Iterator[Rejection]:
         """Yield a rejection for each reason, with the nodes that have an untolerated taint."""
-        untolerated_by_set, set_of_node = first_untolerated(
+        untolerated_by_set, set_of_node = find_untolerated_taints(
             view.nodes, info.spec.tolerations, self.comparison_operators
         )
         reasons = [self.reason.format(key=t.key, value=t.value) if t else "" for t in untolerated_by_set]
@@ -185,7 +185,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         """Yield the events after which a rejected pod may become schedulable, with their hints."""
         actions = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_TAINT, gates, broad=True)
         yield ClusterEventWithHint(NODE, actions, self._is_schedulable_after_node_change)
-        if UNSCHEDULABLE_POD not in pre_checked(gates):
+        if UNSCHEDULABLE_POD not in pre_checked_resources(gates):
             pod_events = pod_actions(ActionType.UPDATE_POD_TOLERATION, gates)
             yield ClusterEventWithHint(POD, pod_events, self._is_schedulable_after_pod_toleration_change)
 
@@ -200,7 +200,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         The API server allows tolerations only to be added.
         """
         tolerations_added = len(change.new.spec.tolerations) != len(change.old.spec.tolerations)
-        return same_pod(change.new, info.pod) and tolerations_added
+        return is_same_pod(change.new, info.pod) and tolerations_added
 
     def _tolerates_node(self, node: Node, pod: Pod) -> bool:
         """Return whether the pod tolerates all NoSchedule and NoExecute taints of the node."""
@@ -210,7 +210,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         """Yield the changes that move a rejected pod back to the queue, in words."""
         tolerations = (toleration for toleration in info.spec.tolerations if toleration.key not in DEFAULT_TOLERATIONS)
         tolerated = [toleration.key or "everything" for toleration in tolerations]
-        but = f" except those it tolerates ({listed(tolerated)})" if tolerated else ""
+        but = f" except those it tolerates ({join_words(tolerated)})" if tolerated else ""
         yield WakeTrigger(NODE, ADD, f"a node is added without NoSchedule and NoExecute taints{but}")
         yield WakeTrigger(
             NODE, ActionType.UPDATE_NODE_TAINT, "the last taint that keeps the pod away is removed from a node"

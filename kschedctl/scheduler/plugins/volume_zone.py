@@ -12,10 +12,10 @@ from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, Fragment, PreFi
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework.dependencies import Dependency
 from kschedctl.scheduler.framework.events import NODE, ActionType, ClusterEventWithHint
-from kschedctl.scheduler.framework.facts import Demand, Fact
+from kschedctl.scheduler.framework.facts import Fact, LabelDemand
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.pod_traits import USES_DISKS
-from kschedctl.scheduler.framework.waking import ADD, EITHER, WakeTrigger
+from kschedctl.scheduler.framework.waking import ADD, ADD_OR_UPDATE, WakeTrigger
 from kschedctl.scheduler.plugins.helper.signing import sign_volumes
 from kschedctl.scheduler.plugins.helper.volumes import hints
 from kschedctl.scheduler.plugins.helper.volumes.claim_dependencies import CLAIM_KINDS, LOOK_AT_CLAIM, claim_dependencies
@@ -72,8 +72,8 @@ class VolumeInOtherZone(Fact, frozen=True):
         wanted = f"{self.key}={' or '.join(self.values)}"
         return f"PersistentVolume {self.volume} of claim {self.claim} is in {wanted}, the node {place}"
 
-    def demands(self) -> tuple[Demand, ...]:
-        return (Demand("its volume", self.key, self.values, self.claim),)
+    def demands(self) -> tuple[LabelDemand, ...]:
+        return (LabelDemand("its volume", self.key, self.values, self.claim),)
 
 
 class VolumeTopology(NamedTuple):
@@ -141,10 +141,12 @@ class VolumeZone(DeclaredPlugin[list[VolumeTopology], None]):
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield the changes that move a rejected pod back to the queue, in words."""
         yield WakeTrigger(
-            "PersistentVolumeClaim", EITHER, f"claim {describe_claims(info, ephemeral=False)} is created or changes"
+            "PersistentVolumeClaim",
+            ADD_OR_UPDATE,
+            f"claim {describe_claims(info, ephemeral=False)} is created or changes",
         )
         yield WakeTrigger(
-            "PersistentVolume", EITHER, "a PersistentVolume is added, or its zone or region labels change"
+            "PersistentVolume", ADD_OR_UPDATE, "a PersistentVolume is added, or its zone or region labels change"
         )
         yield WakeTrigger("StorageClass", ADD, "a StorageClass is added that binds once a pod needs the claim")
         yield WakeTrigger(NODE, ADD | ActionType.UPDATE_NODE_LABEL, "a node is added, or its labels change")

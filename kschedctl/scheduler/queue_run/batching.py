@@ -29,7 +29,7 @@ class Signer:
     """
 
     def __init__(self, framework: Framework, gates: FeatureGates, *, extenders: bool, view: Fork) -> None:
-        plugins: dict[str, Plugin] = {p.name: p for point in SIGNED_POINTS for p in framework.at(point)}
+        plugins: dict[str, Plugin] = {p.name: p for point in SIGNED_POINTS for p in framework.plugins_at(point)}
         signing = [plugin for plugin in plugins.values() if offers(plugin, SignPlugin)]
         batching = gates.enabled("OpportunisticBatching")
         known = len(signing) == len(plugins) and not framework.missing
@@ -79,4 +79,4 @@ class OpportunisticBatch:
 
 def _full(cycle: Cycle, row: Row) -> bool:
     """Whether the node is refused, nominated pods aside."""
-    return any(verdict.refused[row] for verdict in cycle.filter.verdicts.values())
+    return any(verdict.rejected[row] for verdict in cycle.filter.verdicts.values())

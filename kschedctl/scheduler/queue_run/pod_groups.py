@@ -12,16 +12,21 @@ from functools import cached_property
 from kschedctl.api.arrays import Position
 from kschedctl.scheduler.engine.permit import run_permit
 from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult, PodGroupCycle
-from kschedctl.scheduler.engine.pod_groups.hierarchy import EntityKey, GroupTree, composite_tree, pod_group_key
-from kschedctl.scheduler.engine.pod_groups.hierarchy_cycle import HierarchyCycle, Results
-from kschedctl.scheduler.engine.pod_groups.of_members import preempting_as
-from kschedctl.scheduler.engine.pod_groups.preemption import place_tree, preempt_for_group
-from kschedctl.scheduler.engine.pod_groups.since_1_37 import LEFT_OVER_AT_ONCE, LIKE_ITS_PODS, refused_before
-from kschedctl.scheduler.engine.pod_groups.state import find_pod_group, placed_in_groups, state_of
+from kschedctl.scheduler.engine.pod_groups.hierarchy import (
+    EntityKey,
+    GroupTree,
+    entity_key_of_pod_group,
+    find_composite_tree,
+)
+from kschedctl.scheduler.engine.pod_groups.hierarchy_cycle import GroupResults, HierarchyCycle
+from kschedctl.scheduler.engine.pod_groups.of_members import preemptor_key
+from kschedctl.scheduler.engine.pod_groups.preemption import preempt_for_group, run_tree
+from kschedctl.scheduler.engine.pod_groups.since_1_37 import LEFT_OVER_AT_ONCE, LIKE_ITS_PODS, find_validation_error
+from kschedctl.scheduler.engine.pod_groups.state import find_pod_group, find_state, schedules_groups_together
 from kschedctl.scheduler.engine.pod_groups.submission import (
-    bound_members,
-    failed_members,
-    written_condition,
+    find_bound_members,
+    find_failed_members,
+    find_new_condition,
 )
 from kschedctl.scheduler.engine.queued_pod import QueuedPod
 from kschedctl.scheduler.framework import Code, Status
@@ -36,7 +41,7 @@ class QueuedPodGroups:
 
     def __init__(self, scheduler: Scheduler) -> None:
         gates = scheduler.gates
-        self._scheduler, self._on = scheduler, placed_in_groups(gates)
+        self._scheduler, self._on = scheduler, schedules_groups_together(gates)
         self.topology_aware = gates.enabled("TopologyAwareWorkloadScheduling")
         self.workload_aware = gates.enabled("WorkloadAwarePreemption")
 
@@ -48,12 +53,12 @@ class QueuedPodGroups:
     def schedule(self, run: QueueReplay, popped: QueuedPod) -> None:
         key = group_key(run.exact.object(popped.position))
         assert key is not None
-        tree = composite_tree(run.view, key)
+        tree = find_composite_tree(run.view, key)
         keys = [leaf.pod_group for leaf in tree.leaves] if tree else [key]
         queued = {of: _in_order(_taken(run, of, popped)) for of in keys}
         release = self._scheduler.gates.release
         infos = {pod.position: run.info(pod.position) for pods in queued.values() for pod in pods}
-        refused = refused_before(tree.group if tree else find_pod_group(run.view, key), infos, run.view, release)
+        refused = find_validation_error(tree.group if tree else find_pod_group(run.view, key), infos, run.view, release)
         if not refused:
             queued = {of: [pod for pod in pods if not _skipped(run, pod)] for of, pods in queued.items()}
         if not any(queued.values()):
@@ -71,7 +76,7 @@ def _in_order(pods: Iterable[QueuedPod]) -> list[QueuedPod]:
 
 def _taken(run: QueueReplay, key: GroupKey, popped: QueuedPod) -> Iterator[QueuedPod]:
     """The pods of the group that the queue gives away, and the one that it gave already if it is of it."""
-    waiting = [Position(position) for position in state_of(run.view, key).unscheduled.tolist()]
+    waiting = [Position(position) for position in find_state(run.view, key).unscheduled.tolist()]
     own = [popped] if group_key(run.exact.object(popped.position)) == key else []
     others = (run.queue.pop_specific(position) for position in waiting if position != popped.position)
     return (pod for pod in (*own, *others) if pod is not None)
@@ -98,32 +103,32 @@ class _Attempt:
         self.run, self.key, self.queued, self.tree = run, key, queued, tree
         self.order = [pod.position for pods in queued.values() for pod in pods]
 
-    def failed(self, why: str) -> Results:
+    def failed(self, why: str) -> GroupResults:
         """What all come to of which no pod is tried."""
         result = GroupResult(Status(Code.ERROR, (why,)), promised={} if self.tree else None)
         return dict.fromkeys(self._groups(), result)
 
-    def result(self, *, topology_aware: bool, workload_aware: bool) -> Results:
+    def result(self, *, topology_aware: bool, workload_aware: bool) -> GroupResults:
         """What trying them comes to."""
         framework, view = self._framework(), self.run.view
         infos = {position: self.run.info(position) for position in self.order}
         sampling = self.run.exact.sampling
         if self.tree is not None:
-            waiting = {pod_group_key(of): [pod.position for pod in pods] for of, pods in self.queued.items()}
+            waiting = {entity_key_of_pod_group(of): [pod.position for pod in pods] for of, pods in self.queued.items()}
             tree_cycle = HierarchyCycle(framework, view, self.tree, waiting, infos, sampling=sampling)
-            return place_tree(tree_cycle, workload_aware=workload_aware)
+            return run_tree(tree_cycle, workload_aware=workload_aware)
         cycle = PodGroupCycle(framework, view, self.key, self.order, infos, topology_aware, sampling=sampling)
         result = cycle.run()
         if workload_aware and result.status.code is Code.UNSCHEDULABLE:
             result = preempt_for_group(cycle, result)
-        return {pod_group_key(self.key): result}
+        return {entity_key_of_pod_group(self.key): result}
 
-    def submit(self, results: Results, *, written: bool = True) -> None:
+    def submit(self, results: GroupResults, *, written: bool = True) -> None:
         """Bind what is placed, and put the rest back; the evictions for members and group are under way meanwhile.
 
         ``written``: what came of it is written into the status of the group.
         """
-        records = [self._record(of, results[pod_group_key(of)], written=written) for of in self.queued]
+        records = [self._record(of, results[entity_key_of_pod_group(of)], written=written) for of in self.queued]
         below = tuple(records) if self.tree else ()
         root = results[self.tree.key] if self.tree else records[0].result
         name = self.tree.pod_group if self.tree else self.key
@@ -134,17 +139,17 @@ class _Attempt:
             self._bind(record)
 
     def _groups(self) -> list[EntityKey]:
-        return [node.key for node in self.tree.nodes] if self.tree else [pod_group_key(self.key)]
+        return [node.key for node in self.tree.nodes] if self.tree else [entity_key_of_pod_group(self.key)]
 
     def _record(self, of: GroupKey, result: GroupResult, *, written: bool) -> GroupRecord:
         release, group = self.run.scheduler.gates.release, find_pod_group(self.run.view, of)
-        condition = written_condition(result, group, release) if written else None
+        condition = find_new_condition(result, group, release) if written else None
         return GroupRecord(of, tuple(pod.position for pod in self.queued[of]), result, condition)
 
     def _bind(self, record: GroupRecord) -> None:
         """Bind the pods of a group that are placed, and put the others back."""
         result = record.result
-        bound, failed = bound_members(result), failed_members(result, record.order, self.run.view)
+        bound, failed = find_bound_members(result), find_failed_members(result, record.order, self.run.view)
         for pod in self.queued[record.key]:
             if pod.position in bound:
                 self.run.pods.bind(pod.position, bound[pod.position])
@@ -169,7 +174,7 @@ class _Attempt:
         framework, view = self._framework(), self.run.view
         permit = run_permit(framework, self.run.info(position), view, int(view.node[position])).status
         if permit.code is Code.WAIT:
-            self.run.queue.activate(map(Position, state_of(view, self.key).unscheduled.tolist()))
+            self.run.queue.activate(map(Position, find_state(view, self.key).unscheduled.tolist()))
 
     def _evict(self, result: GroupResult) -> None:
         """Each member evicts for itself, also whom another evicts as well."""
@@ -190,4 +195,4 @@ class _Attempt:
         gates = self.run.scheduler.gates
         if gates.enabled("SchedulerAsyncPreemption"):
             pod = self.run.exact.object(position)
-            self.run.view.preempting.add(preempting_as(pod, gates.enabled("WorkloadAwarePreemption")))
+            self.run.view.preempting.add(preemptor_key(pod, gates.enabled("WorkloadAwarePreemption")))

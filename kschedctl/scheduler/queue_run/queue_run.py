@@ -1,4 +1,4 @@
-"""A queue worked off by full cycles while time stands still; what a cycle sets going may come back as events after it.
+"""The replay of the scheduling queue by full cycles while time stands still; a cycle's effects may return as events.
 
 Upstream: ScheduleOne in pkg/scheduler/schedule_one.go and pkg/scheduler/eventhandlers.go (v1.36).
 """
@@ -17,7 +17,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult
 from kschedctl.scheduler.engine.pod_groups.submission import PodGroupCondition
 from kschedctl.scheduler.engine.queued_pod import Clock, QueuedPod
-from kschedctl.scheduler.engine.rejectors import NONE
+from kschedctl.scheduler.engine.rejectors import NO_REJECTORS
 from kschedctl.scheduler.event_handling.event_handlers import Occurrence
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.framework.events import POD, ChangedObject
@@ -28,7 +28,7 @@ from kschedctl.scheduler.queueing.pods_on_nodes import Choice, IncomingPods, Pod
 from kschedctl.scheduler.queueing.queue_order import QueueOrder
 from kschedctl.scheduler.queueing.queue_plugins import QueuePlugins
 from kschedctl.scheduler.queueing.scheduling_loop import Failed, SchedulingLoop
-from kschedctl.scheduler.queueing.scheduling_queue import Rules, SchedulingQueue
+from kschedctl.scheduler.queueing.scheduling_queue import QueueRules, SchedulingQueue
 from kschedctl.scheduler.queueing.waiting_pods import PREEMPTED, PREEMPTION_LOOP, PermitWait, PermitWaits
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.gang_history import GangHistory
@@ -38,35 +38,37 @@ from kschedctl.snapshot.pods import GroupKey
 
 @dataclass(frozen=True)
 class GroupRecord:
-    """What a cycle tells of a group. ``condition``: what is written into its status, None where that stays.
-
-    Of a tree of groups it is the root, and ``below`` are its PodGroups.
-    """
+    """The result of a group's cycle."""
 
     key: GroupKey
     order: tuple[Position, ...]
     result: GroupResult
     condition: PodGroupCondition | None
+    """The condition written into the group's status; None if it does not change."""
     below: tuple[GroupRecord, ...] = ()
+    """The PodGroups below the root of a tree of groups."""
 
 
 @dataclass
 class CycleRecord:
-    """What one cycle did. ``victims`` are to go; ``cleared`` lose the node that they were promised.
-
-    ``scheduled``: of a single pod that was placed. ``waiting``: that pod, where Permit plugins let it wait. Pods that
-    waited before, and are bound or refused after the cycle, are among ``bound`` and ``failed`` too. ``group``: what a
-    cycle of a pod group tells of it.
-    """
+    """What one cycle did."""
 
     popped: Position
+    """The pod that was popped from the queue."""
     bound: dict[Position, Row] = field(default_factory=dict)
+    """Pods bound in this cycle or after it, because they waited at Permit before, with their rows."""
     failed: dict[Position, Failed] = field(default_factory=dict)
+    """Pods rejected in this cycle or after it, because they waited at Permit before."""
     victims: tuple[Position, ...] = ()
+    """The pods that are preempted."""
     cleared: tuple[Position, ...] = ()
+    """Pods whose nomination is cleared."""
     scheduled: Choice | None = None
+    """The choice for a single pod that was placed."""
     waiting: dict[Position, Row] = field(default_factory=dict)
+    """The popped pod with its row, if Permit plugins make it wait."""
     group: GroupRecord | None = None
+    """The result of a pod-group cycle."""
 
 
 class PodGroups(Protocol):
@@ -77,14 +79,14 @@ class PodGroups(Protocol):
         """The pods that belong to one."""
 
     def schedule(self, run: QueueReplay, popped: QueuedPod) -> None:
-        """The cycle of the group of a member that was popped."""
+        """Run the cycle of the group of a popped member."""
 
 
 class QueueReplay(SchedulingLoop):
-    """One run over the pods of a cluster that wait for a node, on a fork of the scheduler's snapshot.
+    """A run over the pods of a cluster that wait for a node, on a fork of the scheduler's snapshot.
 
-    In the open loop nothing of what a cycle sets going is seen, neither bindings nor nominations nor evictions; in the
-    closed one all of it comes back, each kind by name. ``record``: what the cycle that goes on did so far.
+    In the open loop, the effects of a cycle are not seen: neither bindings nor nominations nor evictions. In the closed
+    loop, all of them return as events, each kind sorted by name. `record` has what the current cycle did so far.
     """
 
     def __init__(self, scheduler: Scheduler, groups: PodGroups | None = None) -> None:
@@ -95,7 +97,9 @@ class QueueReplay(SchedulingLoop):
         self.plugins = QueuePlugins(scheduler, view, self.info)
         clock = Clock()
         view.gang_history = GangHistory(clock)
-        rules = Rules.of(scheduler.configuration, gates, groups.members if groups else frozenset[Position]())
+        rules = QueueRules.from_configuration(
+            scheduler.configuration, gates, groups.members if groups else frozenset[Position]()
+        )
         queue = SchedulingQueue(self.plugins, rules, clock, QueueOrder(scheduler.queue_sort, view))
         self._queued: dict[Position, QueuedPod] = {}
         self.exact = ExactSearch(pods, queue, self._queued)
@@ -104,9 +108,9 @@ class QueueReplay(SchedulingLoop):
         self.record = CycleRecord(Position(NO_ROW))
 
     def fill(self) -> None:
-        """Put all pods that wait for a node into the queue, as they come in the order of the cluster.
+        """Put all pods that wait for a node into the queue, in the order of the cluster.
 
-        With gate GangScheduling each pod that comes may complete a group, whether or not it has a node.
+        With gate GangScheduling each pod that arrives may complete a group, whether or not it has a node.
         """
         groups = self.scheduler.gates.enabled("GangScheduling")
         chosen = np.ones(len(self.view.pods), np.bool_) if groups else self.view.node < 0
@@ -121,27 +125,27 @@ class QueueReplay(SchedulingLoop):
                 for occurrence in self.scheduler.event_handlers.occurrences(ChangedObject(POD, None, info.pod)):
                     self.queue.move(occurrence)
 
-    def open_loop(self) -> Iterator[CycleRecord]:
-        """Cycles until the active queue is empty; nothing comes back."""
+    def run_open_loop(self) -> Iterator[CycleRecord]:
+        """Yield the records of cycles until the active queue is empty; effects are not seen."""
         while len(self.queue.active) and (record := self.schedule_one()):
             yield record
 
-    def closed_loop(self) -> Iterator[CycleRecord]:
-        """Cycles until no pod can be popped, or all that is left are pod groups that were tried as things are.
+    def run_closed_loop(self) -> Iterator[CycleRecord]:
+        """Yield the records of cycles until no pod can be popped, or only pod groups remain that were tried in vain.
 
-        These come back whatever happens, so that as time stands still it would go on for ever.
+        Pod groups return to the queue whatever happens, so without the second condition the loop would never end.
         """
         in_vain = 0
-        while record := self.schedule_one() or self.waited_in_vain():
+        while record := self.schedule_one() or self.time_out_waiting():
             yield record
             in_vain = 0 if record.bound or record.victims else in_vain + 1
             if record.group is not None and in_vain > sum(1 for _ in self.queue):
                 break
-            self.bring_back(record)
+            self.apply_effects(record)
         self.waiting.unpark(self.queue)
 
     def schedule_one(self) -> CycleRecord | None:
-        """One cycle, of a pod or a group; None when no pod can be popped."""
+        """Run one cycle of a pod or a group; return None if no pod can be popped."""
         popped = self.queue.pop()
         if popped is None:
             return None
@@ -157,22 +161,22 @@ class QueueReplay(SchedulingLoop):
         self.view.preempting.clear()
         if waiting := self.waiting.pods.get(position):
             record.scheduled, record.waiting = waiting.choice, {position: waiting.choice.row}
-        self.ask()
+        self.settle_waiting()
         return record
 
-    def waited_in_vain(self) -> CycleRecord | None:
-        """How the cycles end of those that have waited for Permit for too long."""
+    def time_out_waiting(self) -> CycleRecord | None:
+        """Return the record of pods that waited at Permit too long, or None."""
         record = self.record = CycleRecord(Position(NO_ROW))
         left = self.time_out()
         record.popped = left[0] if left else record.popped
         return record if left else None
 
     def info(self, position: Position) -> PodInfo:
-        """What scheduling reads of the very pod, as it is now."""
+        """Return the pod as it is now."""
         return self.exact.info(position)
 
     def _sign(self, info: PodInfo) -> bytes | None:
-        """The signature by which pods are told to be alike."""
+        """Return the signature that is equal for pods with the same answers, or None."""
         name = info.spec.scheduler_name
         if name not in self._signers:
             framework, extended = self.scheduler.framework(name), bool(self.scheduler.configuration.extenders)
@@ -185,10 +189,10 @@ class QueueReplay(SchedulingLoop):
     def queued(self, position: Position) -> QueuedPod:
         return self._queued[position]
 
-    def before(self, coming: Sequence[Position], leaving: Sequence[Position]) -> None:
+    def prepare_moves(self, coming: Sequence[Position], leaving: Sequence[Position]) -> None:
         """Nobody has to know beforehand."""
 
-    def bound(self, position: Position, choice: Choice) -> None:
+    def record_bound(self, position: Position, choice: Choice) -> None:
         self.queue.done(position)
         self.record.bound[position] = choice.row
         if position == self.record.popped:
@@ -196,77 +200,84 @@ class QueueReplay(SchedulingLoop):
 
     def put_back(self, position: Position, failure: Failed) -> None:
         pod = self._queued[position]
-        self.queue.add_unschedulable(pod, failure.rejectors or NONE)
+        self.queue.add_unschedulable(pod, failure.rejectors or NO_REJECTORS)
         self.record.failed[position] = failure._replace(rejectors=pod.rejectors)  # a plugin may gate it by now
         if failure.nominated is not None:
             self.view.nominate(position, failure.nominated)
 
-    def broke(self, position: Position, message: str) -> None:
+    def record_error(self, position: Position, message: str) -> None:
         self.put_back(position, Failed(Code.ERROR, message))
 
     def preempt(self, position: Position, victims: Sequence[Position], row: Row) -> None:
         self.record.victims += tuple(victims)
-        self.record.cleared += self.less_urgent(row, self._queued[position].priority) if victims else ()
+        self.record.cleared += self.find_less_urgent(row, self._queued[position].priority) if victims else ()
 
-    def less_urgent(self, row: Row, priority: int) -> tuple[Position, ...]:
-        """The pods of lower priority that were promised a node, by their object."""
+    def find_less_urgent(self, row: Row, priority: int) -> tuple[Position, ...]:
+        """Return the pods of lower priority whose status nominates this node."""
         less_urgent_pods = less_urgent(self.view, row, priority)
         return tuple(
             position for position in less_urgent_pods if self.exact.object(position).status.nominated_node_name
         )
 
-    def deleted(self, waiting: PermitWait) -> Sequence[Occurrence]:
+    def build_deletion_events(self, waiting: PermitWait) -> Sequence[Occurrence]:
         there = self.exact.object(waiting.pod.position)
         there = replace(there, spec=replace(there.spec, node_name=self.view.nodes.names[waiting.choice.row]))
         return list(self.scheduler.event_handlers.occurrences(ChangedObject(POD, there, None)))
 
     # -- what comes back ------------------------------------------------------------------------------------------
 
-    def bring_back(self, record: CycleRecord) -> None:
-        """Let the scheduler see what the cycle did. Budgets stay as they are, as nobody counts the pods again."""
+    def apply_effects(self, record: CycleRecord) -> None:
+        """Let the scheduler see the effects of a cycle. PDBs stay as they are, since no controller counts pods
+        again.
+        """
         waited = self.waiting.preempted(record.victims, record.popped)
         gone = [victim for victim in record.victims if victim not in waited and self.view.node[victim] != NO_ROW]
         if record.bound or gone:
             self.waiting.unpark(self.queue)
         nodes = self.view.nodes.names
         failed = dict(record.failed)
-        self._promised(failed, record.cleared)
-        for position in self._by_name(record.bound):
+        self._apply_nominations(failed, record.cleared)
+        for position in self._sort_by_name(record.bound):
             old = self.exact.object(position)
-            self._changed(position, replace(old, spec=replace(old.spec, node_name=nodes[record.bound[position]])))
+            self._apply_change(position, replace(old, spec=replace(old.spec, node_name=nodes[record.bound[position]])))
             self.queue.delete(position)
-        for position in self._by_name(dict.fromkeys(record.victims)):
+        for position in self._sort_by_name(dict.fromkeys(record.victims)):
             if position in waited:
                 self.settle(waited[position], PREEMPTED)
             elif position in gone:  # others left in the cycle itself, with their gang
                 self.pods.take_down([position])
-                self._changed(position, None)
+                self._apply_change(position, None)
         for position in self.waiting.stop_rounds(self.queue, self.settle):
             last = record.failed.get(position, Failed(Code.ERROR, nominated=None))
             record.failed[position] = last._replace(code=Code.ERROR, message=PREEMPTION_LOOP.message)
-        self._promised({position: record.failed[position] for position in record.failed.keys() - failed.keys()})
+        self._apply_nominations(
+            {position: record.failed[position] for position in record.failed.keys() - failed.keys()}
+        )
 
-    def _by_name(self, positions: Iterable[Position]) -> list[Position]:
+    def _sort_by_name(self, positions: Iterable[Position]) -> list[Position]:
+        """Sort positions by the names of their pods."""
         return sorted(positions, key=lambda position: self.view.pods.objects[position].key)
 
-    def _promised(self, failed: Mapping[Position, Failed], cleared: Iterable[Position] = ()) -> None:
-        """The nodes that pods are promised as they failed, or that others, the ``cleared``, are promised no more."""
+    def _apply_nominations(self, failed: Mapping[Position, Failed], cleared: Iterable[Position] = ()) -> None:
+        """Update nominations after failures, and clear those of the `cleared` pods."""
         rows = {position: failure.nominated for position, failure in failed.items() if failure.nominated is not None}
         rows |= dict.fromkeys(cleared, NO_ROW)
-        for position in self._by_name(rows):
-            self._nominated(position, self.view.nodes.names[rows[position]] if rows[position] != NO_ROW else "")
+        for position in self._sort_by_name(rows):
+            self._set_nominated_node(
+                position, self.view.nodes.names[rows[position]] if rows[position] != NO_ROW else ""
+            )
 
-    def _nominated(self, position: Position, node: str) -> None:
-        """The node that a pod was promised, or none any more, stands in its status now."""
+    def _set_nominated_node(self, position: Position, node: str) -> None:
+        """Write a nominated node, or an empty name, into the pod's status."""
         old = self.exact.object(position)
         if old.status.nominated_node_name == node:
             return
         if not node:
             self.view.nominate(position, NO_ROW)
-        self._changed(position, replace(old, status=replace(old.status, nominated_node_name=node)))
+        self._apply_change(position, replace(old, status=replace(old.status, nominated_node_name=node)))
 
-    def _changed(self, position: Position, new: Pod | None) -> None:
-        """The API server tells of a pod that was changed, or deleted."""
+    def _apply_change(self, position: Position, new: Pod | None) -> None:
+        """Process the event of a pod that changed or was deleted."""
         change = ChangedObject(POD, self.exact.object(position), new)
         if new is not None:
             self.exact.replace(position, new)

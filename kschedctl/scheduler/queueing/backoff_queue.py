@@ -1,4 +1,4 @@
-"""The backoff queue: pods that are worth another try, but not at once.
+"""The backoff queue: pods that wait before they are tried again.
 
 Upstream: pkg/scheduler/backend/queue/backoff_queue.go (v1.36).
 """
@@ -24,18 +24,20 @@ ORDERING_WINDOW = NANOSECONDS
 
 
 class Backoff(NamedTuple):
-    """How long a pod backs off, in nanoseconds: ``initial`` after the first failure, twice as long after each further
-    one, ``longest`` at the most. ``popped``: by gate SchedulerPopFromBackoffQ pods are taken from here when the active
-    queue is empty. ``by_attempts``: as of COUNTS_ATTEMPTS.
-    """
+    """How long pods back off, in nanoseconds. The time doubles with each failure."""
 
     initial: int = 1 * NANOSECONDS
+    """The time after the first failure."""
     longest: int = 10 * NANOSECONDS
+    """The maximum time."""
     popped: bool = True
+    """Whether pods are popped from here while the active queue is empty (gate SchedulerPopFromBackoffQ)."""
     by_attempts: bool = False
+    """Whether all attempts count as failures; see COUNTS_ATTEMPTS."""
 
     @classmethod
-    def of(cls, configuration: SchedulerConfiguration, gates: FeatureGates) -> Backoff:
+    def from_configuration(cls, configuration: SchedulerConfiguration, gates: FeatureGates) -> Backoff:
+        """Build the backoff of a configuration."""
         return cls(
             configuration.pod_initial_backoff_seconds * NANOSECONDS,
             configuration.pod_max_backoff_seconds * NANOSECONDS,
@@ -43,20 +45,20 @@ class Backoff(NamedTuple):
             by_attempts=COUNTS_ATTEMPTS.at(gates.release),
         )
 
-    def failures(self, pod: QueuedPod) -> int:
-        """How often a pod failed, as far as that counts: of errors the last ones in a row."""
+    def count_failures(self, pod: QueuedPod) -> int:
+        """Return how many failures of the pod count; if the last attempts ended with errors, only these."""
         return pod.attempts if self.by_attempts else pod.consecutive_errors or pod.unschedulable_count
 
     def duration(self, failures: int) -> int:
-        """After so many failures, 1 or more.
+        """Return the backoff time after one or more failures.
 
-        >>> [Backoff().duration(failures) // NANOSECONDS for failures in (1, 2, 3, 4, 5, 6)]
+        >>> [Backoff().duration(count_failures) // NANOSECONDS for count_failures in (1, 2, 3, 4, 5, 6)]
         [1, 2, 4, 8, 10, 10]
         """
         return min(self.initial << min(failures - 1, 64), self.longest)
 
-    def aligned(self, time: int) -> int:
-        """The start of the ordering window."""
+    def align(self, time: int) -> int:
+        """Return the start of the ordering window."""
         return time // ORDERING_WINDOW * ORDERING_WINDOW if self.popped else time
 
 
@@ -64,12 +66,12 @@ USUAL_BACKOFF = Backoff()
 
 
 class BackoffQueue:
-    """Pods that back off, those that came back by errors apart: these wait until their time is over."""
+    """Pods that back off. Pods that came back with errors are kept apart, and wait until their time is over."""
 
     def __init__(self, clock: Clock, backoff: Backoff = USUAL_BACKOFF, order: QueueOrder = BY_PRIORITY) -> None:
         self._clock, self.backoff, self._active = clock, backoff, order
-        self._pods = order.heap(self._order) if backoff.popped else PodHeap(self.expiration)
-        self._errors = PodHeap(self.expiration)
+        self._pods = order.heap(self._sort_key) if backoff.popped else PodHeap(self.find_expiration)
+        self._errors = PodHeap(self.find_expiration)
 
     def __len__(self) -> int:
         return len(self._pods) + len(self._errors)
@@ -88,36 +90,40 @@ class BackoffQueue:
         return self._pods.delete(position) or self._errors.delete(position)
 
     def pop(self) -> QueuedPod | None:
-        """The one whose backoff ends first, whether or not it has; none of those that came back by errors."""
+        """Remove and return the pod whose backoff ends first, even if it has not ended; none that came back with an
+        error.
+        """
         return self._pods.pop()
 
     def pop_completed(self) -> list[QueuedPod]:
-        """All whose backoff is over."""
-        return [pod for queue in (self._pods, self._errors) for pod in self._completed(queue)]
+        """Remove and return all pods whose backoff is over."""
+        return [pod for queue in (self._pods, self._errors) for pod in self._pop_completed(queue)]
 
     def next_completion(self) -> int | None:
-        """The first moment at which some pod is done backing off."""
-        first = [self.expiration(pod) for pod in (self._pods.peek(), self._errors.peek()) if pod]
+        """Return the first time at which some pod's backoff is over, or None."""
+        first = [self.find_expiration(pod) for pod in (self._pods.peek(), self._errors.peek()) if pod]
         return min(first) + ORDERING_WINDOW if first else None
 
-    def backing_off(self, pod: QueuedPod) -> bool:
-        """Whether the pod must still wait, also in the window in which its time ends."""
-        return self.expiration(pod) >= self.backoff.aligned(self._clock.now())
+    def is_backing_off(self, pod: QueuedPod) -> bool:
+        """Return whether the pod must still wait, including the window in which its time ends."""
+        return self.find_expiration(pod) >= self.backoff.align(self._clock.now())
 
-    def expiration(self, pod: QueuedPod) -> int:
-        """When the pod's backoff ends; -1 for one that never failed, or when no pod backs off."""
-        failures = self.backoff.failures(pod)
+    def find_expiration(self, pod: QueuedPod) -> int:
+        """Return when the pod's backoff ends; -1 if it never failed or no pod backs off."""
+        failures = self.backoff.count_failures(pod)
         if not failures or not self.backoff.longest:
             return -1
         if pod.backoff_expiration is None:
             ends = pod.timestamp + self.backoff.duration(failures)
-            pod.backoff_expiration = self.backoff.aligned(ends)
+            pod.backoff_expiration = self.backoff.align(ends)
         return pod.backoff_expiration
 
-    def _completed(self, queue: PodHeap | ChangingHeap) -> Iterator[QueuedPod]:
-        while (first := queue.peek()) and not self.backing_off(first):
+    def _pop_completed(self, queue: PodHeap | ChangingHeap) -> Iterator[QueuedPod]:
+        """Remove and yield the pods whose backoff is over."""
+        while (first := queue.peek()) and not self.is_backing_off(first):
             queue.delete(first.position)
             yield first
 
-    def _order(self, pod: QueuedPod) -> tuple[int, object]:
-        return self.expiration(pod), self._active.key(pod)
+    def _sort_key(self, pod: QueuedPod) -> tuple[int, object]:
+        """Return the sort key of a pod."""
+        return self.find_expiration(pod), self._active.key(pod)

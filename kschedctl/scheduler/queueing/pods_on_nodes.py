@@ -1,4 +1,4 @@
-"""Pods that come to nodes and leave them, each with what its plugins reserve for it, while the scheduler goes on.
+"""Pods that come to nodes and leave them, with what their plugins reserve, while a scheduler is replayed.
 
 Upstream: assumeAndReserve, unreserveAndForget in pkg/scheduler/schedule_one.go (v1.36).
 """
@@ -12,8 +12,14 @@ from kschedctl.api.arrays import NO_ROW, Position, Row
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Pod
 from kschedctl.api.workloads import made_again
-from kschedctl.scheduler.engine.preemption.budgets import budgets
-from kschedctl.scheduler.engine.reserve import NOTHING_ASKED, has_backed_resources, release, reserve, reserving
+from kschedctl.scheduler.engine.preemption.budgets import find_budgets
+from kschedctl.scheduler.engine.reserve import (
+    NO_PRE_FILTER_RESULTS,
+    find_reserve_plugins,
+    has_backed_resources,
+    release,
+    reserve,
+)
 from kschedctl.scheduler.framework import SUCCESS, PreEnqueuePlugin, PreFilterResult, ReservePlugin, offers
 from kschedctl.scheduler.framework.dependencies import Unknown
 from kschedctl.scheduler.queueing.nominations import Nominations
@@ -23,7 +29,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 
 class Tied(Protocol):
-    """Rows in order; it holds until pods move, its length for good."""
+    """Rows in order, valid until pods move; the length stays valid."""
 
     def __len__(self) -> int: ...
 
@@ -33,26 +39,25 @@ class Tied(Protocol):
 
 
 class Choice(NamedTuple):
-    """Where a pod goes: one of the ``tied`` rows that share the highest score; ``feasible`` counts all that fit.
-
-    ``info`` is what it asks for; ``before``: by plugin, what the PreFilters that read claims said of it. ``evaluated``:
-    how many nodes were looked at, where that is counted; ``batched``: the node is one that an earlier pod left over.
-    """
+    """The node that a pod gets."""
 
     info: PodInfo
+    """The pod."""
     row: Row
     tied: Tied
+    """The rows that share the highest score, one of which was chosen."""
     feasible: int
+    """Number of feasible nodes."""
     before: Mapping[str, PreFilterResult]
+    """Plugin -> PreFilter result, for plugins that read claims."""
     evaluated: int = 0
+    """Number of nodes examined, if it is counted."""
     batched: bool = False
+    """Whether the node is one that an earlier pod left over."""
 
 
 class IncomingPods:
-    """What the pods of a fork ask for when they come.
-
-    A pod of the snapshot that had a node comes as the pod that its controller makes in its place.
-    """
+    """The pods of a fork as they arrive; a pod that had a node arrives as its controller recreates it."""
 
     def __init__(self, view: Fork) -> None:
         self.view = view
@@ -60,8 +65,8 @@ class IncomingPods:
         self._backed: dict[int | None, bool] = {}
         self._latest: tuple[int, PodInfo] | None = None
 
-    def incoming(self, number: int) -> PodInfo:
-        """What pods of this info ask for, without a node."""
+    def find_incoming(self, number: int) -> PodInfo:
+        """Return the PodInfo of a distinct pod without a node."""
         info = self._incoming.get(number)
         if info is None:
             info = self.view.pods.infos[number]
@@ -72,21 +77,21 @@ class IncomingPods:
         return info
 
     def arriving(self, position: Position) -> PodInfo:
-        """What one pod asks for, by its own name where devices stand for what it requests: a claim is made in it."""
-        info = self.incoming(int(self.view.pods.info[position]))
+        """Return the PodInfo of one pod, under its own name if a claim is created in that name."""
+        info = self.find_incoming(int(self.view.pods.info[position]))
         backed = self._backed.get(info.alike)
         if backed is None:
             backed = self._backed[info.alike] = has_backed_resources(info, self.view)
         if not backed:
             return info
         if self._latest is None or self._latest[0] != position:
-            pod = self.view.renamed(position, self.stored(position))
+            pod = self.view.with_clone_name(position, self.stored(position))
             self._latest = position, PodInfo(pod, info.options, info.number, info.alike)
         return self._latest[1]
 
     def waiting(self, position: Position) -> Pod:
-        """The very pod, with the node that it waits for now."""
-        pod, row = self.view.renamed(position, self.stored(position)), self.view.nominated_row(position)
+        """Return the pod with its current nominated node."""
+        pod, row = self.view.with_clone_name(position, self.stored(position)), self.view.nominated_row(position)
         name = "" if row == NO_ROW else self.view.nodes.names[row]
         known = pod.status.nominated_node_name
         if known == name or (row == NO_ROW and known not in self.view.nodes.index):
@@ -94,23 +99,23 @@ class IncomingPods:
         return replace(pod, status=replace(pod.status, nominated_node_name=name))
 
     def stored(self, position: Position) -> Pod:
-        """The pod as the API server holds it when it comes."""
+        """Return the pod as the API server stores it when it arrives."""
         pod: Pod = self.view.pods.objects[position]
         return self.view.stored(made_again(pod) if pod.spec.node_name else pod)
 
 
 class PodsOnNodes:
-    """The pods of a fork of a scheduler's snapshot. Positions are into ``view.pods``.
+    """The pods of a fork of a scheduler's snapshot; positions are those of `view.pods`.
 
-    ``incoming``: what they ask for. ``gone``: those that left for good, and of which nobody waits for another node;
-    ``unknown``: what the pods tried so far lean on that was not read.
+    `gone` has the pods that left for good and do not wait for another node. `unknown` has what the answers about pods
+    tried so far depend on that was not read.
     """
 
     def __init__(self, scheduler: Scheduler, incoming: IncomingPods, unknown: dict[Unknown, None]) -> None:
         self.scheduler, self.view, self.unknown = scheduler, incoming.view, unknown
         self.arriving = incoming.arriving
-        self._incoming = incoming.incoming
-        self.budgets = budgets(self.view)
+        self._incoming = incoming.find_incoming
+        self.budgets = find_budgets(self.view)
         self.nominations = Nominations(self.view)
         self.profiles = ServingProfiles(scheduler, self.view, unknown)
         self.gone: set[Position] = set()
@@ -122,49 +127,49 @@ class PodsOnNodes:
 
     @property
     def moves(self) -> int:
-        """How often a pod came or went for good."""
+        """Number of moves that were not undone."""
         return len(self.view.trail) - self.taken_back
 
     def incoming(self, position: Position) -> PodInfo:
-        """What a pod asks for when it comes."""
+        """Return the PodInfo of a pod as it arrives."""
         return self._incoming(int(self.view.pods.info[position]))
 
     def framework(self, position: Position) -> Framework | None:
-        """The profile that serves a pod."""
-        return self.profiles.of(self.incoming(position))
+        """Return the profile that serves a pod, or None."""
+        return self.profiles.find_framework(self.incoming(position))
 
-    def serving(self, position: Position) -> Framework:
-        """The profile of a pod that one is known to serve."""
+    def require_framework(self, position: Position) -> Framework:
+        """Return the profile of a pod that is known to be served. Raises KeyError."""
         framework = self.framework(position)
         if framework is None:
             raise KeyError(position)
         return framework
 
-    def bind(self, position: Position, row: Row, before: Mapping[str, PreFilterResult] = NOTHING_ASKED) -> None:
-        """Put a pod on a node, with the volumes and devices that it gets there. Raises PluginError.
+    def bind(self, position: Position, row: Row, before: Mapping[str, PreFilterResult] = NO_PRE_FILTER_RESULTS) -> None:
+        """Put a pod on a node and reserve its volumes and devices. Raises PluginError.
 
-        ``before``: by plugin, what its PreFilter says of the pod now, as far as that is known.
+        `before` has PreFilter results by plugin, as far as they are known.
         """
         pods, info = self.view.pods, self.arriving(position)
         plugins = self._reserving.get(info.alike)
         if plugins is None:
-            plugins = self._reserving[info.alike] = reserving(self.serving(position), info.spec)
+            plugins = self._reserving[info.alike] = find_reserve_plugins(self.require_framework(position), info.spec)
         if plugins:
             like_others = info is self.incoming(position)
             pod = pods.objects[position] if like_others else info.pod
-            reserve(plugins, info, pod, self.view, row, before=before)
+            reserve(plugins, info, pod, self.view, row, pre_filter_results=before)
         self.nominations.keep(position)
         self.view.assume(position, row)
 
     def leave(self, position: Position) -> None:
-        """Take a pod off its node again; its devices are free."""
+        """Take a pod off its node again and release what was reserved."""
         self.view.forget(position)
         self.release([position])
         self.taken_back += 2
 
     def evict(self, positions: Sequence[Position]) -> None:
-        """Take pods off their nodes for good; their devices are free again, their disruption budgets spent."""
-        self.budgets.gone(positions)
+        """Take pods off their nodes for good, release what was reserved and count them against PDBs."""
+        self.budgets.count_evicted(positions)
         self.take_down(positions)
 
     def take_down(self, positions: Sequence[Position]) -> None:
@@ -179,40 +184,37 @@ class PodsOnNodes:
         infos, numbers = self.view.pods.infos, self.view.pods.info
         specs = [infos[number].spec for number in {int(numbers[position]) for position in positions}]
         profiles = map(self.scheduler.framework, self.scheduler.configuration.profiles)
-        plugins = {p.name: p for framework in profiles if framework for p in reserving(framework, *specs)}
+        plugins = {p.name: p for framework in profiles if framework for p in find_reserve_plugins(framework, *specs)}
         if plugins:
             release(plugins.values(), self.view, positions)
 
 
 class ServingProfiles:
-    """The profiles of a scheduler for pods of a view; ``unknown``: what that leans on and is not known.
-
-    Where all was read it is the same for pods that differ in their claims alone.
-    """
+    """The profiles of a scheduler for the pods of a view. `unknown` collects what is not known about that."""
 
     def __init__(self, scheduler: Scheduler, view: Fork, unknown: dict[Unknown, None]) -> None:
         self.scheduler, self.view, self.unknown = scheduler, view, unknown
         self._frameworks: dict[int | None, Framework | None] = {}
         self._gates: dict[Framework, list[PreEnqueuePlugin]] = {}
 
-    def of(self, info: PodInfo) -> Framework | None:
-        """The profile for such a pod, None where none serves it."""
+    def find_framework(self, info: PodInfo) -> Framework | None:
+        """Return the profile for a pod, or None if no profile serves it."""
         key = info.number if self.view.objects.gaps else info.alike
         if key not in self._frameworks:
             self._frameworks[key], unknown = self.scheduler.framework_for(info, self.view)
             self.unknown.update(dict.fromkeys(unknown))
         return self._frameworks[key]
 
-    def serving_none(self, info: PodInfo) -> str:
-        """What is said of a pod that none serves."""
+    def format_not_served(self, info: PodInfo) -> str:
+        """Return the message for a pod that no profile serves."""
         known = ", ".join(self.scheduler.configuration.profiles)
         return f'no profile serves scheduler name "{info.spec.scheduler_name}" (served: {known})'
 
-    def gated(self, framework: Framework, info: PodInfo) -> str:
-        """Why a PreEnqueue plugin keeps the pod out of the queue; empty where none does."""
+    def find_gate_message(self, framework: Framework, info: PodInfo) -> str:
+        """Return why a PreEnqueue plugin keeps the pod out of the active queue, or an empty string."""
         plugins = self._gates.get(framework)
         if plugins is None:
-            plugins = [p for p in framework.at("preEnqueue") if offers(p, PreEnqueuePlugin)]
+            plugins = [p for p in framework.plugins_at("preEnqueue") if offers(p, PreEnqueuePlugin)]
             self._gates[framework] = plugins
         for plugin in plugins:
             status = plugin.pre_enqueue(info, self.view)

@@ -17,7 +17,7 @@ from kschedctl.scheduler.event_handling.event_handlers import Occurrence
 from kschedctl.scheduler.framework.events import ASSIGNED_POD, NODE, ActionType, ChangedObject
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
-from kschedctl.snapshot.demands import offered
+from kschedctl.snapshot.demands import compute_offer
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -43,7 +43,7 @@ def reached(info: PodInfo, rejectors: Rejectors, occurrence: Occurrence, view: F
         return admits(change.new, info, view)
     if resource == ASSIGNED_POD and action not in FREEING and not broad and not _is_being_resized(change, gates):
         spread = PodTopologySpread.name in rejectors.unschedulable and REACHES_SPREAD.at(gates.release)
-        return _may_look_at(change.new, info, view, spread)
+        return _may_depend_on(change.new, info, view, spread)
     return True
 
 
@@ -76,19 +76,21 @@ def admits(node: Node, info: PodInfo, view: Fork) -> bool:
 
 
 def _has_room(node: Node, info: PodInfo, view: Fork) -> bool:
+    """Return whether the node has room for the pod's requests and host ports."""
     row = view.nodes.index.get(node.metadata.name)
     used = (
         {name: int(view.requested[row, column]) for name, column in view.resources.items()} if row is not None else {}
     )
     requests = {**info.incoming_requests, names.PODS: 1}
-    offer = offered(node)
+    offer = compute_offer(node)
     if any(amount > offer.get(name, 0) - used.get(name, 0) for name, amount in requests.items() if amount > 0):
         return False
     infos = () if row is None else (view.pods.infos[view.pods.info[position]] for position in view.pods_on(row))
     return not any(held.conflicts(mine) for other in infos for held in other.host_ports for mine in info.host_ports)
 
 
-def _may_look_at(pod: Pod, info: PodInfo, view: Fork, spread: bool) -> bool:
+def _may_depend_on(pod: Pod, info: PodInfo, view: Fork, spread: bool) -> bool:
+    """Return whether the answer about the waiting pod may depend on another pod."""
     metadata = pod.metadata
     if spread and metadata.namespace == info.namespace:
         return True

@@ -1,4 +1,4 @@
-"""The order of the queue as a QueueSort plugin has it, which may change while pods wait.
+"""The order of the queue as a QueueSort plugin defines it, which may change while pods wait.
 
 Upstream: pkg/scheduler/backend/heap/heap.go (v1.36) and container/heap of Go.
 """
@@ -18,16 +18,16 @@ from kschedctl.snapshot.fork import Fork
 
 @runtime_checkable
 class QueueOrderPlugin(Plugin, Protocol):
-    """A QueueSort plugin that goes by what the queue knows of a pod."""
+    """A QueueSort plugin whose order depends on the queue's data about a pod."""
 
     def queue_key(self, pod: QueuedPod, view: Fork) -> object:
-        """The smallest is tried first."""
+        """Return the sort key of a pod; the smallest is tried first."""
 
 
 class ChangingHeap:
-    """Pods by a key that is looked at anew each time two are compared, as Go's heap does.
+    """A heap of pods whose keys are computed anew at each comparison, as Go's heap does.
 
-    A pod whose key changed stays where it is until it is compared: the first to be popped need not be the smallest.
+    A pod whose key changed stays in place until it is compared, so the first pod popped need not be the smallest.
     """
 
     def __init__(self, key: PodOrder) -> None:
@@ -39,7 +39,7 @@ class ChangingHeap:
         return len(self._heap)
 
     def __iter__(self) -> Iterator[QueuedPod]:
-        """In the order in which they were added."""
+        """Yield the pods in the order in which they were added."""
         return iter(self._pods.values())
 
     def get(self, position: Position) -> QueuedPod | None:
@@ -48,7 +48,7 @@ class ChangingHeap:
     def add(self, pod: QueuedPod) -> None:
         self._pods[pod.position] = pod
         self._heap.append(pod)
-        self._up(len(self._heap) - 1)
+        self._move_up(len(self._heap) - 1)
 
     def delete(self, position: Position) -> QueuedPod | None:
         pod = self._pods.pop(position, None)
@@ -66,16 +66,17 @@ class ChangingHeap:
         last = len(self._heap) - 1
         self._swap(index, last)
         self._heap.pop()
-        if index < last and not self._down(index):
-            self._up(index)
+        if index < last and not self._move_down(index):
+            self._move_up(index)
 
-    def _up(self, index: int) -> None:
+    def _move_up(self, index: int) -> None:
+        """Move a pod up to its place."""
         while index and self._less(index, parent := (index - 1) // 2):
             self._swap(index, parent)
             index = parent
 
-    def _down(self, start: int) -> bool:
-        """Whether it moved."""
+    def _move_down(self, start: int) -> bool:
+        """Move a pod down to its place, and return whether it moved."""
         index = start
         while (child := 2 * index + 1) < len(self._heap):
             if child + 1 < len(self._heap) and self._less(child + 1, child):
@@ -94,17 +95,17 @@ class ChangingHeap:
 
 
 class QueueOrder:
-    """``plugin`` orders the queue; None for PrioritySort."""
+    """The order of the queue by a QueueSort plugin, or by PrioritySort if `plugin` is None."""
 
     def __init__(self, plugin: QueueSortPlugin | None = None, view: Fork | None = None) -> None:
         self._plugin, self._view = plugin, view
 
     def heap(self, key: PodOrder) -> PodHeap | ChangingHeap:
-        """An empty heap by a key that is made of the order's."""
+        """Build an empty heap for a key derived from this order."""
         return PodHeap(key) if self._plugin is None else ChangingHeap(key)
 
     def key(self, pod: QueuedPod) -> object:
-        """The smallest is tried first, as things are."""
+        """Return the sort key of a pod in the current state."""
         if self._plugin is None or self._view is None:
             return PrioritySort.sort_key(pod.priority, pod.timestamp)
         if offers(self._plugin, QueueOrderPlugin):
@@ -115,8 +116,8 @@ class QueueOrder:
 BY_PRIORITY = QueueOrder()
 
 
-def in_order(scheduler: Scheduler, view: Fork, positions: Sequence[Position]) -> list[Position]:
-    """In the order of the profiles' QueueSort, all of which have the same; the positions are given as the pods came."""
+def sort_positions(scheduler: Scheduler, view: Fork, positions: Sequence[Position]) -> list[Position]:
+    """Sort positions, given in order of arrival, by the QueueSort plugin that all profiles share."""
     if not positions:
         return []
     plugin = scheduler.queue_sort

@@ -1,4 +1,7 @@
-"""The plugins of a scheduler's profiles, as its queue asks them."""
+"""The plugins of a scheduler's profiles as the queue asks them, and one attempt at a pod up to Filter.
+
+Upstream: runPreEnqueuePlugins in pkg/scheduler/backend/queue/scheduling_queue.go (v1.36).
+"""
 
 from __future__ import annotations
 
@@ -8,32 +11,32 @@ from typing import NamedTuple
 from kschedctl.api.arrays import Position
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.queued_pod import QueuedPod
-from kschedctl.scheduler.engine.rejectors import NONE, Rejectors, rejectors_of
+from kschedctl.scheduler.engine.rejectors import NO_REJECTORS, Rejectors, find_rejectors
 from kschedctl.scheduler.event_handling.event_handlers import Occurrence
 from kschedctl.scheduler.framework import SUCCESS, PreEnqueuePlugin, Status, offers
 from kschedctl.scheduler.framework.events import ClusterEvent
-from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, hears, strategy
+from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, choose_strategy, is_concerned
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 
 class QueuePlugins:
-    """``info``: what scheduling reads of a pod as it is now."""
+    """The profiles' plugins as the queue asks them. `info` returns a pod as it is now."""
 
     def __init__(self, scheduler: Scheduler, view: Fork, info: Callable[[Position], PodInfo]) -> None:
         self._scheduler, self._view, self._info = scheduler, view, info
         self._interested: dict[tuple[Rejectors, ClusterEvent], bool] = {}
         self._asked_for: dict[ClusterEvent, bool] = {}
 
-    def gate(self, pod: QueuedPod) -> tuple[str, Status]:
-        """The plugin that keeps a pod out of the queue, and what it says."""
+    def run_pre_enqueue(self, pod: QueuedPod) -> tuple[str, Status]:
+        """Return the plugin that keeps a pod out of the active queue, and its status."""
         info = self._info(pod.position)
         framework, _ = self._scheduler.framework_for(info, self._view)
-        return gating_plugin(framework, info, self._view, pod.gating_plugin) if framework else ("", SUCCESS)
+        return find_gating_plugin(framework, info, self._view, pod.gating_plugin) if framework else ("", SUCCESS)
 
     def gating_plugin(self, pod: QueuedPod) -> str:
-        return self.gate(pod)[0]
+        return self.run_pre_enqueue(pod)[0]
 
     def interested(self, rejectors: Rejectors, event: ClusterEvent) -> bool:
         key = rejectors, event
@@ -56,38 +59,40 @@ class QueuePlugins:
     def hears(self, pod: QueuedPod, occurrence: Occurrence) -> bool:
         info = self._info(pod.position)
         registrations = self._scheduler.registrations(info.spec.scheduler_name)
-        return hears(registrations, pod.rejectors, info, occurrence, pod.gating_plugin)
+        return is_concerned(registrations, pod.rejectors, info, occurrence, pod.gating_plugin)
 
     def strategy(self, pod: QueuedPod, occurrence: Occurrence, in_flight: bool = False) -> QueueingStrategy:
         info = self._info(pod.position)
         registrations = self._scheduler.registrations(info.spec.scheduler_name)
-        return strategy(registrations, pod.rejectors, info, occurrence, self._view, in_flight=in_flight)
+        return choose_strategy(registrations, pod.rejectors, info, occurrence, self._view, in_flight=in_flight)
 
 
 class Attempt(NamedTuple):
-    """What came of it. ``gating_plugin``: PreEnqueue refused, with ``gate``, and there is no ``cycle``."""
+    """The result of one attempt at a pod."""
 
-    rejectors: Rejectors = NONE
+    rejectors: Rejectors = NO_REJECTORS
     gating_plugin: str = ""
+    """The PreEnqueue plugin that rejected the pod; then there is no `cycle`."""
     gate: Status = SUCCESS
+    """The status of the gating plugin."""
     cycle: Cycle | None = None
 
 
-def attempt(framework: Framework, info: PodInfo, view: Fork) -> Attempt:
-    """Try a pod once, without PostFilter."""
-    plugin, status = gating_plugin(framework, info, view)
+def try_without_post_filter(framework: Framework, info: PodInfo, view: Fork) -> Attempt:
+    """Try a pod once, from PreEnqueue to Filter and without PostFilter."""
+    plugin, status = find_gating_plugin(framework, info, view)
     if plugin:
         return Attempt(Rejectors(frozenset({plugin})), plugin, status)
     cycle = run_cycle(framework, info, view)
-    return Attempt(rejectors_of(cycle), cycle=cycle)
+    return Attempt(find_rejectors(cycle), cycle=cycle)
 
 
-def gating_plugin(framework: Framework, info: PodInfo, view: Fork, first: str = "") -> tuple[str, Status]:
-    """The first plugin that keeps the pod out of the queue, and what it says; empty where none does.
+def find_gating_plugin(framework: Framework, info: PodInfo, view: Fork, first: str = "") -> tuple[str, Status]:
+    """Return the first plugin that keeps the pod out of the active queue, and its status, or ("", SUCCESS).
 
-    ``first`` is asked before all others: the one that did so until now.
+    `first` is the plugin to ask first.
     """
-    plugins = sorted(framework.at("preEnqueue"), key=lambda plugin: (plugin.name != first, plugin.name))
+    plugins = sorted(framework.plugins_at("preEnqueue"), key=lambda plugin: (plugin.name != first, plugin.name))
     for plugin in plugins:
         if offers(plugin, PreEnqueuePlugin):
             status = plugin.pre_enqueue(info, view)

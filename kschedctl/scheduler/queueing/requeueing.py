@@ -1,4 +1,4 @@
-"""Whether an event is worth another try of a pod that was refused.
+"""The decision whether an event makes a rejected pod worth another attempt.
 
 Upstream: isPodWorthRequeuing and movePodsToActiveOrBackoffQueue in pkg/scheduler/backend/queue/scheduling_queue.go
 (v1.36).
@@ -17,12 +17,12 @@ from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.framework.events import ClusterEvent, HintFunction, QueueingHint
 from kschedctl.scheduler.plugins.scheduling_gates import SchedulingGates
 from kschedctl.scheduler.queueing.pre_checks import reached, really_updated
-from kschedctl.snapshot.fork import Fork, same_pod
+from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
 
 class QueueingStrategy(StrEnum):
-    """What becomes of the pod: it stays, is tried again after its back-off, or at once."""
+    """What happens to a pod after an event: it stays, is tried again after its backoff, or at once."""
 
     SKIP = "QueueSkip"
     AFTER_BACKOFF = "QueueAfterBackoff"
@@ -36,34 +36,34 @@ GATE_DECIDES = ByVersion(
 )
 
 
-def hints(
+def collect_hints(
     registrations: Registrations, rejectors: Rejectors, info: PodInfo, occurrence: Occurrence, view: Fork
 ) -> dict[str, QueueingHint]:
-    """What each plugin that refused the pod says to an event; ``view`` is as HintFunction says.
+    """Return the hint of each plugin that rejected the pod; `view` is as for HintFunction.
 
-    Upstream stops at the first Queue; here all are asked. An error of a hint counts as Queue.
+    Upstream stops at the first Queue; here all plugins are asked. An error of a hint counts as Queue.
     """
     event = occurrence.event
     return {
-        plugin: _hint(registrations.hints(plugin, event), info, occurrence, view) for plugin in sorted(rejectors.all)
+        plugin: _combine_hints(registrations.hints(plugin, event), info, occurrence, view)
+        for plugin in sorted(rejectors.all)
     }
 
 
-def strategy(
+def choose_strategy(
     registrations: Registrations,
     rejectors: Rejectors,
     info: PodInfo,
     occurrence: Occurrence,
     view: Fork,
     *,
-    said: Mapping[str, QueueingHint] | None = None,
+    known_hints: Mapping[str, QueueingHint] | None = None,
     in_flight: bool = False,
 ) -> QueueingStrategy:
-    """What becomes of a pod that these refused when an event comes; ``said``: the hints, where they are known.
+    """Return what happens to a pod that these plugins rejected; `said` has the hints if they are known.
 
-    With no rejector there is no reason to wait. Of kinds that are pre-checked only events that reach the pod count,
-    unless it was ``in_flight``, being tried, and every update of the pod itself, but for its status, is worth another
-    try.
+    A pod without rejectors has no reason to wait. For pre-checked kinds only events that reach the pod count, unless it
+    was `in_flight`, and every update of the pod itself, except of its status, is worth another attempt.
     """
     checked = occurrence.event.resource in registrations.pre_checked
     if checked and occurrence.itself:
@@ -72,7 +72,7 @@ def strategy(
         return SKIP
     if not rejectors.all:
         return AFTER_BACKOFF
-    answers = hints(registrations, rejectors, info, occurrence, view) if said is None else said
+    answers = collect_hints(registrations, rejectors, info, occurrence, view) if known_hints is None else known_hints
     queued = {plugin for plugin, hint in answers.items() if hint is QueueingHint.QUEUE}
     if queued & rejectors.pending:
         return QueueingStrategy.IMMEDIATELY
@@ -80,50 +80,54 @@ def strategy(
 
 
 def may_queue(registrations: Registrations, info: PodInfo, occurrence: Occurrence, view: Fork) -> bool:
-    """Whether an event could put a pod back into the queue, whichever plugins refused it."""
+    """Return whether an event could put a pod back into the queue, whichever plugins rejected it."""
     event = occurrence.event
-    asking = registrations.asking(event)
+    asking = registrations.find_registered_plugins(event)
     if not asking:
         return False
     if event.resource in registrations.pre_checked:
-        return strategy(registrations, Rejectors(asking), info, occurrence, view) is not SKIP
+        return choose_strategy(registrations, Rejectors(asking), info, occurrence, view) is not SKIP
     asked = [registrations.hints(plugin, event) for plugin in asking]
     return any(None in hints_ for hints_ in asked) or any(
-        _worth(hint, info, occurrence, view) for hints_ in asked for hint in hints_ if hint is not None
+        _ask_hint(hint, info, occurrence, view) for hints_ in asked for hint in hints_ if hint is not None
     )
 
 
-def hears(
+def is_concerned(
     registrations: Registrations, rejectors: Rejectors, info: PodInfo, occurrence: Occurrence, gating_plugin: str = ""
 ) -> bool:
-    """Whether what the plugins say that refused a pod counts at all.
+    """Return whether the hints of the plugins that rejected the pod count at all for this event.
 
-    Not about what concerns other pods only, nor, for a pod that ``gating_plugin`` keeps out of the queue, about what
-    that plugin did not ask for, unless it is the pod itself that was updated. Before GATE_DECIDES nothing counted once
-    there were scheduling gates.
+    Events that concern only other pods do not count. For a gated pod, events that its gating plugin did not register
+    for do not count, unless the pod itself was updated. Before GATE_DECIDES nothing counted for pods with scheduling
+    gates.
     """
     if occurrence.itself:
-        return same_pod(occurrence.change.new, info.pod)
+        return is_same_pod(occurrence.change.new, info.pod)
     if occurrence.up_to_priority is not None and info.priority > occurrence.up_to_priority:
         return False
     if gating_plugin and not GATE_DECIDES.at(registrations.gates.release):
         return SchedulingGates.name not in rejectors.unschedulable
-    return not gating_plugin or interests(registrations, gating_plugin, occurrence.event)
+    return not gating_plugin or is_registered(registrations, gating_plugin, occurrence.event)
 
 
-def interests(registrations: Registrations, plugin: str, event: ClusterEvent) -> bool:
-    """Whether a plugin asked for an event."""
+def is_registered(registrations: Registrations, plugin: str, event: ClusterEvent) -> bool:
+    """Return whether a plugin registered for an event."""
     return bool(registrations.hints(plugin, event))
 
 
-def _hint(asked: tuple[HintFunction | None, ...], info: PodInfo, occurrence: Occurrence, view: Fork) -> QueueingHint:
+def _combine_hints(
+    asked: tuple[HintFunction | None, ...], info: PodInfo, occurrence: Occurrence, view: Fork
+) -> QueueingHint:
+    """Return a plugin's answer from its hints; no hints means that it did not register."""
     if not asked:
         return QueueingHint.NOT_REGISTERED
-    worth = any(hint is None or _worth(hint, info, occurrence, view) for hint in asked)
+    worth = any(hint is None or _ask_hint(hint, info, occurrence, view) for hint in asked)
     return QueueingHint.QUEUE if worth else QueueingHint.SKIP
 
 
-def _worth(hint: HintFunction, info: PodInfo, occurrence: Occurrence, view: Fork) -> bool:
+def _ask_hint(hint: HintFunction, info: PodInfo, occurrence: Occurrence, view: Fork) -> bool:
+    """Return whether a hint says Queue; an error counts as Queue."""
     try:
         return hint(info, occurrence.change, view)
     except PluginError:

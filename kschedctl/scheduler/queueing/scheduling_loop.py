@@ -1,8 +1,8 @@
-"""The scheduler at work: a pod is tried, and comes to a node, waits there for others, or is put back.
+"""The scheduling loop: a pod is tried, and is bound, waits at Permit for other pods, or is put back.
 
 Upstream: schedulingCycle, bindingCycle, handleBindingCycleError and handleSchedulingFailure in
-pkg/scheduler/schedule_one.go (v1.36). One pod is tried after the other, and what a cycle sets going is done when it is
-over.
+pkg/scheduler/schedule_one.go (v1.36). Pods are tried one after the other, and whatever a cycle starts is complete when
+the cycle ends.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from kschedctl.api.arrays import NO_ROW, Position, Row
 from kschedctl.api.gangs import GangKey
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.engine.permit import PermitOutcome, run_permit
-from kschedctl.scheduler.engine.pod_groups.gangs import GangPlugin, gang_plugin
+from kschedctl.scheduler.engine.pod_groups.gangs import GangPlugin, find_gang_plugin
 from kschedctl.scheduler.engine.queued_pod import QueuedPod
-from kschedctl.scheduler.engine.rejectors import NONE, Rejectors
+from kschedctl.scheduler.engine.rejectors import NO_REJECTORS, Rejectors
 from kschedctl.scheduler.event_handling.event_handlers import Occurrence
 from kschedctl.scheduler.framework import Code, PluginError, Status
 from kschedctl.scheduler.queueing.pods_on_nodes import Choice, PodsOnNodes
@@ -28,51 +28,47 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 
 class Failed(NamedTuple):
-    """Why a pod was not bound; empty, and None, where that is not looked for before somebody has to know.
-
-    ``nominated``: the node that it is promised, NO_ROW when it is promised none any more; None: as before.
-    """
+    """The reason why a pod was not bound. Message and rejectors may be left out if nobody needs them yet."""
 
     code: Code
     message: str = ""
-    rejectors: Rejectors | None = NONE
+    rejectors: Rejectors | None = NO_REJECTORS
     nominated: Row | None = NO_ROW
+    """The nominated row; NO_ROW if the nomination is cleared, None if it stays as it was."""
 
 
-class Hope(NamedTuple):
-    """What comes of a pod that fits nowhere: it is put back as ``failure`` says, and ``victims`` make room for it.
-
-    ``asked``: the PostFilter plugins that were. ``later``: the victims go while others are tried.
-    """
+class PostFilterEffect(NamedTuple):
+    """What PostFilter does for a pod without feasible nodes: the failure with which it is put back, and the victims."""
 
     failure: Failed
     victims: Sequence[Position] = ()
+    """The pods that are preempted for it."""
     asked: Container[str] = ()
+    """The PostFilter plugins that were asked."""
     later: bool = False
+    """Whether the victims leave while other pods are tried."""
 
     @property
     def row(self) -> Row:
-        """The node on which room is made, NO_ROW for none."""
+        """The row on which room is made, NO_ROW for none."""
         return NO_ROW if self.failure.nominated is None else self.failure.nominated
 
 
 class NodeFinder(Protocol):
-    """Finds nodes for pods: by full cycles, or from answers that are kept."""
+    """Finds nodes for pods, by full cycles or from cached answers."""
 
     def info(self, position: Position) -> PodInfo:
-        """What scheduling reads of the very pod, as it is now."""
+        """Return the pod as it is now."""
 
     def find(self, position: Position, framework: Framework) -> Choice | None:
-        """The node for a pod; None when it fits nowhere. Raises PluginError."""
+        """Return the node for a pod, or None if no node is feasible. Raises PluginError."""
 
-    def hope(self, position: Position, framework: Framework) -> Hope:
-        """What could be done for a pod for which no node was found just now. Raises PluginError."""
+    def run_post_filter(self, position: Position, framework: Framework) -> PostFilterEffect:
+        """Return what can be done for a pod for which no node was found just now. Raises PluginError."""
 
 
 class SchedulingLoop(ABC):
-    """One run over pods that wait for a node. ``search`` finds nodes; whoever derives decides when others hear of what
-    happens, and how time passes.
-    """
+    """A run over pods that wait for a node. Subclasses decide when events are seen, and how time passes."""
 
     def __init__(self, pods: PodsOnNodes, queue: SchedulingQueue, search: NodeFinder, waiting: PermitWaits) -> None:
         self.pods, self.view, self.queue, self.search, self.waiting = pods, pods.view, queue, search, waiting
@@ -81,94 +77,94 @@ class SchedulingLoop(ABC):
 
     @abstractmethod
     def queued(self, position: Position) -> QueuedPod:
-        """What the queue knows of a pod that is being tried."""
+        """Return the queue's data of a pod that is being tried."""
 
     @abstractmethod
-    def before(self, coming: Sequence[Position], leaving: Sequence[Position]) -> None:
-        """Pods will come to nodes, and others leave theirs."""
+    def prepare_moves(self, coming: Sequence[Position], leaving: Sequence[Position]) -> None:
+        """Prepare for pods that will come to nodes and others that will leave theirs."""
 
     @abstractmethod
-    def bound(self, position: Position, choice: Choice) -> None:
-        """A pod is on its node for good."""
+    def record_bound(self, position: Position, choice: Choice) -> None:
+        """Record that a pod is bound."""
 
     @abstractmethod
     def put_back(self, position: Position, failure: Failed) -> None:
-        """A pod that was refused waits on; upstream's handleSchedulingFailure."""
+        """Put back a rejected pod; upstream's handleSchedulingFailure."""
 
     @abstractmethod
-    def broke(self, position: Position, message: str) -> None:
-        """The cycle of a pod ended by an error of a plugin."""
+    def record_error(self, position: Position, message: str) -> None:
+        """Record that a plugin's error ended the cycle of a pod."""
 
     @abstractmethod
-    def deleted(self, waiting: PermitWait) -> Sequence[Occurrence]:
-        """The events of a pod that waited and left its node, as if it were deleted there."""
+    def build_deletion_events(self, waiting: PermitWait) -> Sequence[Occurrence]:
+        """Return the events of a pod that waited at Permit and left its node, as if it were deleted there."""
 
     @abstractmethod
     def preempt(self, position: Position, victims: Sequence[Position], row: Row) -> None:
-        """Room is made for a pod on the node that it was nominated for."""
+        """Evict victims for a pod on its nominated node."""
 
-    def holding(self, seconds: Mapping[str, int], plugin: GangPlugin | None) -> dict[str, int]:
-        """The plugins for which a pod waits, and how long, of those that would let it."""
+    def select_waiting(self, seconds: Mapping[str, int], plugin: GangPlugin | None) -> dict[str, int]:
+        """Return the plugins that make a pod wait at Permit, with their timeouts in seconds."""
         return dict(seconds)
 
     # -- a pod's cycle --------------------------------------------------------------------------------------------
 
     def attempt(self, position: Position, framework: Framework) -> None:
-        """The scheduling cycle of a pod by itself."""
+        """Run the scheduling cycle of a single pod."""
         try:
             choice = self.search.find(position, framework)
             if choice is None:
-                self._fits_nowhere(position, framework)
+                self._handle_no_fit(position, framework)
                 return
-            self.before((position,), ())
+            self.prepare_moves((position,), ())
             self.pods.bind(position, choice.row, choice.before)
-            if not framework.at("permit") or self._permitted(position, framework, choice):
-                self.bound(position, choice)
+            if not framework.plugins_at("permit") or self._run_permit(position, framework, choice):
+                self.record_bound(position, choice)
         except PluginError as error:
-            self.broke(position, str(error))
+            self.record_error(position, str(error))
 
-    def _permitted(self, position: Position, framework: Framework, choice: Choice) -> bool:
-        """Whether a pod that is on its node is bound there, and does not have to wait, or leave. Raises PluginError."""
+    def _run_permit(self, position: Position, framework: Framework, choice: Choice) -> bool:
+        """Return whether a pod on its node can be bound now, rather than wait or leave. Raises PluginError."""
         info = self.search.info(position)
         outcome = run_permit(framework, info, self.view, choice.row)
-        plugin = gang_plugin(framework)
+        plugin = find_gang_plugin(framework)
         if outcome.status.code not in (Code.SUCCESS, Code.WAIT):
-            self._leave(position, framework, info.pod)
+            self._leave_node(position, framework, info.pod)
             if not outcome.status.rejected:
                 raise PluginError(outcome.message)
-            self.put_back(position, _not_permitted(outcome))
+            self.put_back(position, _build_permit_failure(outcome))
             return False
         if plugin:
             siblings = plugin.permitted(info.pod, self.view, waits=plugin.name in outcome.waiting)
             self.queue.activate(siblings)
-        pending = self.holding(outcome.waiting, plugin)
+        pending = self.select_waiting(outcome.waiting, plugin)
         if pending:
             now = self.queue.clock.now()
             self.waiting.pods[position] = PermitWait(self.queued(position), framework, info, choice, pending, now)
         return not pending
 
     def settle(self, waiting: PermitWait, outcome: PermitOutcome) -> None:
-        """A pod that waited is bound, or leaves its node."""
+        """Bind a pod that waited at Permit, or take it off its node."""
         position = waiting.pod.position
         if outcome.status.code is Code.SUCCESS:
-            self.bound(position, waiting.choice)
+            self.record_bound(position, waiting.choice)
             return
-        self.before((), (position,))
-        self._leave(position, waiting.framework, waiting.info.pod)
-        events, rejected = self.deleted(waiting), outcome.status.rejected
+        self.prepare_moves((), (position,))
+        self._leave_node(position, waiting.framework, waiting.info.pod)
+        events, rejected = self.build_deletion_events(waiting), outcome.status.rejected
         for event in () if rejected else events:  # then it hears of that itself
             self.queue.move(event)
-        self.put_back(position, _not_permitted(outcome))
+        self.put_back(position, _build_permit_failure(outcome))
         for event in events if rejected else ():
             self.queue.move(event, besides=position)
 
-    def ask(self, gang: GangKey | None = None) -> None:
-        """Let go the pods that need not wait any longer; with ``gang`` only its pods are asked about."""
+    def settle_waiting(self, gang: GangKey | None = None) -> None:
+        """Settle the pods that need not wait at Permit any longer; with `gang`, only its pods."""
         for waiting, outcome in self.waiting.ask(gang):
             self.settle(waiting, outcome)
 
     def time_out(self) -> list[Position]:
-        """The first pod that has waited in vain leaves its node, or all do, once no other can be tried."""
+        """Take the first pod that waited at Permit too long off its node, or all once no other pod can be tried."""
         first = self.waiting.time_out(self.queue.clock)
         waited = [first] if first else self.waiting.park()
         for waiting in waited:
@@ -179,10 +175,10 @@ class SchedulingLoop(ABC):
         self.queue.flush_backoff()
         return [waiting.pod.position for waiting in waited]
 
-    def _fits_nowhere(self, position: Position, framework: Framework) -> None:
-        """What could be done for a pod, and its failure; where its gang gives up for that, those that wait leave."""
-        hope = self.search.hope(position, framework)
-        plugin, pod, given_up = gang_plugin(framework), None, ""
+    def _handle_no_fit(self, position: Position, framework: Framework) -> None:
+        """Run PostFilter for a pod without feasible nodes, and put it back; its gang may give up."""
+        hope = self.search.run_post_filter(position, framework)
+        plugin, pod, given_up = find_gang_plugin(framework), None, ""
         if plugin and plugin.name in hope.asked:
             pod = self.search.info(position).pod
             given_up = plugin.gives_up(pod, self.view)
@@ -191,24 +187,24 @@ class SchedulingLoop(ABC):
         if hope.later:
             self.view.preempting.add(self.view.pods.objects[position].key)
         if hope.victims:
-            self.before((), hope.victims)
+            self.prepare_moves((), hope.victims)
         self.put_back(position, hope.failure)
         if pod and given_up:
-            self._give_up(framework, pod, given_up)
+            self._release_gang(framework, pod, given_up)
         self.view.preempting.clear()
         if hope.row != NO_ROW:
             self.preempt(position, hope.victims, hope.row)
 
-    def _leave(self, position: Position, framework: Framework, pod: Pod) -> None:
-        """A pod leaves its node, and takes those of its gang that wait with it."""
+    def _leave_node(self, position: Position, framework: Framework, pod: Pod) -> None:
+        """Take a pod off its node, together with the pods of its gang that wait."""
         self.pods.leave(position)
-        if plugin := gang_plugin(framework):
+        if plugin := find_gang_plugin(framework):
             plugin.failed(pod, self.view)
-            self._give_up(framework, pod, plugin.after_another)
+            self._release_gang(framework, pod, plugin.after_another)
 
-    def _give_up(self, framework: Framework, pod: Pod, reason: str) -> None:
-        """The pods of its gang that wait leave their nodes."""
-        plugin = gang_plugin(framework)
+    def _release_gang(self, framework: Framework, pod: Pod, reason: str) -> None:
+        """Take the waiting pods of a pod's gang off their nodes."""
+        plugin = find_gang_plugin(framework)
         gang = plugin.gang(pod) if plugin else None
         if plugin is None or gang is None:
             return
@@ -217,7 +213,8 @@ class SchedulingLoop(ABC):
             self.settle(waiting, outcome)
 
 
-def _not_permitted(outcome: PermitOutcome) -> Failed:
+def _build_permit_failure(outcome: PermitOutcome) -> Failed:
+    """Build the failure of a pod that Permit rejected or failed for."""
     if outcome.status.rejected:
         return Failed(outcome.status.code, outcome.message, Rejectors(frozenset({outcome.plugin})))
     return Failed(Code.ERROR, outcome.message)

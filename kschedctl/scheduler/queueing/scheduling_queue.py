@@ -1,7 +1,7 @@
-"""The scheduling queue: pods to be tried now, pods that back off, and those that wait for something to change.
+"""The scheduling queue: pods to be tried now, pods that back off, and pods that wait for an event.
 
-Upstream: PriorityQueue in pkg/scheduler/backend/queue/scheduling_queue.go and active_queue.go (v1.36). A pod is in one
-queue at the most, and in none while it is being tried. Nominated pods are the fork's (snapshot/fork.py).
+Upstream: PriorityQueue in pkg/scheduler/backend/queue/scheduling_queue.go and active_queue.go (v1.36). A pod is in at
+most one queue, and in none while it is being tried. Nominated pods are in the fork (snapshot/fork.py).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from kschedctl.scheduler.queueing.queue_order import BY_PRIORITY, QueueOrder
 from kschedctl.scheduler.queueing.requeueing import QueueingStrategy
 
 ACTIVE, BACKOFF, UNSCHEDULABLE = "active", "backoff", "unschedulable"
-LONGEST_UNSCHEDULABLE = 5 * 60 * NANOSECONDS
-"""Pods that waited for longer are tried again, whatever happened."""
+MAX_UNSCHEDULABLE_TIME = 5 * 60 * NANOSECONDS
+"""Pods that waited longer are tried again, whatever happened."""
 SKIP, AFTER_BACKOFF, IMMEDIATELY = QueueingStrategy
 STRENGTH = {SKIP: 0, AFTER_BACKOFF: 1, IMMEDIATELY: 2}
 FAILURE, TIMEOUT = "ScheduleAttemptFailure", "UnschedulableTimeout"
@@ -36,44 +36,46 @@ ACTIVATE = None
 
 
 class QueueAdvice(Protocol):
-    """What the plugins of the profiles say to the queue."""
+    """The answers of the profiles' plugins to the queue's questions."""
 
     def gating_plugin(self, pod: QueuedPod) -> str:
-        """The plugin that keeps a pod out of the queue, empty when none does; one that did so until now goes first."""
+        """Return the plugin that keeps a pod out of the active queue, or ""; the current one is asked first."""
 
     def interested(self, rejectors: Rejectors, event: ClusterEvent) -> bool:
-        """Whether any of the plugins, in some profile, asked for the event."""
+        """Return whether one of the plugins registered for the event in some profile."""
 
     def asked_for(self, event: ClusterEvent) -> bool:
-        """Whether any plugin of any profile asked for such events."""
+        """Return whether any plugin of any profile registered for such events."""
 
     def hears(self, pod: QueuedPod, occurrence: Occurrence) -> bool:
-        """Whether an event is about the pod, and one of which its gating plugin, where it has one, is told."""
+        """Return whether an event concerns the pod, and its gating plugin, if any, registered for it."""
 
     def strategy(self, pod: QueuedPod, occurrence: Occurrence, in_flight: bool = False) -> QueueingStrategy:
-        """What the plugins that refused a pod make of an event, which came while it was tried or afterwards."""
+        """Return what to do with a pod after an event that came while it was tried (`in_flight`) or later."""
 
 
-class Rules(NamedTuple):
-    """What the queue goes by.
-
-    ``by_hints``: gate SchedulerQueueingHints. ``in_groups``: the pods that are tried with the others of their pod
-    group, which come back when their backoff is over, whatever happens. ``activation_lasts``: as of the ByVersion.
-    """
+class QueueRules(NamedTuple):
+    """The configuration of the queue."""
 
     backoff: Backoff = USUAL_BACKOFF
     by_hints: bool = True
+    """Feature gate SchedulerQueueingHints."""
     in_groups: Container[Position] = frozenset()
+    """Pods that are tried with their pod group; they come back after their backoff, whatever happens."""
     activation_lasts: bool = True
+    """Whether a pod that is activated while it is being tried is tried again."""
 
     @classmethod
-    def of(cls, configuration: SchedulerConfiguration, gates: FeatureGates, in_groups: Container[Position]) -> Rules:
+    def from_configuration(
+        cls, configuration: SchedulerConfiguration, gates: FeatureGates, in_groups: Container[Position]
+    ) -> QueueRules:
+        """Build the rules of a configuration."""
         by_hints, lasts = gates.enabled("SchedulerQueueingHints"), ACTIVATION_LASTS.at(gates.release)
-        return cls(Backoff.of(configuration, gates), by_hints, in_groups, lasts)
+        return cls(Backoff.from_configuration(configuration, gates), by_hints, in_groups, lasts)
 
 
 class UnschedulablePods:
-    """Pods that wait for something to change, together with those that the same plugins refused."""
+    """Pods that wait for an event, grouped by the plugins that rejected them."""
 
     def __init__(self) -> None:
         self._by_rejectors: dict[Rejectors, dict[Position, QueuedPod]] = {}
@@ -89,21 +91,25 @@ class UnschedulablePods:
         return (self._by_rejectors[rejectors][position] for position, rejectors in self._rejectors.items())
 
     def get(self, position: Position) -> QueuedPod | None:
+        """Return the pod at a position, or None."""
         rejectors = self._rejectors.get(position)
         return None if rejectors is None else self._by_rejectors[rejectors][position]
 
     def rejectors(self) -> list[Rejectors]:
-        """All sets of plugins that refused some pod."""
+        """Return all sets of plugins that rejected a pod."""
         return list(self._by_rejectors)
 
-    def refused_by(self, rejectors: Rejectors) -> list[QueuedPod]:
+    def find_rejected_by(self, rejectors: Rejectors) -> list[QueuedPod]:
+        """Return the pods that exactly these plugins rejected."""
         return list(self._by_rejectors.get(rejectors, {}).values())
 
     def add(self, pod: QueuedPod) -> None:
+        """Add a pod."""
         self._rejectors[pod.position] = pod.rejectors
         self._by_rejectors.setdefault(pod.rejectors, {})[pod.position] = pod
 
     def delete(self, position: Position) -> QueuedPod | None:
+        """Remove and return the pod at a position, or return None."""
         rejectors = self._rejectors.pop(position, None)
         if rejectors is None:
             return None
@@ -115,9 +121,9 @@ class UnschedulablePods:
 
 
 class SchedulingQueue:
-    """The pods that wait, by their positions."""
+    """The queue of pods, which are identified by their positions."""
 
-    def __init__(self, plugins: QueueAdvice, rules: Rules, clock: Clock, order: QueueOrder = BY_PRIORITY) -> None:
+    def __init__(self, plugins: QueueAdvice, rules: QueueRules, clock: Clock, order: QueueOrder = BY_PRIORITY) -> None:
         self.plugins, self.rules, self.clock = plugins, rules, clock
         self.active = order.heap(order.key)
         self.backoff = BackoffQueue(clock, rules.backoff, order)
@@ -132,10 +138,11 @@ class SchedulingQueue:
     # -- where pods are ------------------------------------------------------------------------------------------
 
     def get(self, position: Position) -> QueuedPod | None:
+        """Return the waiting pod at a position, or None."""
         return self.active.get(position) or self.backoff.get(position) or self.unschedulable.get(position)
 
     def __iter__(self) -> Iterator[tuple[QueuedPod, str]]:
-        """All pods, each with the name of its queue."""
+        """Yield all waiting pods, each with the name of its queue."""
         yield from ((pod, ACTIVE) for pod in self.active)
         yield from ((pod, BACKOFF) for pod in self.backoff)
         yield from ((pod, UNSCHEDULABLE) for pod in self.unschedulable)
@@ -143,12 +150,12 @@ class SchedulingQueue:
     # -- pods come, are tried, and come back ---------------------------------------------------------------------
 
     def add(self, pod: QueuedPod) -> None:
-        """A pod that is new."""
+        """Add a new pod."""
         pod.timestamp = self.clock.now()
         self._activate(pod)
 
     def pop(self) -> QueuedPod | None:
-        """The next to try; with an empty active queue, where that is so, one that backs off. None: none is left."""
+        """Remove and return the next pod to try, or None; with an empty active queue, it may be one that backs off."""
         queued = self.active.pop()
         if queued is None and self.rules.backoff.popped:
             queued = self.backoff.pop()
@@ -157,7 +164,7 @@ class SchedulingQueue:
         return queued
 
     def pop_specific(self, position: Position) -> QueuedPod | None:
-        """A certain pod, to be tried with another; None where it is gated or in no queue."""
+        """Remove and return a given pod that is tried with another; None if it is gated or not in a queue."""
         self._activate_waiting(position)
         queued = self.active.delete(position)
         if queued is not None:
@@ -165,13 +172,13 @@ class SchedulingQueue:
         return queued
 
     def done(self, position: Position) -> None:
-        """A pod is not being tried any more."""
+        """Record that a pod is not being tried any more."""
         self._in_flight.pop(position, None)
         if not self._in_flight:
             self._happened = []
 
     def add_unschedulable(self, pod: QueuedPod, rejectors: Rejectors, at: int | None = None) -> None:
-        """A pod comes back from a try in which these refused it, now or ``at`` some time before.
+        """Put back a pod that these plugins rejected, now or at an earlier time.
 
         Upstream: AddUnschedulableIfNotPresent.
         """
@@ -192,17 +199,17 @@ class SchedulingQueue:
         self.done(pod.position)
 
     def delete(self, position: Position) -> QueuedPod | None:
-        """A pod that is gone, bound, or kept out for a while; None where it was in no queue."""
+        """Remove and return a pod that is gone, bound or kept out for a while; None if it was in no queue."""
         return self.active.delete(position) or self.backoff.delete(position) or self.unschedulable.delete(position)
 
     def restore(self, pod: QueuedPod) -> None:
-        """A pod that was kept out is back where it would have been."""
+        """Put back a pod that was kept out."""
         self._requeue(pod, SKIP if pod.rejectors.all else AFTER_BACKOFF)
 
     # -- what happens --------------------------------------------------------------------------------------------
 
     def update(self, position: Position, occurrence: Occurrence) -> None:
-        """The object of a pod that waits has changed, which makes this event for the pod itself."""
+        """Process an update of a waiting pod's own object."""
         pod = self.unschedulable.get(position)
         if pod is not None:
             self._requeue(pod, self._strategy(pod, occurrence), occurrence.event.label)
@@ -212,15 +219,15 @@ class SchedulingQueue:
     def move(self, occurrence: Occurrence, besides: Position | None = None) -> None:
         """Move the pods that an event may make schedulable; upstream's MoveAllToActiveOrBackoffQueue.
 
-        ``besides``: a pod that stays, as the event is about it. What no plugin asked for moves nothing, and before
-        there were hints does not keep the pods that are being tried from being put away.
+        `besides` is a pod that stays because the event is about it. An event that no plugin registered for moves
+        nothing, and before queueing hints it does not keep pods that are being tried from becoming unschedulable.
         """
         if not self.plugins.asked_for(occurrence.event):
             return
         for rejectors in self.unschedulable.rejectors():
             if not self.plugins.interested(rejectors, occurrence.event):
                 continue
-            for pod in self.unschedulable.refused_by(rejectors):
+            for pod in self.unschedulable.find_rejected_by(rejectors):
                 if pod.position != besides and self.plugins.hears(pod, occurrence):
                     self._requeue(pod, self._strategy(pod, occurrence), occurrence.event.label)
         self._moved_in = self.cycle
@@ -228,7 +235,7 @@ class SchedulingQueue:
             self._happened.append((occurrence, None))
 
     def activate(self, positions: Iterable[Position]) -> None:
-        """Pods that are to be tried as soon as possible, whatever refused them."""
+        """Move pods to the active queue, whatever rejected them."""
         for position in positions:
             if not self._activate_waiting(position) and self.rules.activation_lasts:
                 if position in self._in_flight:
@@ -236,7 +243,7 @@ class SchedulingQueue:
                 self._moved_in = self.cycle
 
     def flush_backoff(self) -> None:
-        """Pods whose backoff is over may be tried now."""
+        """Move pods whose backoff is over to the active queue."""
         for pod in self.backoff.pop_completed():
             self._activate(pod, checked=self.rules.backoff.popped)
 
@@ -244,7 +251,7 @@ class SchedulingQueue:
         """Move pods that waited for too long, but for those that are gated: no gate is told that time passed."""
         now = self.clock.now()
         for pod in list(self.unschedulable):
-            if not pod.gated and now - pod.timestamp > LONGEST_UNSCHEDULABLE:
+            if not pod.gated and now - pod.timestamp > MAX_UNSCHEDULABLE_TIME:
                 pod.flushed = True
                 self._requeue(pod, AFTER_BACKOFF, TIMEOUT)
 
@@ -283,7 +290,7 @@ class SchedulingQueue:
             self.unschedulable.add(pod)
             return
         pod.moved_by = label
-        if strategy is AFTER_BACKOFF and self.backoff.backing_off(pod):
+        if strategy is AFTER_BACKOFF and self.backoff.is_backing_off(pod):
             self._back_off(pod)
         else:
             self._activate(pod)

@@ -15,7 +15,7 @@ from kschedctl.api.arrays import Position
 from kschedctl.api.gangs import GangKey
 from kschedctl.api.times import format_go_duration
 from kschedctl.scheduler.engine.permit import TIMED_OUT, PermitOutcome, run_permit
-from kschedctl.scheduler.engine.pod_groups.gangs import gang_plugin
+from kschedctl.scheduler.engine.pod_groups.gangs import find_gang_plugin
 from kschedctl.scheduler.engine.queued_pod import NANOSECONDS, Clock, QueuedPod
 from kschedctl.scheduler.framework import Code, Status
 from kschedctl.scheduler.queueing.pods_on_nodes import Choice
@@ -54,7 +54,7 @@ class PermitWait:
 
     @property
     def gang(self) -> GangKey | None:
-        plugin = gang_plugin(self.framework)
+        plugin = find_gang_plugin(self.framework)
         return plugin.gang(self.info.pod) if plugin else None
 
     def timed_out(self) -> PermitOutcome:

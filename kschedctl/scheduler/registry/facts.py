@@ -1,4 +1,4 @@
-"""All facts that plugins give, as reports hold them."""
+"""The union of all fact types of in-tree plugins, for reports."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ else:
     ]
 
 
-def as_fact(given: Fact | str | None) -> AnyFact | None:
-    """What a plugin gives as fact: one of other packages may give words alone.
+def to_fact(given: Fact | str | None) -> AnyFact | None:
+    """Convert what a plugin returns as a fact; plugins of other packages may return text.
 
-    >>> as_fact("too loud"), as_fact(Said("too loud", nominated=True)), as_fact("")
+    >>> to_fact("too loud"), to_fact(Said("too loud", nominated=True)), to_fact("")
     (Said(text='too loud', nominated=False), Said(text='too loud', nominated=True), None)
     """
     if isinstance(given, str):

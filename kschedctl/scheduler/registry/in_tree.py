@@ -72,7 +72,7 @@ PLUGINS: tuple[PluginClass | Declaration, ...] = (
 """The class of each, or what is to be known of one that is not replayed."""
 
 IN_TREE: Mapping[str, Declaration] = {
-    plugin.name: plugin if isinstance(plugin, Declaration) else Declaration.of(plugin) for plugin in PLUGINS
+    plugin.name: plugin if isinstance(plugin, Declaration) else Declaration.from_class(plugin) for plugin in PLUGINS
 }
 """In-tree plugin of any version -> what it declares, in default order."""
 
@@ -92,7 +92,7 @@ def args_types(minor: int) -> Mapping[str, type[Struct]]:
 @cache
 def in_tree(minor: int) -> Mapping[str, Declaration]:
     """The in-tree plugins of a minor version, in default order."""
-    return {name: declaration for name, entry in IN_TREE.items() if (declaration := entry.at(minor)) is not None}
+    return {name: declaration for name, entry in IN_TREE.items() if (declaration := entry.for_minor(minor)) is not None}
 
 
 def in_tree_of(gates: FeatureGates) -> Mapping[str, Declaration]:

@@ -9,7 +9,7 @@ from collections import ChainMap
 from collections.abc import Mapping
 
 from kschedctl.scheduler.framework.declaration import Declaration, PluginClass
-from kschedctl.scheduler.registry.third_party import third_party_plugins
+from kschedctl.scheduler.registry.third_party import find_third_party_plugins
 from kschedctl.scheduler.scheduler_plugins.capacity_scheduling import CapacityScheduling
 from kschedctl.scheduler.scheduler_plugins.coscheduling import Coscheduling
 from kschedctl.scheduler.scheduler_plugins.node_resource_topology_match import NodeResourceTopologyMatch
@@ -39,7 +39,7 @@ _POINTS = {
 """Plugins that are not replayed -> where they run. Some look at the load of nodes, which nobody recorded."""
 
 SCHEDULER_PLUGINS: Mapping[str, Declaration] = {
-    **{plugin.name: Declaration.of(plugin) for plugin in REPLAYED},
+    **{plugin.name: Declaration.from_class(plugin) for plugin in REPLAYED},
     **{name: Declaration(name, frozenset(points.split())) for name, points in _POINTS.items()},
 }
 
@@ -49,5 +49,5 @@ def registered_plugins(*, other_builds: bool) -> Mapping[str, Declaration]:
 
     One of a package goes before one of the same name here. Raises ConfigurationError.
     """
-    own = third_party_plugins()
+    own = find_third_party_plugins()
     return ChainMap(own, SCHEDULER_PLUGINS) if other_builds else own  # type: ignore[arg-type]  # nothing is written

@@ -1,7 +1,7 @@
-"""Plugins that other installed packages register: made when a profile enables them, and answerable for their faults.
+"""Plugins that other installed packages register, which are built when a profile enables them, and guarded.
 
-What they may raise is what the protocols of framework.py say; all else is a ThirdPartyError that names the package.
-What they print goes to stderr, since stdout is for answers.
+They may raise what the protocols of kschedctl/scheduler/framework allow; anything else becomes a ThirdPartyError that
+names the package. What they print goes to stderr, since stdout is for answers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kschedctl.api.copying import replace
 from kschedctl.api.objects import Struct
 from kschedctl.cluster import FIELDS
 from kschedctl.errors import ConfigurationError, ThirdPartyError
-from kschedctl.scheduler.engine.permit import MOST_SECONDS
+from kschedctl.scheduler.engine.permit import MAX_TIMEOUT_SECONDS
 from kschedctl.scheduler.engine.reserve import RESERVED_KINDS
 from kschedctl.scheduler.framework import (
     REJECTIONS,
@@ -43,7 +43,7 @@ from kschedctl.scheduler.framework import (
 from kschedctl.scheduler.framework.declaration import Declaration, DeclaredPlugin
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.framework.events import RESOURCES, ClusterEventWithHint, HintFunction
-from kschedctl.scheduler.framework.extension_points import EXTENSION_POINTS, points_by_methods
+from kschedctl.scheduler.framework.extension_points import EXTENSION_POINTS, find_extension_points
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.registry.facts import AnyFact
 from kschedctl.scheduler.registry.in_tree import IN_TREE
@@ -52,10 +52,11 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 Texts = TypeVar("Texts", bound=Iterable[object])
 Method = Callable[..., Any]
-"""A method of a plugin, which may answer with anything."""
+"""A method of a plugin, which may return anything."""
 ENTRY_POINTS = "kschedctl.plugins"
-"""The entry-point group: name -> a class with the declarations of ``DeclaredPlugin``, derived from it or not, or a
-factory with these attributes. Without a ``make`` it is itself called with what ``make`` gets."""
+"""The entry-point group: name -> a class with the declarations of `DeclaredPlugin`, derived from it or not, or a
+factory with these attributes. Without a `make`, the target itself is called with the arguments of `make`.
+"""
 
 ANSWERS: Mapping[str, type] = {
     "pre_enqueue": Status,
@@ -83,7 +84,7 @@ SCORES = {"score": 3, "normalize": 1}
 
 
 class ThirdPartyPlugins(Mapping[str, Declaration]):
-    """The registered plugins by name. One is loaded when it is looked up, which may raise ThirdPartyError."""
+    """The registered plugins by name, each loaded when it is looked up, which may raise ThirdPartyError."""
 
     def __init__(self, points: Mapping[str, EntryPoint]) -> None:
         self._points = points
@@ -91,7 +92,7 @@ class ThirdPartyPlugins(Mapping[str, Declaration]):
 
     def __getitem__(self, name: str) -> Declaration:
         if name not in self._declared:
-            self._declared[name] = _declaration(self._points[name])
+            self._declared[name] = _load_declaration(self._points[name])
         return self._declared[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -101,68 +102,69 @@ class ThirdPartyPlugins(Mapping[str, Declaration]):
         return len(self._points)
 
 
-def third_party_plugins() -> ThirdPartyPlugins:
-    """The plugins that are registered on this machine.
+def find_third_party_plugins() -> ThirdPartyPlugins:
+    """Return the plugins registered on this machine.
 
-    Raises ConfigurationError for one whose name is taken, by an in-tree plugin or another package's, as
-    kube-scheduler's registry does.
+    Raises ConfigurationError if a name is taken by an in-tree plugin or by another package, as kube-scheduler's
+    registry does.
     """
     points: dict[str, EntryPoint] = {}
-    for point in installed(tuple((path, _changed(path)) for path in sys.path)):
+    for point in find_entry_points(tuple((path, _modification_time(path)) for path in sys.path)):
         if point.name in IN_TREE or points.get(point.name, point) != point:
-            raise ConfigurationError(f"a plugin named {point.name} already exists", where=_package(point))
+            raise ConfigurationError(f"a plugin named {point.name} already exists", where=_describe_package(point))
         points[point.name] = point
     return ThirdPartyPlugins(points)
 
 
 @lru_cache(maxsize=8)
-def installed(paths: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
-    """The entry points of plugins by package, while packages are looked for in the same paths and none of them changed.
+def find_entry_points(paths: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
+    """Return the entry points of plugins, sorted by package, cached until the search paths change.
 
-    Looking through all packages takes some 5 ms, and each Scheduler with a configuration asks.
+    Searching all packages takes about 5 ms, and each Scheduler with a configuration asks.
     """
-    return tuple(sorted(entry_points(group=ENTRY_POINTS), key=_package))
+    return tuple(sorted(entry_points(group=ENTRY_POINTS), key=_describe_package))
 
 
-def _changed(path: str) -> int:
-    """When packages came to a folder or went, in ns; 0 where there is none."""
+def _modification_time(path: str) -> int:
+    """Return when a folder's entries last changed, in ns; 0 if there is no folder."""
     try:
         return os.stat(path or ".").st_mtime_ns
     except OSError:
         return 0
 
 
-def _package(point: EntryPoint) -> str:
+def _describe_package(point: EntryPoint) -> str:
+    """Return the package of an entry point, in words."""
     return f"package {point.dist.name} {point.dist.version}" if point.dist else f"module {point.module}"
 
 
-def _declaration(point: EntryPoint) -> Declaration:
-    """What the plugin says of itself; it is not made. Raises ThirdPartyError."""
-    what = f'plugin "{point.name}" of {_package(point)}'
-    loaded: tuple[Declaration, Any] = _guarded(_loaded, f"{what} cannot be loaded")(point)
+def _load_declaration(point: EntryPoint) -> Declaration:
+    """Load a plugin's declaration without building the plugin. Raises ThirdPartyError."""
+    what = f'plugin "{point.name}" of {_describe_package(point)}'
+    loaded: tuple[Declaration, Any] = _guard(_load_target, f"{what} cannot be loaded")(point)
     declared, target = loaded
 
     def make(args: object, gates: FeatureGates) -> Plugin | None:
         plugin = getattr(target, "make", target)(args, gates)
         if plugin is None:
             return None
-        if more := points_by_methods(plugin) - declared.points:
+        if more := find_extension_points(plugin) - declared.points:
             raise TypeError(f"it runs at {', '.join(sorted(more))}, which it does not declare")
-        return _answerable(plugin, declared, what)
+        return _guard_plugin(plugin, declared, what)
 
     replayed = any(EXTENSION_POINTS[point].methods for point in declared.points)
-    return replace(declared, make=_guarded(make, f"{what} cannot be made") if replayed else None)
+    return replace(declared, make=_guard(make, f"{what} cannot be made") if replayed else None)
 
 
-def _loaded(point: EntryPoint) -> tuple[Declaration, object]:
-    """The declaration of what the entry point names, and that. Raises TypeError."""
+def _load_target(point: EntryPoint) -> tuple[Declaration, object]:
+    """Load the target of an entry point and its declaration. Raises TypeError."""
     target = point.load()
-    points = _names(target, "points", EXTENSION_POINTS) | points_by_methods(target)
-    if halves := _halves(target):
+    points = _read_names(target, "points", EXTENSION_POINTS) | find_extension_points(target)
+    if halves := _find_incomplete_point(target):
         raise TypeError(halves)
     if not points:
         raise TypeError("it runs at no extension point: it has no method of one and declares no points")
-    kinds = tuple(sorted(_names(target, "kinds", FIELDS)))
+    kinds = tuple(sorted(_read_names(target, "kinds", FIELDS)))
     args_type = getattr(target, "args_type", DeclaredPlugin.args_type)
     if args_type is not None:
         if not issubclass(args_type, msgspec.Struct):
@@ -171,8 +173,8 @@ def _loaded(point: EntryPoint) -> tuple[Declaration, object]:
     return Declaration(point.name, points, kinds=kinds, args_type=args_type), target
 
 
-def _halves(target: object) -> str:
-    """What is wrong with a plugin that has some of the methods of an extension point, which would never be called."""
+def _find_incomplete_point(target: object) -> str:
+    """Return the error of a plugin that has only some methods of an extension point, or an empty string."""
     for name, point in EXTENSION_POINTS.items():
         missing = [method for method in point.methods if not callable(getattr(target, method, None))]
         if 0 < len(missing) < len(point.methods):
@@ -181,22 +183,22 @@ def _halves(target: object) -> str:
     return ""
 
 
-def _names(target: object, attribute: str, known: Collection[str]) -> frozenset[str]:
-    """What it declares there. Raises TypeError for names that are not known."""
+def _read_names(target: object, attribute: str, known: Collection[str]) -> frozenset[str]:
+    """Return the names that an attribute declares. Raises TypeError for unknown names."""
     names = getattr(target, attribute, ())
     if isinstance(names, str) or (unknown := sorted(set(names) - set(known))):
         raise TypeError(f"{attribute} has unknown names: {names if isinstance(names, str) else ', '.join(unknown)}")
     return frozenset(names)
 
 
-def _answerable(plugin: Plugin, declared: Declaration, what: str) -> Plugin:
-    """The plugin under the name by which it is registered, each of its methods guarded."""
-    checks: dict[str, Method] = {method: _typed(method) for method in ANSWERS}
-    checks |= {method: _scores(argument) for method, argument in SCORES.items()}
-    checks |= {"dependencies": _dependencies, "reserve": _changes, "release": _changes}
-    checks |= {"events_to_register": partial(_events, what), "filter": partial(_rejections, what)}
+def _guard_plugin(plugin: Plugin, declared: Declaration, what: str) -> Plugin:
+    """Return the plugin under its registered name, with each method checked and guarded."""
+    checks: dict[str, Method] = {method: _build_type_check(method) for method in ANSWERS}
+    checks |= {method: _build_score_check(argument) for method, argument in SCORES.items()}
+    checks |= {"dependencies": _check_dependencies, "reserve": _check_changes, "release": _check_changes}
+    checks |= {"events_to_register": partial(_check_events, what), "filter": partial(_check_rejections, what)}
     members: dict[str, object] = {
-        method: staticmethod(_guarded(_checked(getattr(plugin, method), check), f"{what} fails in {method}", method))
+        method: staticmethod(_guard(_with_check(getattr(plugin, method), check), f"{what} fails in {method}", method))
         for method, check in checks.items()
         if callable(getattr(plugin, method, None))
     }
@@ -204,13 +206,13 @@ def _answerable(plugin: Plugin, declared: Declaration, what: str) -> Plugin:
     members.setdefault("dependencies", staticmethod(lambda info, view: iter(unread)))
     members |= {"name": declared.name, "reads": Reads(reads_of(plugin))}
     members |= {"peers": Peers.ALL if (peers := Peers(peers_of(plugin))) is Peers.DOMAINS else peers}
-    members |= {"permit_timeout": int(getattr(plugin, "permit_timeout", MOST_SECONDS))}
+    members |= {"permit_timeout": int(getattr(plugin, "permit_timeout", MAX_TIMEOUT_SECONDS))}
     made: Plugin = type(declared.name, (), members)()
     return made
 
 
-def _guarded(method: Method, what: str, name: str = "") -> Method:
-    """Every fault but the PluginError that a method may raise becomes a ThirdPartyError."""
+def _guard(method: Method, what: str, name: str = "") -> Method:
+    """Wrap a method so that every error but an expected PluginError becomes a ThirdPartyError."""
     expected = PluginError if name not in NO_ERRORS else ThirdPartyError
 
     def call(*arguments: object) -> object:
@@ -225,11 +227,13 @@ def _guarded(method: Method, what: str, name: str = "") -> Method:
     return call
 
 
-def _checked(method: Method, check: Method) -> Method:
+def _with_check(method: Method, check: Method) -> Method:
+    """Wrap a method so that its result is checked."""
     return lambda *arguments: check(method(*arguments), *arguments)
 
 
-def _typed(method: str) -> Method:
+def _build_type_check(method: str) -> Method:
+    """Build the check that a method returns the right type."""
     answer = ANSWERS[method]
 
     def check(result: object, *_: object) -> object:
@@ -237,73 +241,82 @@ def _typed(method: str) -> Method:
             raise TypeError(f"it answers with {type(result).__name__}, not with {answer.__name__}")
         status = getattr(result, "status", result)
         if isinstance(status, Status):
-            _said(method, status.code, status.reasons)
+            _check_status(method, status.code, status.reasons)
         if isinstance(result, PreFilterResult) and result.node_names is not None:
             names = result.node_names if isinstance(result.node_names, str) else frozenset(result.node_names)
-            result = result._replace(node_names=_texts(names, "node_names"))
+            result = result._replace(node_names=_check_strings(names, "node_names"))
         return result
 
     return check
 
 
-def _said(method: str, code: object, reasons: Iterable[object]) -> None:
-    """Raises TypeError for codes and reasons that mean nothing there."""
+def _check_status(method: str, code: object, reasons: Iterable[object]) -> None:
+    """Raise TypeError for codes and reasons that are not allowed there."""
     if not isinstance(code, Code) or code not in CODES[method]:
         known = ", ".join(sorted(CODES[method]))
         raise TypeError(f"it answers with code {code!s:.80}, not with one of {known}; to fail it raises PluginError")
-    _texts(reasons, "reasons")
+    _check_strings(reasons, "reasons")
 
 
-def _texts(texts: Texts, what: str) -> Texts:
+def _check_strings(texts: Texts, what: str) -> Texts:
+    """Raise TypeError unless all items are strings."""
     if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
         raise TypeError(f"its {what} are {texts!r:.80}, not several texts")
     return texts
 
 
-def _scores(argument: int) -> Method:
-    """One whole number for each node."""
+def _build_score_check(argument: int) -> Method:
+    """Build the check for one integer per node."""
 
     def check(column: object, *arguments: Any) -> object:
         nodes = len(arguments[argument])
         if not _is_column(column, nodes, "i"):
-            raise TypeError(f"it answers with {_shown(column)}, not with one integer for each of {nodes} nodes")
+            raise TypeError(
+                f"it answers with {_describe_value(column)}, not with one integer for each of {nodes} nodes"
+            )
         return column
 
     return check
 
 
-def _rejections(
+def _check_rejections(
     what: str, given: Iterable[Rejection] | None, info: PodInfo, view: Fork, *_: object
 ) -> Iterator[Rejection]:
+    """Check the rejections, and guard their facts."""
     rejections, nodes = list(given or ()), len(view.nodes)
     for rejection in rejections:
         if not isinstance(rejection, Rejection):
             raise TypeError(f"it yields {type(rejection).__name__}, not Rejection")
         if not _is_column(rejection.mask, nodes, "b"):
-            raise TypeError(f"its mask is {_shown(rejection.mask)}, not one boolean for each of {nodes} nodes")
+            raise TypeError(f"its mask is {_describe_value(rejection.mask)}, not one boolean for each of {nodes} nodes")
         if rejection.distance is not None and not _is_column(rejection.distance, nodes, "f"):
-            raise TypeError(f"its distance is {_shown(rejection.distance)}, not one float for each of {nodes} nodes")
-        _said("filter", rejection.code, (rejection.reason,))
+            raise TypeError(
+                f"its distance is {_describe_value(rejection.distance)}, not one float for each of {nodes} nodes"
+            )
+        _check_status("filter", rejection.code, (rejection.reason,))
         if rejection.fact is not None and not callable(rejection.fact):
-            raise TypeError(f"its fact is {_shown(rejection.fact)}, not a function of the row")
+            raise TypeError(f"its fact is {_describe_value(rejection.fact)}, not a function of the row")
     fails = f"{what} fails in a fact"
     return (
-        rejection._replace(fact=rejection.fact and _guarded(_checked(rejection.fact, _fact), fails, "fact"))
+        rejection._replace(fact=rejection.fact and _guard(_with_check(rejection.fact, _check_fact), fails, "fact"))
         for rejection in rejections
     )
 
 
 def _is_column(value: object, nodes: int, kind: str) -> bool:
+    """Return whether a value is an array with one entry of a kind per node."""
     return isinstance(value, np.ndarray) and (value.shape, value.dtype.kind) == ((nodes,), kind)
 
 
-def _fact(value: object, *_: object) -> object:
+def _check_fact(value: object, *_: object) -> object:
+    """Raise TypeError unless the value is a fact or text."""
     if not isinstance(value, (str, type(None), *get_args(AnyFact))):
         raise TypeError(f"it answers with {type(value).__name__}, not with words")
     return value
 
 
-def _dependencies(given: Iterable[Dependency], *_: object) -> Iterator[Dependency]:
+def _check_dependencies(given: Iterable[Dependency], *_: object) -> Iterator[Dependency]:
+    """Raise TypeError unless all items are dependencies."""
     dependencies = list(given)
     for dependency in dependencies:
         if not isinstance(dependency, Dependency):
@@ -311,23 +324,27 @@ def _dependencies(given: Iterable[Dependency], *_: object) -> Iterator[Dependenc
     return iter(dependencies)
 
 
-def _events(what: str, given: Iterable[ClusterEventWithHint] | None, *_: object) -> Iterator[ClusterEventWithHint]:
+def _check_events(
+    what: str, given: Iterable[ClusterEventWithHint] | None, *_: object
+) -> Iterator[ClusterEventWithHint]:
+    """Check the registered events, and guard their hints."""
     events = list(given or ())
     for event in events:
         if not isinstance(event, ClusterEventWithHint) or event.kind not in RESOURCES:
             raise TypeError(f"it asks for {event!r:.80}, not for a ClusterEventWithHint of {', '.join(RESOURCES)}")
-    return iter([event._replace(hint=event.hint and _hint(event.hint, what)) for event in events])
+    return iter([event._replace(hint=event.hint and _guard_hint(event.hint, what)) for event in events])
 
 
-def _hint(hint: HintFunction, what: str) -> HintFunction:
-    """A hint, guarded."""
-    guarded = _guarded(hint, f"{what} fails in a hint", "hint")
+def _guard_hint(hint: HintFunction, what: str) -> HintFunction:
+    """Guard a hint."""
+    guarded = _guard(hint, f"{what} fails in a hint", "hint")
     return lambda *arguments: bool(guarded(*arguments))
 
 
-def _changes(by_kind: object, *_: object) -> Changes:
+def _check_changes(by_kind: object, *_: object) -> Changes:
+    """Raise TypeError unless only objects of reserved kinds change."""
     if not isinstance(by_kind, Mapping):
-        raise TypeError(f"it answers with {_shown(by_kind)}, not with a mapping of kinds to objects")
+        raise TypeError(f"it answers with {_describe_value(by_kind)}, not with a mapping of kinds to objects")
     if others := sorted(map(str, by_kind.keys() - RESERVED_KINDS)):
         raise TypeError(f"it changes {', '.join(others)}; what is reserved is {', '.join(sorted(RESERVED_KINDS))}")
     for obj in (changed for objects in by_kind.values() for changed in objects):
@@ -336,5 +353,6 @@ def _changes(by_kind: object, *_: object) -> Changes:
     return by_kind
 
 
-def _shown(value: object) -> str:
+def _describe_value(value: object) -> str:
+    """Return a value's type in words."""
     return f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__

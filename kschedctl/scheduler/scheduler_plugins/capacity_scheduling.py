@@ -22,7 +22,7 @@ from kschedctl.scheduler.scheduler_plugins.elastic_quotas import (
 )
 from kschedctl.scheduler.scheduler_plugins.placed_is_reserved import PlacedIsReserved
 from kschedctl.scheduler.scheduler_plugins.quota_victims import QUOTA_VICTIMS_SORTED_AGAIN, QuotaClaim, QuotaVictims
-from kschedctl.snapshot.fork import Fork, same_pod
+from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
 NOT_ASKED = "not eligible due to failed to read from cycleState"
@@ -60,7 +60,7 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[QuotaClaim, None]):
             return _refused(info, claim, why, _told(name, used, claim.everyone, "the mins of all quotas", least))
         return PreFilterResult(state=claim)
 
-    def ineligible(self, cycle: Cycle) -> Ineligible | None:
+    def find_ineligibility(self, cycle: Cycle) -> Ineligible | None:
         """Why it may not preempt: it must not, PreFilter was not asked, or pods leave its node, whose room it gets."""
         pod, view = cycle.info.pod, cycle.view
         if pod.spec.preemption_policy == "Never":
@@ -68,15 +68,15 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[QuotaClaim, None]):
         if self.name not in cycle.pre_filter.reached:
             return Ineligible(NOT_ASKED)
         row = view.nodes.index.get(pod.status.nominated_node_name)
-        if row is None or cycle.status(row).code is Code.UNRESOLVABLE:
+        if row is None or cycle.node_status(row).code is Code.UNRESOLVABLE:
             return None
-        selection = self.selection(cycle)
+        selection = self.select_victims(cycle)
         here = (p for p in view.pods_on(row) if view.pods.objects[p].metadata.deletion_timestamp is not None)
         leaving = tuple(position for position in here if selection.makes_room(position))
         return Ineligible(TERMINATING, leaving) if leaving else None
 
-    def selection(self, cycle: Cycle) -> QuotaVictims:
-        claim = required_state(cycle.pre_filter.state_of(CapacityScheduling), NOT_ASKED)
+    def select_victims(self, cycle: Cycle) -> QuotaVictims:
+        claim = required_state(cycle.pre_filter.find_state(CapacityScheduling), NOT_ASKED)
         return QuotaVictims(cycle.info, cycle.view, quota_use(cycle.view), claim)
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
@@ -107,7 +107,7 @@ def _nominated(info: PodInfo, view: Fork, use: QuotaUse) -> tuple[list[Requests]
     for position in view.nominations[1].tolist():
         pod: Pod = view.pods.objects[position]
         quota: Quota | None = use.quotas.get(pod.metadata.namespace)
-        if quota is None or view.node[position] >= 0 or same_pod(pod, info.pod):
+        if quota is None or view.node[position] >= 0 or is_same_pod(pod, info.pod):
             continue
         if quota.namespace == info.namespace:
             if (pod.spec.priority or 0) >= info.priority:

@@ -11,11 +11,16 @@ from kschedctl.api.kube_version import ByVersion, KubeVersion
 from kschedctl.api.objects import CoschedulingPodGroup, Pod
 from kschedctl.api.times import format_go_duration
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.engine.messages import histogram
-from kschedctl.scheduler.engine.permit import MOST_SECONDS, TIMED_OUT
+from kschedctl.scheduler.engine.messages import format_histogram
+from kschedctl.scheduler.engine.permit import MAX_TIMEOUT_SECONDS, TIMED_OUT
 from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult
-from kschedctl.scheduler.engine.pod_groups.gangs import GangPods, coscheduling_group, gang_pods, gang_terms
-from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure, failed_members
+from kschedctl.scheduler.engine.pod_groups.gangs import (
+    GangPods,
+    find_coscheduling_group,
+    find_gang_pods,
+    find_gang_terms,
+)
+from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure, find_failed_members
 from kschedctl.scheduler.engine.queued_pod import QueuedPod
 from kschedctl.scheduler.engine.rejectors import Rejectors
 from kschedctl.scheduler.framework import (
@@ -73,7 +78,7 @@ class CoschedulingArgs(PluginArgs, frozen=True):
     pod_group_backoff_seconds: Int64 = 0
     pod_group_reject_percentage: Int32 = 10
 
-    def errors(self, gates: FeatureGates) -> Iterator[str]:
+    def validate(self, gates: FeatureGates) -> Iterator[str]:
         if self.permit_waiting_time_seconds < 0:
             yield invalid("permitWaitingTimeSeconds", self.permit_waiting_time_seconds, "must be greater than 0")
         if self.pod_group_backoff_seconds < 0:
@@ -96,7 +101,7 @@ class _KnownGang(NamedTuple):
 
 def _known_gang(pod: Pod, view: Fork) -> _KnownGang | None:
     key = find_coscheduling_gang(pod)
-    group = coscheduling_group(view, key) if key else None
+    group = find_coscheduling_group(view, key) if key else None
     return _KnownGang(key, group) if key and group else None
 
 
@@ -132,8 +137,8 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         key = find_coscheduling_gang(info.pod)
         if key is None:
             return
-        pods = gang_pods(view, key)
-        missing = max((gang_terms(view, key).least or 0) - pods.size, 0)
+        pods = find_gang_pods(view, key)
+        missing = max((find_gang_terms(view, key).least or 0) - pods.size, 0)
         yield WakeTrigger(POD, ADD, "any pod gets a node")
         yield WakeTrigger(
             "CoschedulingPodGroup", ADD | UPDATE, f"any PodGroup is created or changed, {key.name} or another"
@@ -178,7 +183,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
 
     def failures(self, result: GroupResult, members: Sequence[Position], view: Fork) -> dict[Position, MemberFailure]:
         """Pods that wait in vain are given up with one that fits nowhere, or else when their time is over."""
-        messages = failed_members(result, members, view)
+        messages = find_failed_members(result, members, view)
         waited = [member.position for member in result.members if member.placed and member.position in messages]
         if waited:
             first = self._end_of_wait(result, view.pods.infos[view.pods.info[waited[0]]], view)
@@ -188,7 +193,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         return messages
 
     def _given_up(self, reason: str) -> MemberFailure:
-        status = Status(Code.UNSCHEDULABLE, (histogram(1, {reason: 1}),))
+        status = Status(Code.UNSCHEDULABLE, (format_histogram(1, {reason: 1}),))
         return MemberFailure(status, rejectors=Rejectors(frozenset((self.name,))))
 
     def _end_of_wait(self, result: GroupResult, info: PodInfo, view: Fork) -> str:
@@ -197,9 +202,11 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         assert gang is not None  # nobody waits without
         placed = sum(member.row != NO_ROW for member in result.members)
         stuck = any(member.row == NO_ROW and member.status.rejected for member in result.members)
-        if stuck and self._lacks_many(gang, len(gang_pods(view, gang.key).assigned) + placed):
+        if stuck and self._lacks_many(gang, len(find_gang_pods(view, gang.key).assigned) + placed):
             return OPTIMISTIC
-        return TIMED_OUT.format(format_go_duration(min(self.permit_timeout(info, view), MOST_SECONDS)), self.name)
+        return TIMED_OUT.format(
+            format_go_duration(min(self.permit_timeout(info, view), MAX_TIMEOUT_SECONDS)), self.name
+        )
 
     def permit_timeout(self, info: PodInfo, view: Fork) -> int:
         """The seconds that a pod waits: as its group says, else the arguments."""
@@ -213,8 +220,8 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         gang = _known_gang(info.pod, view)
         if gang is None:
             return PreFilterResult(reads=Reads.NODES)
-        pods, group, history = gang_pods(view, gang.key), gang.group, view.gang_history
-        if history and history.is_left_alone(gang.key):
+        pods, group, history = find_gang_pods(view, gang.key), gang.group, view.gang_history
+        if history and history.is_backing_off(gang.key):
             return PreFilterResult(Status(Code.UNRESOLVABLE, (FAILED.format(gang.name),)))
         if why := self._lacking(info, view, pods, group):
             return PreFilterResult(Status(Code.UNRESOLVABLE, (why,)))
@@ -229,13 +236,13 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
     def _lacking(self, info: PodInfo, view: Fork, pods: GangPods, group: CoschedulingPodGroup) -> str:
         """Why too few pods of the group can be tried; empty where they are enough."""
         name = info.pod.metadata.name
-        asked = view.pods.position(info.pod.key) is None  # about a pod that is to be created
+        asked = view.pods.find_position(info.pod.key) is None  # about a pod that is to be created
         size, least = pods.size + asked, group.spec.min_member
         if size < least:
             return TOO_FEW.format(name, size, least)
         if not self._counts_gated:
             return ""
-        gated = pods.gated(view) + (asked and bool(info.spec.scheduling_gates))
+        gated = pods.count_gated(view) + (asked and bool(info.spec.scheduling_gates))
         return GATED.format(name) if least - size + gated > 0 else ""
 
     def post_filter(self, cycle: Cycle) -> PostFilterResult:
@@ -249,7 +256,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
 
     def gives_up(self, pod: Pod, view: Fork) -> str:
         gang = _known_gang(pod, view)
-        lacks_many = gang and self._lacks_many(gang, len(gang_pods(view, gang.key).assigned))
+        lacks_many = gang and self._lacks_many(gang, len(find_gang_pods(view, gang.key).assigned))
         return OPTIMISTIC if lacks_many else ""
 
     @property
@@ -261,8 +268,8 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         gang, history = _known_gang(pod, view), view.gang_history
         if gang is None or history is None:
             return
-        if fits_nowhere and gang_pods(view, gang.key).size >= gang.group.spec.min_member:
-            history.leave_alone(gang.key, self.args.pod_group_backoff_seconds)
+        if fits_nowhere and find_gang_pods(view, gang.key).size >= gang.group.spec.min_member:
+            history.back_off(gang.key, self.args.pod_group_backoff_seconds)
         history.fail(gang.key)
 
     def permitted(self, pod: Pod, view: Fork, *, waits: bool) -> Sequence[Position]:
@@ -270,7 +277,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         gang = _known_gang(pod, view)
         if gang is None:
             return ()
-        pods = gang_pods(view, gang.key)
+        pods = find_gang_pods(view, gang.key)
         if waits:
             return [Position(position) for position in pods.waiting.tolist()] if len(pods.assigned) == 1 else ()
         if view.gang_history:
@@ -288,7 +295,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         gang = _known_gang(info.pod, view)
         if gang is None:
             return Status(Code.UNSCHEDULABLE, (NOT_FOUND,))
-        pods = gang_pods(view, gang.key)
-        itself = view.pods.position(info.pod.key)
+        pods = find_gang_pods(view, gang.key)
+        itself = view.pods.find_position(info.pod.key)
         assigned = len(pods.assigned) + (itself is None or itself not in pods.assigned)
         return SUCCESS if assigned >= gang.group.spec.min_member else Status(Code.WAIT)

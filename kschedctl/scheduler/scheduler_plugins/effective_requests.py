@@ -12,7 +12,7 @@ from kschedctl.api.objects import Container, Pod
 from kschedctl.api.pod_requests import parse_quantities
 from kschedctl.api.quantity import QuantityError
 from kschedctl.errors import InputError
-from kschedctl.snapshot.pod_info import amounts
+from kschedctl.snapshot.pod_info import to_amounts
 
 Requests = Mapping[str, int]
 """Resource -> amount: millicores, bytes or units."""
@@ -45,6 +45,6 @@ def _larger(one: Requests, other: Requests) -> dict[str, int]:
 
 def _amounts(pod: Pod, resources: Mapping[str, str | int | float]) -> Requests:
     try:
-        return amounts(parse_quantities(dict(resources)))
+        return to_amounts(parse_quantities(dict(resources)))
     except QuantityError as error:
         raise InputError(error.what, where=f"Pod {pod.key}", hint=error.hint) from None

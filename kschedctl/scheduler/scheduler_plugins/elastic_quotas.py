@@ -17,7 +17,7 @@ from kschedctl.api.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY
 from kschedctl.errors import InputError
 from kschedctl.scheduler.scheduler_plugins.effective_requests import Requests, effective_requests
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.pod_info import amounts
+from kschedctl.snapshot.pod_info import to_amounts
 
 KIND = "ElasticQuota"
 ALWAYS = (CPU, MEMORY, EPHEMERAL_STORAGE)
@@ -34,7 +34,7 @@ class Quota:
 
     def _amounts(self, field: str, resources: Resources) -> Requests:
         try:
-            return amounts(parse_quantities(resources))
+            return to_amounts(parse_quantities(resources))
         except QuantityError as error:
             where = f"{KIND} {self.namespace}/{self.name}, spec.{field}"
             raise InputError(error.what, where=where, hint=error.hint) from None

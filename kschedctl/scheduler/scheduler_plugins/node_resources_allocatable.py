@@ -36,7 +36,7 @@ class NodeResourcesAllocatableArgs(PluginArgs, frozen=True):
         resources = self.resources or (ResourceSpec("cpu", MILLICORE_IN_BYTES), ResourceSpec("memory", 1))
         return type(self)(resources, self.mode or LEAST)
 
-    def errors(self, gates: FeatureGates) -> Iterator[str]:
+    def validate(self, gates: FeatureGates) -> Iterator[str]:
         for i, resource in enumerate(self.resources):
             if resource.weight <= 0:
                 what = f"resource weight of {resource.name} should be a positive value, got :{resource.weight}"

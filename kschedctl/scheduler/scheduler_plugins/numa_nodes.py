@@ -20,7 +20,7 @@ from kschedctl.api.pod_requests import parse_quantities
 from kschedctl.api.quantity import QuantityError
 from kschedctl.api.resource_names import CPU, HUGE_PAGES_PREFIX, MEMORY
 from kschedctl.errors import InputError
-from kschedctl.snapshot.pod_info import amounts
+from kschedctl.snapshot.pod_info import to_amounts
 
 KIND = "NodeResourceTopology"
 SINGLE_NUMA_NODE, POD_SCOPE, CONTAINER_SCOPE = "single-numa-node", "pod", "container"
@@ -204,7 +204,7 @@ def _numbered(name: str) -> int | None:
 
 def _available(topology: NodeResourceTopology, zone: TopologyZone) -> Mapping[str, int]:
     try:
-        return amounts(parse_quantities({resource.name: resource.available for resource in zone.resources}))
+        return to_amounts(parse_quantities({resource.name: resource.available for resource in zone.resources}))
     except QuantityError as error:
         where = f"{KIND} {topology.metadata.name}, zone {zone.name}"
         raise InputError(error.what, where=where, hint=error.hint) from None

@@ -13,7 +13,7 @@ from kschedctl.api.pod_requests import Quantities, parse_quantities
 from kschedctl.api.quantity import QuantityError
 from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.errors import InputError
-from kschedctl.snapshot.pod_info import amounts
+from kschedctl.snapshot.pod_info import to_amounts
 
 
 class QualityOfService(StrEnum):
@@ -48,7 +48,7 @@ def _of(parts: Iterable[ResourceRequirements]) -> QualityOfService:
 
 def _add(total: dict[str, int], more: Quantities) -> Mapping[str, int]:
     """The amounts of cpu and memory above zero, which are added to the total."""
-    some = {name: amount for name, amount in amounts(more).items() if name in (CPU, MEMORY) and amount > 0}
+    some = {name: amount for name, amount in to_amounts(more).items() if name in (CPU, MEMORY) and amount > 0}
     for name, amount in some.items():
         total[name] = total.get(name, 0) + amount
     return some

@@ -14,7 +14,7 @@ from kschedctl.api.arrays import Amounts, Bools, Position
 from kschedctl.api.kube_version import ByVersion, KubeVersion
 from kschedctl.api.quantity import INT64_MAX
 from kschedctl.scheduler.engine.preemption.candidates import Positions
-from kschedctl.scheduler.engine.preemption.selection import always_now, by_importance
+from kschedctl.scheduler.engine.preemption.selection import find_never_started, sort_by_importance
 from kschedctl.scheduler.scheduler_plugins.effective_requests import Requests, added
 from kschedctl.scheduler.scheduler_plugins.elastic_quotas import Quota, QuotaUse, counted_limits
 from kschedctl.snapshot.fork import Fork
@@ -57,7 +57,7 @@ class QuotaVictims:
         quota = self.quota
         return quota is not None and quota.over_min_with(self.use.of(quota.namespace), self.claim.ours)
 
-    def potential(self, nodes: Bools) -> Positions:
+    def find_potential(self, nodes: Bools) -> Positions:
         view, pods = self.view, self.view.pods
         number, lower = self.use.numbers, pods.priority < self.info.priority
         own = self.use.number(self.info.namespace)
@@ -65,7 +65,7 @@ class QuotaVictims:
         may = (number >= 0) & (number != own) if among_borrowers else (number == own) & lower
         pod = np.flatnonzero(may[pods.info] & (view.node >= 0) & nodes[view.node])
         pod = pod[self._borrowing(pod)] if among_borrowers else pod
-        return pod[by_importance(view, pod, self._came(pod))]
+        return pod[sort_by_importance(view, pod, self._came(pod))]
 
     def makes_room(self, position: Position) -> bool:
         """Whether a pod that goes leaves room to this one."""
@@ -80,7 +80,7 @@ class QuotaVictims:
     def _came(self, pods: Positions) -> Positions:
         """(V,): upstream sorts twice, first the least important first, which turns round pods that are equal."""
         came = self.view.arrivals.place[pods]
-        return np.where(always_now(self.view, pods), came, -came)
+        return np.where(find_never_started(self.view, pods), came, -came)
 
     def _borrowing(self, pods: Positions) -> Bools:
         """(V,): the pods that go while their quota uses more than its min; on each node the least important first."""
@@ -101,12 +101,12 @@ class QuotaVictims:
         borrowing[order] = over
         return borrowing
 
-    def refused(self, pods: Positions) -> tuple[str, Bools] | None:
+    def find_rejected(self, pods: Positions) -> tuple[str, Bools] | None:
         if self.quota is None:
             return None
         return EXCEEDED, self._over(self.quota, pods, self.claim.own, self.claim.own)
 
-    def exceeded(self, pods: Positions, gone: Bools) -> Bools | None:
+    def find_exceeded(self, pods: Positions, gone: Bools) -> Bools | None:
         if self.quota is None:
             return None
         return self._over(self.quota, pods[gone], self.claim.ours, self.claim.everyone)
@@ -137,9 +137,9 @@ class QuotaVictims:
             over |= used.get(name, 0) - gone.get(name, 0) > limit
         return over
 
-    def nobody(self, rows: Positions) -> Iterator[tuple[str, int]]:
+    def iter_no_victims_messages(self, rows: Positions) -> Iterator[tuple[str, int]]:
         names, pod = self.view.nodes.names, self.info.pod.metadata.name
         return ((NO_VICTIMS.format(names[row], pod), 1) for row in rows.tolist())
 
-    def sorted_again(self, release: KubeVersion) -> bool:
+    def sorts_by_importance(self, release: KubeVersion) -> bool:
         return QUOTA_VICTIMS_SORTED_AGAIN.at(release)

@@ -46,7 +46,7 @@ class NodeResourceTopologyMatchArgs(PluginArgs, frozen=True):
     cache: NumaCacheArgs = NumaCacheArgs()
     preemption_mode: str = DISABLED
 
-    def errors(self, gates: FeatureGates) -> Iterator[str]:
+    def validate(self, gates: FeatureGates) -> Iterator[str]:
         if self.scoring_strategy.type not in (*STRATEGIES, LEAST_NUMA_NODES):
             yield invalid("scoringStrategy.type", self.scoring_strategy.type, "invalid ScoringStrategyType")
         if self.preemption_mode not in (DISABLED, ENABLED):

@@ -16,7 +16,7 @@ from kschedctl.api.arrays import Bools, Rows, Scores
 from kschedctl.scheduler.engine.cycle import Filtering
 from kschedctl.scheduler.engine.pre_filter import PreFilterOutcome, run_pre_filter
 from kschedctl.scheduler.engine.profile import FrameworkLike
-from kschedctl.scheduler.engine.sampling import Sampling, Terms
+from kschedctl.scheduler.engine.sampling import Sampling, SearchTerms
 from kschedctl.scheduler.framework import (
     FilterPlugin,
     Plugin,
@@ -226,8 +226,8 @@ class AlikePods:
     def _left(self, refused: Bools, sampling: Sampling | None) -> Rows:
         """The rows to score."""
         if sampling:
-            terms = Terms.of(self.framework.profile, self.framework.release)
-            return np.sort(sampling.search(refused, np.flatnonzero(self.allowed), terms).found)
+            terms = SearchTerms.from_profile(self.framework.profile, self.framework.release)
+            return np.sort(sampling.search(refused, np.flatnonzero(self.allowed), terms).feasible)
         return (~refused).nonzero()[0] if refused.any() else self.view.nodes.rows
 
     def _total(self, local: Scores, rows: Rows) -> Scores:
@@ -243,7 +243,7 @@ class AlikePods:
 
     def _at(self, point: str) -> list[Plugin]:
         """The plugins of an extension point, those aside of which ``claims`` takes care."""
-        return [p for p in self.framework.at(point) if self.claims is None or not reads_claims(p, self.info)]
+        return [p for p in self.framework.plugins_at(point) if self.claims is None or not reads_claims(p, self.info)]
 
     # -- filters -------------------------------------------------------------------------------------------------
 
@@ -266,7 +266,7 @@ class AlikePods:
     def _never(self, before: PreFilterOutcome) -> Bools:
         """The nodes that plugins refuse whatever pods there are."""
         never = ~self.allowed
-        asked = {p.name for p in Filtering.of(self.framework, self.settled, self.info, self.view).plugins}
+        asked = {p.name for p in Filtering.from_framework(self.framework, self.settled, self.info, self.view).plugins}
         for plugin in self._lasting_filters(before):
             if plugin.name in asked:
                 result = self.settled.results.get(plugin.name)

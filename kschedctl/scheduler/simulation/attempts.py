@@ -1,4 +1,4 @@
-"""Single attempts at pods of a simulation and at groups of them: where they go, and who has to go for them."""
+"""Attempts at single pods and at groups of pods in a simulation, with the preemptions that they cause."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from itertools import chain
 import numpy as np
 
 from kschedctl.api.arrays import Position, Row
-from kschedctl.scheduler.engine.permit import permit_refusal
+from kschedctl.scheduler.engine.permit import find_permit_rejection
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import SEVERAL_SCHEDULERS
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.queueing.pods_on_nodes import PodsOnNodes
-from kschedctl.scheduler.queueing.queue_order import in_order
+from kschedctl.scheduler.queueing.queue_order import sort_positions
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.scheduler.simulation.gangs import NOT_PLACED, GangAttempt, Gangs
 from kschedctl.scheduler.simulation.outcome import (
@@ -47,11 +47,11 @@ class Attempts(PodsOnNodes):
         preemption: bool = True,
     ) -> None:
         view = scheduler.view.fork() if view is None else view
-        searches = sampling.begin(scheduler.configuration, len(view.nodes), seed) if sampling else None
+        searches = sampling.start_sampling(scheduler.configuration, len(view.nodes), seed) if sampling else None
         self.placements = Placements(view, seed, searches)
         super().__init__(scheduler, self.placements, self.placements.unheard)
         self.gangs = Gangs(self.placements, self)
-        self.failures = KnownFailures(self.placements, self.gangs, self.serving)
+        self.failures = KnownFailures(self.placements, self.gangs, self.require_framework)
         self.search = ReusedAnswers(self.placements, self.gangs, self.nominations, self.failures)
         self.preemption = preemption
         self.evicted_from: dict[Position, Row] = {}
@@ -63,7 +63,7 @@ class Attempts(PodsOnNodes):
 
     @property
     def preemption(self) -> bool:
-        """Whether pods evict others."""
+        """Whether pods may preempt others."""
         return self.search.preemption
 
     @preemption.setter
@@ -71,11 +71,11 @@ class Attempts(PodsOnNodes):
         self.search.preemption = preemption
 
     def queue(self, positions: Iterable[Position]) -> list[Position]:
-        """In the order in which they are tried first."""
-        return in_order(self.scheduler, self.view, list(positions))
+        """Return the positions in the order in which they are tried first."""
+        return sort_positions(self.scheduler, self.view, list(positions))
 
     def attempt(self, position: Position) -> Outcome | None:
-        """One pod, with preemption; None when it fits nowhere now."""
+        """Try one pod, with preemption; return None if it fits nowhere now."""
         if self.gangs.key(position) is not None:
             return next(iter(self.tried_together([position], queued=False)[0]), None)
         framework = self.framework(position)
@@ -83,15 +83,15 @@ class Attempts(PodsOnNodes):
         if settled is not None or framework is None:
             return settled
         try:
-            return self._placed(position, framework)
+            return self._try_to_place(position, framework)
         except PluginError as error:
             return Outcome(position, ERROR, message=str(error))
 
-    def _placed(self, position: Position, framework: Framework) -> Outcome | None:
-        """Put it on the best of the nodes that fit, or make room at once, if that helps. Raises PluginError."""
+    def _try_to_place(self, position: Position, framework: Framework) -> Outcome | None:
+        """Put the pod on the best feasible node, or preempt for it if that helps at once. Raises PluginError."""
         choice = self.search.find(position, framework)
         if choice is not None:
-            if refusal := permit_refusal(framework, choice.info, self.view, choice.row):
+            if refusal := find_permit_rejection(framework, choice.info, self.view, choice.row):
                 return Outcome(position, UNSCHEDULABLE, message=refusal)
             self.bind(position, choice.row, choice.before)
             return Outcome(position, SCHEDULED, choice.row, len(choice.tied), choice.feasible, self.went_for(position))
@@ -113,7 +113,7 @@ class Attempts(PodsOnNodes):
         outcomes = [outcome for outcome in settled.values() if outcome is not None]
         left = [position for position in members if settled[position] is None]
         try:
-            attempt = self._placed_together(left, queued) if left else NOT_PLACED
+            attempt = self._try_group(left, queued) if left else NOT_PLACED
         except PluginError as error:
             return [*outcomes, *(Outcome(position, ERROR, message=str(error)) for position in left)], NOT_PLACED
         for position, member in attempt.placed.items():
@@ -121,10 +121,10 @@ class Attempts(PodsOnNodes):
             outcomes.append(Outcome(position, SCHEDULED, member.row, member.tied, member.feasible, victims))
         return outcomes, attempt
 
-    def _placed_together(self, members: Sequence[Position], queued: bool) -> GangAttempt:
-        """Where the members are now, if enough of them fit. Raises PluginError."""
-        framework, key = self.serving(members[0]), self.gangs.key(members[0])
-        names = {self.serving(member).profile.scheduler_name: None for member in members}
+    def _try_group(self, members: Sequence[Position], queued: bool) -> GangAttempt:
+        """Try the members together, and return where they are if enough of them fit. Raises PluginError."""
+        framework, key = self.require_framework(members[0]), self.gangs.key(members[0])
+        names = {self.require_framework(member).profile.scheduler_name: None for member in members}
         if key is None or len(names) > 1:
             raise PluginError(SEVERAL_SCHEDULERS.format(*names))
         preempts = self.search.preemption and self.search.preemptors.any_below(self.gangs.priority(key, members))
@@ -143,11 +143,11 @@ class Attempts(PodsOnNodes):
         return attempt
 
     def went_for(self, position: Position) -> tuple[Position, ...]:
-        """The victims that were preempted for a pod, which has come to its node."""
+        """Return the victims that were preempted for a pod which has come to its node."""
         return self.victims.pop(position, ()) if self.victims else ()
 
     def make_room(self, victims: Sequence[Position]) -> Sequence[Position]:
-        """Who is preempted goes at once."""
+        """Evict the victims at once, and return them."""
         self.preempted = True
         if self.view.absent is not None:
             self.view.absent[list(victims)] = True
@@ -187,9 +187,9 @@ class Attempts(PodsOnNodes):
         return tuple(tied)
 
     def settled(self, position: Position, framework: Framework | None) -> Outcome | None:
-        """The outcome of a pod that does not get as far as a scheduling cycle."""
+        """Return the outcome of a pod that does not reach a scheduling cycle, or None."""
         info = self.incoming(position)
         if framework is None:
-            return Outcome(position, NOT_RESPONSIBLE, message=self.profiles.serving_none(info))
-        gated = self.profiles.gated(framework, info)
+            return Outcome(position, NOT_RESPONSIBLE, message=self.profiles.format_not_served(info))
+        gated = self.profiles.find_gate_message(framework, info)
         return Outcome(position, GATED, message=gated) if gated else None

@@ -27,6 +27,7 @@ from kschedctl.scheduler.framework import (
     offers,
     reads_of,
 )
+from kschedctl.scheduler.framework.pod_traits import PodTrait
 from kschedctl.scheduler.simulation.local_scores import union
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
 from kschedctl.snapshot.fork import Fork
@@ -41,8 +42,8 @@ def reads_claims(plugin: Plugin, info: PodInfo) -> bool:
     """Whether an answer about a pod may change as claims are bound or allocated: who does not say may read any."""
     if reads_of(plugin) is Reads.OWN_ROW:
         return False
-    trait = getattr(plugin, "kinds_matter_to", None)
-    return not RESERVED_KINDS.isdisjoint(_kinds(plugin)) and (trait is None or trait.of(info.spec))
+    trait: PodTrait | None = getattr(plugin, "kinds_matter_to", None)
+    return not RESERVED_KINDS.isdisjoint(_kinds(plugin)) and (trait is None or trait.has_trait(info.spec))
 
 
 def _kinds(plugin: Plugin) -> Collection[str]:
@@ -60,8 +61,8 @@ class ClaimAnswers:
     def __init__(self, framework: FrameworkLike, info: PodInfo, view: Fork) -> None:
         self.framework, self.view = framework, view
         asked = refusing(
-            [p for p in framework.at("preFilter") if reads_claims(p, info)],
-            [p for p in framework.at("filter") if reads_claims(p, info)],
+            [p for p in framework.plugins_at("preFilter") if reads_claims(p, info)],
+            [p for p in framework.plugins_at("filter") if reads_claims(p, info)],
         )
         self._lasting = [asking for asking in asked if reads_of(asking.plugin) is Reads.NODES]
         self._moving = [asking for asking in asked if reads_of(asking.plugin) is not Reads.NODES]
@@ -152,7 +153,7 @@ def refusing(pre_filters: Iterable[Plugin], filters: Iterable[Plugin]) -> list[R
 
 def _reading_claims(framework: FrameworkLike, at: str, point: type[P], info: PodInfo) -> dict[str, P]:
     """By name, the plugins of an extension point of which answers may change with claims."""
-    return {p.name: p for p in framework.at(at) if offers(p, point) and reads_claims(p, info)}
+    return {p.name: p for p in framework.plugins_at(at) if offers(p, point) and reads_claims(p, info)}
 
 
 def now_refused(asked: Refusing, before: PreFilterResult, info: PodInfo, view: Fork, nominated: Delta) -> Bools | bool:

@@ -19,7 +19,7 @@ from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.engine.preemption.candidates import NO_CANDIDATES, Candidate, Candidates
 from kschedctl.scheduler.engine.preemption.evaluator import Preemption, tied_candidates
-from kschedctl.scheduler.engine.reserve import release, reserve, reserving
+from kschedctl.scheduler.engine.reserve import find_reserve_plugins, release, reserve
 from kschedctl.scheduler.engine.sampling import SampledFrom, Sampling
 from kschedctl.scheduler.framework import PostFilterResult, ReservePlugin
 from kschedctl.scheduler.framework.dependencies import Unknown
@@ -64,7 +64,7 @@ class Following:
 
     def searches(self, sampled: SampledFrom) -> Sampling:
         """How nodes are searched where a part of them is looked at."""
-        return sampled.begin(self.scheduler.configuration, len(self.view.nodes))
+        return sampled.start_sampling(self.scheduler.configuration, len(self.view.nodes))
 
     def attempt(self, position: Position) -> Tried:
         """The pod's cycle as things are now."""
@@ -94,9 +94,11 @@ class Following:
     def assume(self, tried: Tried, row: Row) -> None:
         """Put it on a node, with what is reserved for it there. Raises PluginError."""
         assert tried.cycle is not None
-        plugins = reserving(tried.cycle.framework, tried.cycle.info.spec)
+        plugins = find_reserve_plugins(tried.cycle.framework, tried.cycle.info.spec)
         before, assumed = tried.cycle.pre_filter.results, not self.view.time_passes
-        reserve(plugins, tried.cycle.info, tried.cycle.info.pod, self.view, row, before=before, assumed=assumed)
+        reserve(
+            plugins, tried.cycle.info, tried.cycle.info.pod, self.view, row, pre_filter_results=before, assumed=assumed
+        )
         self.put(tried.position, row)
 
     def put(self, position: Position, row: Row) -> None:
@@ -140,7 +142,10 @@ class Following:
         profiles = map(self.scheduler.framework, self.scheduler.configuration.profiles)
         specs = [self.view.pods.infos[self.view.pods.info[position]].spec for position in positions]
         plugins: dict[str, ReservePlugin] = {
-            plugin.name: plugin for framework in profiles if framework for plugin in reserving(framework, *specs)
+            plugin.name: plugin
+            for framework in profiles
+            if framework
+            for plugin in find_reserve_plugins(framework, *specs)
         }
         release(plugins.values(), self.view, positions)
 

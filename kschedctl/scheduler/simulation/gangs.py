@@ -16,22 +16,22 @@ from kschedctl.api.arrays import NO_ROW, Position, Row, Rows
 from kschedctl.api.gangs import GangKey
 from kschedctl.scheduler.engine.permit import run_permit
 from kschedctl.scheduler.engine.pod_groups.cycle import NO_FIT, GroupResult, MemberResult, PodGroupCycle
-from kschedctl.scheduler.engine.pod_groups.gangs import gang_plugin
+from kschedctl.scheduler.engine.pod_groups.gangs import find_gang_plugin
 from kschedctl.scheduler.engine.pod_groups.preemption import preempt_for_group
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import (
     LEFT_OVER_AT_ONCE,
     LIKE_ITS_PODS,
     UNTIL_INFEASIBLE,
-    refused_before,
+    find_validation_error,
 )
 from kschedctl.scheduler.engine.pod_groups.state import (
-    completing,
+    find_completing_pod,
+    find_group_priority,
     find_pod_group,
-    group_priority,
-    placed_in_groups,
-    state_of,
+    find_state,
+    schedules_groups_together,
 )
-from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure, failed_members
+from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure, find_failed_members
 from kschedctl.scheduler.engine.rejectors import Rejectors
 from kschedctl.scheduler.engine.reserve import uses_claims
 from kschedctl.scheduler.framework import Code, PluginError, Status
@@ -85,7 +85,7 @@ class Gangs:
 
     def __init__(self, placements: Placements, pods: PodsOnNodes) -> None:
         self.scheduler, self.placements, self.pods, gates = pods.scheduler, placements, pods, pods.scheduler.gates
-        self.on = placed_in_groups(gates)
+        self.on = schedules_groups_together(gates)
         self.any = self.on or bool(self.view.pods.by_gang)
         self.gated = gates.enabled(GangScheduling.gate)
         self.topology_aware = gates.enabled("TopologyAwareWorkloadScheduling")
@@ -107,7 +107,7 @@ class Gangs:
         if number not in self._waiting_with:
             info = self.view.pods.infos[number]
             framework = self.scheduler.framework(info.spec.scheduler_name)
-            plugin = gang_plugin(framework) if framework else None
+            plugin = find_gang_plugin(framework) if framework else None
             self._waiting_with[number] = plugin.gang(info.pod) if plugin else None
         return self._waiting_with[number]
 
@@ -147,13 +147,13 @@ class Gangs:
     def _failed(
         self, framework: Framework, key: AnyGroupKey, members: Sequence[Position], result: GroupResult
     ) -> dict[Position, MemberFailure]:
-        plugin = gang_plugin(framework) if isinstance(key, GangKey) else None
-        return (plugin.failures if plugin else failed_members)(result, members, self.view)
+        plugin = find_gang_plugin(framework) if isinstance(key, GangKey) else None
+        return (plugin.failures if plugin else find_failed_members)(result, members, self.view)
 
     def priority(self, key: AnyGroupKey, members: Sequence[Position]) -> int:
         """The highest at which somebody preempts for the group."""
         pods, group = self.view.pods, find_pod_group(self.view, key)
-        of_group = [group_priority(group, self.view)] if group and self.workload_aware else []
+        of_group = [find_group_priority(group, self.view)] if group and self.workload_aware else []
         of_members: list[int] = pods.priority[pods.info[list(members)]].tolist()
         return max(of_group + of_members)
 
@@ -216,7 +216,7 @@ class Gangs:
         if isinstance(key, GangKey) or not LIKE_ITS_PODS.at(self.scheduler.gates.release):
             return ""
         infos = {position: self.info(position) for position in members}
-        return refused_before(find_pod_group(self.view, key), infos, self.view, self.scheduler.gates.release)
+        return find_validation_error(find_pod_group(self.view, key), infos, self.view, self.scheduler.gates.release)
 
     def _cycle(self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]) -> PodGroupCycle:
         infos = {position: self.info(position) for position in members}
@@ -230,7 +230,7 @@ class Gangs:
         """
         if isinstance(key, GangKey) or not self.gated:
             return list(members)
-        last = completing(self.view, key, self.view.pods.by_group[key].tolist())
+        last = find_completing_pod(self.view, key, self.view.pods.by_group[key].tolist())
         priority = self.view.pods.priority[self.view.pods.info]
         return (
             list(members)
@@ -296,7 +296,7 @@ class Gangs:
             return True
         group = find_pod_group(self.view, key)
         gang = group.spec.scheduling_policy.gang if group else None
-        return gang is None or len(state_of(self.view, key).scheduled) >= gang.min_count
+        return gang is None or len(find_state(self.view, key).scheduled) >= gang.min_count
 
     def _take_back(self, positions: Collection[Position], promised: Mapping[Position, Row]) -> None:
         """Pods leave their nodes, and wait again for those that they were promised."""

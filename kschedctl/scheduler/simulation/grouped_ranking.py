@@ -56,7 +56,7 @@ class AskedPlugins(NamedTuple):
         for plugin, prepares, filters in self.filters:
             if not (prepares and filters and offers(plugin, DistinguishingFilter)):
                 return None
-            judging = plugin.verdicts(self.info, self.local.view)
+            judging = plugin.row_verdicts(self.info, self.local.view)
             if judging is None:
                 return None
             verdicts.append(judging)
@@ -64,13 +64,13 @@ class AskedPlugins(NamedTuple):
 
     def scores(self) -> list[tuple[int, RowScores]] | None:
         """Those of all scorers, with their weights, or None in the same way. Raises PluginError."""
-        prepared = {plugin.name for plugin in self.framework.at("preScore")}
+        prepared = {plugin.name for plugin in self.framework.plugins_at("preScore")}
         scores = []
         for plugin in self.scorers:
             if plugin.name not in prepared or not offers(plugin, DistinguishingScore):
                 return None
             weight = self.framework.profile.weights[plugin.name]
-            scores.append((weight, plugin.among(self.info, self.local.view)))
+            scores.append((weight, plugin.row_scores(self.info, self.local.view)))
         return scores
 
 
@@ -92,7 +92,7 @@ class RowAnswers:
         """(F,): which of the rows the filters refuse."""
         refused = np.zeros(len(rows), np.bool_)
         for verdicts in self.verdicts:
-            refused |= verdicts.refused(rows)
+            refused |= verdicts.rejected(rows)
         return refused
 
     def added(self, rows: Rows, counts: Counts) -> Scores:
@@ -101,8 +101,8 @@ class RowAnswers:
         for plugin, state, raw, weight in self.asked.fixed:
             added += weight * plugin.normalize(state, raw[rows])
         for weight, scores in self.scores:
-            raw = scores.raw(rows, scores.sizes(rows, counts))
-            added += weight * scores.normalized(raw, scores.counted[rows])
+            raw = scores.raw_scores(rows, scores.count_domains(rows, counts))
+            added += weight * scores.normalize(raw, scores.counted[rows])
         return added
 
 
@@ -112,7 +112,7 @@ class GroupedRanking:
     def __init__(self, answers: RowAnswers) -> None:
         self.asked, self.verdicts, self.scores = answers.asked, answers.verdicts, answers.scores
         self.answers = answers
-        self.refusing: RefusedRows | None = None
+        self.refusing: RejectedRows | None = None
         self._ranked = 0
         self.groups = self._grouped()
 
@@ -154,7 +154,7 @@ class GroupedRanking:
     def rank(self, refused: Bools | bool = False) -> tuple[TiedRows | Rows, int] | None:
         """The rows that share the highest score, and how many rows fit.
 
-        ``refused`` (N,), or of all: for the pod's claims, or for pods nominated ahead of it. None where that is another
+        ``rejected`` (N,), or of all: for the pod's claims, or for pods nominated ahead of it. None if that is another
         answer so often that looking at all nodes is as well.
         """
         more = self._refuse(refused)
@@ -180,12 +180,12 @@ class GroupedRanking:
         if self.refusing is None:
             if refused is False:
                 return NOWHERE
-            self.refusing, self._ranked = RefusedRows(len(self.groups.score)), PATIENCE
-            self.refusing.becomes(refused)
+            self.refusing, self._ranked = RejectedRows(len(self.groups.score)), PATIENCE
+            self.refusing.update(refused)
             self.groups = self._grouped()
             return NOWHERE
         self._ranked += 1
-        changed = self.refusing.becomes(refused)
+        changed = self.refusing.update(refused)
         if len(changed) <= MOST_CHANGED:
             return changed
         if self._ranked < PATIENCE:
@@ -197,7 +197,7 @@ class GroupedRanking:
     def _refused_to_it(self, rows: Rows) -> Bools:
         """(F,): by filters, or besides."""
         refused = self.answers.refused(rows)
-        return refused | self.refusing.refused(rows) if self.refusing else refused
+        return refused | self.refusing.rejected(rows) if self.refusing else refused
 
     def refused(self) -> Bools:
         """(N,): the rows that the filters refuse, of those whose local score does not say so."""
@@ -220,23 +220,27 @@ class GroupedRanking:
         return by_group.take(codes)
 
 
-class RefusedRows:
-    """Verdicts by which nodes are grouped, each node by itself. ``mask`` (N,): 1 where it is refused."""
+class RejectedRows:
+    """Rejections of single nodes that apply to the current pod only, as verdicts that distinguish every node.
+
+    They come from the pod's claims and from pods nominated with a higher priority.
+    """
 
     def __init__(self, nodes: int) -> None:
         self.mask = np.zeros(nodes, np.int64)
-        self.distinctions = [Distinction(Domains(np.arange(nodes, dtype=np.int32), nodes), self._values)]
+        self.distinctions = [Distinction(Domains(np.arange(nodes, dtype=np.int32), nodes), self._get_mask)]
 
-    def _values(self) -> Counts:
+    def _get_mask(self) -> Counts:
+        """Return the mask, as the value that distinguishes nodes."""
         return self.mask
 
-    def refused(self, rows: Rows) -> Bools:
-        """(F,)"""
+    def rejected(self, rows: Rows) -> Bools:
+        """Return which of the rows are rejected, (F,)."""
         refused: Bools = self.mask.take(rows) > 0
         return refused
 
-    def becomes(self, refused: Bools | bool) -> Rows:
-        """These are refused now; the rows of which it was otherwise."""
+    def update(self, refused: Bools | bool) -> Rows:
+        """Reject exactly these nodes, and return the rows whose verdict changed."""
         changed: Rows = (self.mask != refused).nonzero()[0]
         self.mask[changed] ^= 1
         return changed

@@ -27,7 +27,7 @@ from kschedctl.scheduler.framework import (
     ScorePlugin,
     offers,
     reads_of,
-    scores_by_pre_filter,
+    scores_with_pre_filter_state,
 )
 from kschedctl.scheduler.simulation.ranked_groups import TiedRows
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
@@ -127,7 +127,7 @@ class LocalScores:
             if now - known.seen == 1:
                 self._take_in(known, *self.view.trail.latest)
             elif len(rows := np.flatnonzero(known.promised & (self.view.touched > known.seen))):
-                known.refused[rows] = self._refused_beside(known.nominated.on(rows), OwnRows(self.view, rows))
+                known.refused[rows] = self._refused_beside(known.nominated.restrict_to(rows), OwnRows(self.view, rows))
                 known.ahead.clear()
             known.seen = now
         return known.refused
@@ -138,10 +138,10 @@ class LocalScores:
         promised[nominated.node] = True
         refused, asked = np.zeros_like(promised), promised
         if before is not None:
-            same = ~nominated.differing(before.nominated, len(promised)) & (self.view.touched <= before.seen)
+            same = ~nominated.find_differing(before.nominated, len(promised)) & (self.view.touched <= before.seen)
             refused, asked = before.refused & promised & same, promised & ~same
         rows = np.flatnonzero(asked)
-        refused[rows] = self._refused_beside(nominated.on(rows), OwnRows(self.view, rows))
+        refused[rows] = self._refused_beside(nominated.restrict_to(rows), OwnRows(self.view, rows))
         return Crowded(nominated, promised, refused, len(self.view.trail))
 
     def _take_in(self, known: Crowded, row: int, number: int, sign: int) -> None:
@@ -152,7 +152,7 @@ class LocalScores:
         ahead = known.ahead.pop(row, []) if came else []
         if not ahead:
             more, rows = np.arange(AHEAD + 1), np.full(AHEAD + 1, row)
-            there = known.nominated.on(rows[:1])
+            there = known.nominated.restrict_to(rows[:1])
             here = np.repeat(more.astype(np.int32), len(there.node))
             repeated = Delta(here, np.tile(there.info, AHEAD + 1), np.tile(there.sign, AHEAD + 1))
             ahead = self._refused_beside(repeated, OwnRows(self.view, rows, more, self.number)).tolist()
@@ -212,10 +212,10 @@ class LocalScores:
 
 def _filters(framework: FrameworkLike, info: PodInfo, view: Fork) -> list[tuple[FilterPlugin, object]]:
     """The plugins with what their PreFilter leaves them; without those whose PreFilter skips the pod."""
-    points = framework.at("preFilter")
+    points = framework.plugins_at("preFilter")
     before = {p.name: p.pre_filter(info, view) for p in points if _reads_own_row(p) and offers(p, PreFilterPlugin)}
     filters = []
-    for plugin in framework.at("filter"):
+    for plugin in framework.plugins_at("filter"):
         if not _reads_own_row(plugin) or not offers(plugin, FilterPlugin):
             continue
         result = before.get(plugin.name)
@@ -228,7 +228,7 @@ def _scorers(framework: FrameworkLike, info: PodInfo, view: Fork) -> list[tuple[
     """The plugins with what their PreScore leaves them, and their weights; without those whose PreScore skips."""
     prepares = preparing(framework)
     scorers = []
-    for plugin in framework.at("score"):
+    for plugin in framework.plugins_at("score"):
         if not _reads_own_row(plugin) or not offers(plugin, ScorePlugin):
             continue
         before = prepares[plugin.name](info, view, view.nodes.rows)
@@ -239,10 +239,10 @@ def _scorers(framework: FrameworkLike, info: PodInfo, view: Fork) -> list[tuple[
 
 def preparing(framework: FrameworkLike) -> Mapping[str, Prepare]:
     """By plugin, what is asked before its Score: its PreScore where the profile has it, or its PreFilter."""
-    prepare: dict[str, Prepare] = dict.fromkeys([p.name for p in framework.at("score")], _unprepared)
-    before = (p for p in framework.at("preFilter") if scores_by_pre_filter(p))
+    prepare: dict[str, Prepare] = dict.fromkeys([p.name for p in framework.plugins_at("score")], _unprepared)
+    before = (p for p in framework.plugins_at("preFilter") if scores_with_pre_filter_state(p))
     prepare.update({p.name: partial(_pre_filter, p) for p in before if offers(p, PreFilterPlugin)})
-    prepare.update({p.name: p.pre_score for p in framework.at("preScore") if offers(p, PreScorePlugin)})
+    prepare.update({p.name: p.pre_score for p in framework.plugins_at("preScore") if offers(p, PreScorePlugin)})
     return prepare
 
 

@@ -1,4 +1,4 @@
-"""What became of a pod in a simulation."""
+"""The outcome for one pod of a simulation, and the evictions on the way."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ SCHEDULED, UNSCHEDULABLE, GATED = "Scheduled", "Unschedulable", "Gated"
 NOT_RESPONSIBLE, ERROR, NOT_TRIED = "NotResponsible", "Error", "NotTried"
 NOMINATED = "Nominated"
 Progress = Callable[[int], None]
-"""Told how many pods more are done with."""
+"""Called with the number of pods that are newly finished."""
 
 
 class Outcome(NamedTuple):
-    """What became of one pod: ``row`` is its node, -1 for none.
-
-    ``tied``: how many nodes were equally good, among ``feasible`` that fit; ``victims``: the positions of the pods that
-    had to go; ``message``: why it is not scheduled, as kube-scheduler says it.
-    """
+    """The outcome for one pod."""
 
     position: Position
     verdict: str
     row: Row = NO_ROW
+    """The pod's node, NO_ROW for none."""
     tied: int = 0
+    """Number of nodes that were equally good."""
     feasible: int = 0
+    """Number of feasible nodes."""
     victims: tuple[Position, ...] = ()
+    """Positions of the pods that were preempted for it."""
     message: str = ""
+    """kube-scheduler's message if the pod was not scheduled."""
 
 
 class Eviction(NamedTuple):
-    """One preemption of one pod: the ``victim`` left the node ``row`` for the ``preemptor``."""
+    """One pod that was preempted for another."""
 
     victim: Position
     row: Row

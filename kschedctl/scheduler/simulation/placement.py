@@ -15,8 +15,8 @@ import numpy as np
 from kschedctl.api.arrays import NO_ROW, Bools, Position, Row, Rows, Scores
 from kschedctl.scheduler.engine import unsure_nominations
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
-from kschedctl.scheduler.engine.extenders.extender import asks
-from kschedctl.scheduler.engine.kept_victims import KeptVictims
+from kschedctl.scheduler.engine.extenders.extender import any_interested
+from kschedctl.scheduler.engine.kept_victims import VictimCache
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.reserve import uses_claims
 from kschedctl.scheduler.engine.sampling import Sampling
@@ -26,7 +26,7 @@ from kschedctl.scheduler.queueing.pods_on_nodes import Choice, IncomingPods, Tie
 from kschedctl.scheduler.simulation.alike_pods import AlikePods
 from kschedctl.scheduler.simulation.local_scores import NOWHERE, LocalScores
 from kschedctl.snapshot.delta import NO_CHANGE
-from kschedctl.snapshot.fork import Fork, make_room
+from kschedctl.snapshot.fork import Fork, drop_oldest_if_full
 from kschedctl.snapshot.pod_info import PodInfo
 
 ALIKE_KEPT = 1024
@@ -51,7 +51,7 @@ class Placements(IncomingPods):
         self._columns: dict[bytes, Scores] = {}
         self._uses_claims: dict[int | None, bool] = {}
         self._asked: tuple[int, int, Cycle] | None = None
-        self._kept_victims = KeptVictims()
+        self._kept_victims = VictimCache()
         self.unheard: dict[Unknown, None] = {}
         self._nominated = frozenset(view.snapshot.pods.nominations)
         self._unsure = len(view.unsure_nominations[0]) > 0
@@ -59,15 +59,15 @@ class Placements(IncomingPods):
     def choose(self, framework: FrameworkLike, position: Position) -> Choice | None:
         """Where the scheduler would put a pod now; None when it fits nowhere. Raises PluginError."""
         choice = self._choose(framework, position)
-        if choice and self._unsure and not asks(framework.extenders, choice.info.pod):
-            unknowns = unsure_nominations.in_choice(choice.info, choice.row, framework, self.view)
+        if choice and self._unsure and not any_interested(framework.extenders, choice.info.pod):
+            unknowns = unsure_nominations.find_choice_doubts(choice.info, choice.row, framework, self.view)
             self.unheard.update(dict.fromkeys(unknowns))
         return choice
 
     def _choose(self, framework: FrameworkLike, position: Position) -> Choice | None:
         number, info = int(self.view.pods.info[position]), self.arriving(position)
         row = self.view.nominated_row(position)
-        if asks(framework.extenders, info.pod) or (row == NO_ROW and position in self._nominated):
+        if any_interested(framework.extenders, info.pod) or (row == NO_ROW and position in self._nominated):
             return self._full_cycle(framework, position)
         try:
             alike = self._alike_pods(framework, info, number)
@@ -100,7 +100,7 @@ class Placements(IncomingPods):
         """
         number, info = int(self.view.pods.info[position]), self.arriving(position)
         nominated = position in self._nominated or self.view.nominated_row(position) != NO_ROW
-        if nominated or asks(framework.extenders, info.pod):
+        if nominated or any_interested(framework.extenders, info.pod):
             return None
         return self._alike_pods(framework, info, number).totals(info)
 
@@ -109,7 +109,7 @@ class Placements(IncomingPods):
         if position in self._nominated or self.view.nominated_row(position) != NO_ROW:
             return (position,)
         number, info = int(self.view.pods.info[position]), self.arriving(position)
-        if asks(framework.extenders, info.pod):
+        if any_interested(framework.extenders, info.pod):
             return (position,)
         if not self._claiming(info):
             return number
@@ -138,18 +138,18 @@ class Placements(IncomingPods):
             return self._asked[2]
         info = self.arriving(position)
         if self._nominated or len(self.view.nominations[0]):
-            info = info.of(self.waiting(position))
+            info = info.for_pod(self.waiting(position))
         closed = self.view.closed
         if closed and closed.cordoned:
-            return run_cycle(framework, info, self.view.changed(self.view.cluster, closed.cordoned), sampling)
-        return replace(run_cycle(framework, info, self.view, sampling), kept_victims=self._kept_victims)
+            return run_cycle(framework, info, self.view.with_changes(self.view.cluster, closed.cordoned), sampling)
+        return replace(run_cycle(framework, info, self.view, sampling), victim_cache=self._kept_victims)
 
     def _alike_pods(self, framework: FrameworkLike, info: PodInfo, number: int) -> AlikePods:
         """What is kept for pods that are like this one but for which claims they have."""
         key = framework, info.alike
         alike = self._alike.get(key)
         if alike is None or alike.local.outdated:
-            make_room(self._alike, ALIKE_KEPT if self.view.closed is None else KINDS_KEPT)
+            drop_oldest_if_full(self._alike, ALIKE_KEPT if self.view.closed is None else KINDS_KEPT)
             local = self._local(framework, info, number)
             alike = self._alike[key] = AlikePods(framework, info, local, self._claiming(info), self._shared)
         return alike
@@ -166,10 +166,10 @@ class Placements(IncomingPods):
 
     def _local(self, framework: FrameworkLike, info: PodInfo, number: int) -> LocalScores:
         requests = int(self.view.pods.distinct.demand[number])
-        key = (framework, requests, self.incoming(number) is self.view.pods.infos[number])
+        key = (framework, requests, self.find_incoming(number) is self.view.pods.infos[number])
         local = self._locals.get(key)
         if local is None or local.outdated:
-            make_room(self._locals, ALIKE_KEPT)
+            drop_oldest_if_full(self._locals, ALIKE_KEPT)
             local = self._locals[key] = LocalScores(framework, info, number, self.view)
         return local
 

@@ -20,9 +20,9 @@ from kschedctl.scheduler.queueing.queue_order import QueueOrder
 from kschedctl.scheduler.queueing.queue_plugins import QueuePlugins
 from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, may_queue
 from kschedctl.scheduler.queueing.scheduling_queue import (
-    LONGEST_UNSCHEDULABLE,
+    MAX_UNSCHEDULABLE_TIME,
     TIMEOUT,
-    Rules,
+    QueueRules,
     SchedulingQueue,
 )
 from kschedctl.scheduler.queueing.waiting_pods import PermitWaits
@@ -53,7 +53,7 @@ class QueuedPods:
         self._advice = _AdviceOfAlikes(scheduler, attempts.placements, attempts.gangs.info)
         order = QueueOrder(scheduler.queue_sort, self.view)
         members = frozenset(member for group in groups.values() for member in group)
-        rules = Rules.of(scheduler.configuration, scheduler.gates, members)
+        rules = QueueRules.from_configuration(scheduler.configuration, scheduler.gates, members)
         self.queue = SchedulingQueue(self._advice, rules, self.clock, order)
         self.gangs, self.waits = attempts.gangs.one_by_one(positions), PermitWaits(self.view)
         queued = bool(self.gangs) or scheduler.queue_sort is not None
@@ -75,7 +75,7 @@ class QueuedPods:
         self._moved = self._moves()
 
     def pop(self) -> Position | None:
-        """The next to try; None when time changes nothing any more."""
+        """Return the next pod to try, or None if the passing of time changes nothing any more."""
         if not self.tried and self._new:
             self.queue.cycle += 1
             return self._new.pop()
@@ -99,16 +99,16 @@ class QueuedPods:
         self.queue.add(pod)
 
     def done(self, position: Position) -> None:
-        """A pod that was popped is not tried, or bound."""
+        """Record that a popped pod is bound or not tried."""
         self.queue.done(position)
 
     def moved_by(self, position: Position) -> str:
-        """The label of the event after which a pod is tried again; empty the first time."""
+        """Return the label of the event after which a pod is tried again; empty the first time."""
         queued = self.tried.get(position)
         return queued.moved_by if queued else ""
 
     def refused(self, position: Position, rejectors: Rejectors | None) -> None:
-        """The pod fits nowhere now; ``rejectors`` are None where it does not matter when they are looked for."""
+        """Record that the pod fits nowhere now; `rejectors` is None if they may be determined later."""
         if rejectors and self.gangs:  # where the order changes while pods wait, it matters when each comes back
             self.failed(position, rejectors)
             return
@@ -118,22 +118,22 @@ class QueuedPods:
         self._unjudged.setdefault(int(self.view.pods.info[position]), []).append(pod)
 
     def failed(self, position: Position, rejectors: Rejectors) -> None:
-        """The pod comes back from a try in which these refused it."""
+        """Put back a pod that these plugins rejected in its attempt."""
         self.queue.add_unschedulable(self.known(position), rejectors)
 
     def left(self, position: Position) -> Occurrence:
-        """The event that a pod which waited on its node left it."""
+        """Return the event that a pod which waited at Permit left its node."""
         self._put_groups_back()
         return self._advice.left(position)
 
     def _progress(self) -> None:
-        """Some pod was, of which also those hear that are not tried as long as nothing happens."""
+        """Wake parked pods and record the move, after a pod came to a node or left it."""
         self.waits.unpark(self.queue)
         if self.view.gang_history:
             self.view.gang_history.note_move()
 
     def members(self, group: AnyGroupKey) -> list[Position]:
-        """The pods of a group that wait; none of them is in the queue any more."""
+        """Return the waiting pods of a group and take them out of the queue."""
         members = self._groups[group]
         for member in members:
             self.known(member)
@@ -160,7 +160,7 @@ class QueuedPods:
             self.vacated(victims)
 
     def before(self, positions: Iterable[Position], victims: Iterable[Position]) -> None:
-        """Pods will come to nodes, and victims leave theirs: whom this may concern is judged as things are."""
+        """Judge the waiting pods that these moves may concern, while the state before the moves is known."""
         if not self._unjudged:
             return
         advice = self._advice
@@ -170,26 +170,27 @@ class QueuedPods:
             self._judge(occurrence)
 
     def _judge(self, occurrence: Occurrence) -> None:
+        """Put pods that the event may wake into the queue, with the plugins that reject them now."""
         woken = self._advice.told(self._unjudged.keys(), occurrence)
         for pod in sorted((pod for number in woken for pod in self._unjudged.pop(number)), key=_refused_at):
             rejectors = self._judged[pod.position] or self._rejectors(pod.position)
             self.queue.add_unschedulable(pod, rejectors, pod.timestamp)
 
     def before_loss(self, position: Position) -> None:
-        """A pod will wait for a node no longer: then it is too late to ask what refuses those that have to yield."""
+        """Determine what rejects the pods that yield to this one, before its nomination is lost."""
         for pod in (pod for alike in self._unjudged.values() for pod in alike):
             if pod.priority <= self._priority(position):
                 self._judged[pod.position] = self._judged[pod.position] or self._rejectors(pod.position)
 
     def after_losses(self, positions: Iterable[Position]) -> None:
-        """Pods wait for nodes no longer, as if they left them for those that had to yield."""
+        """Move waiting pods after nominations were lost, as if the nominated pods had left their nodes."""
         self._put_groups_back()
         for occurrence in filter(None, map(self._advice.promise_lost, positions)):
             self._judge(occurrence)
             self._tell(occurrence)
 
     def after(self, position: Position) -> None:
-        """The pod came to a node."""
+        """Move waiting pods after a pod came to a node."""
         if self.gangs:
             self._progress()
         self._put_groups_back()
@@ -197,7 +198,7 @@ class QueuedPods:
             self._tell(self._advice.came(position))
 
     def vacated(self, victims: Sequence[Position]) -> None:
-        """Pods were evicted."""
+        """Move waiting pods after pods were evicted."""
         if victims and self.gangs:
             self._progress()
         self._put_groups_back()
@@ -205,13 +206,13 @@ class QueuedPods:
             self._tell(self._advice.left(victim))
 
     def _put_groups_back(self) -> None:
-        """Groups come back by backoff, whatever happened; before anything did there is no use in trying them."""
+        """Put back the pods of groups that did not fit; before anything moved, trying them again is useless."""
         for pod, rejectors, refused_at in self._of_groups:
             self.queue.add_unschedulable(pod, rejectors, refused_at)
         self._of_groups = []
 
     def _overtaken(self) -> bool:
-        """Whether a pod that came back is more urgent than all that were not tried yet."""
+        """Return whether a pod that came back has a higher priority than all pods not tried yet."""
         first = self.queue.active.peek() if len(self.queue.active) else None
         return first is not None and first.priority > self._priority(self._new[-1])
 
@@ -249,10 +250,10 @@ class QueuedPods:
         return True
 
     def _next_flush(self) -> int | None:
-        """When those that have waited for long are tried, if something moved, or a gang was left alone meanwhile."""
+        """Return when pods that waited for long are tried, if something moved or a gang backed off meanwhile."""
         if not (self.queue.unschedulable or self._unjudged):
             return None
-        soon, history = self.clock.time + LONGEST_UNSCHEDULABLE, self.view.gang_history
+        soon, history = self.clock.time + MAX_UNSCHEDULABLE_TIME, self.view.gang_history
         if self._moved != self._moves():
             return soon
         returns = history.next_return() if history else None
@@ -337,7 +338,7 @@ class _AdviceOfAlikes(QueuePlugins):
 
     def _is_spared(self, number: int, event: ClusterEvent) -> bool:
         info = self._view.pods.infos[number]
-        return self._scheduler.registrations(info.spec.scheduler_name).spares(info, event, self._view)
+        return self._scheduler.registrations(info.spec.scheduler_name).skips_all(info, event, self._view)
 
     def _number(self, occurrence: Occurrence) -> int:
         self._told[id(occurrence)] = occurrence

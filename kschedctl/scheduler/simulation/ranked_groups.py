@@ -84,7 +84,7 @@ class RankedGroups:
         rows = np.arange(len(score))
         self._own = [distinction for distinction in distinctions if distinction.domains.alone]
         self._lasting = combined([*fixed, *map(_lasting, distinctions)], len(score))
-        self._values = [distinction.at(rows) for distinction in self._own]
+        self._values = [distinction.values_at(rows) for distinction in self._own]
         self.score, self.group = score.copy(), combined([self._lasting, *self._values], len(score))
         self._lists: list[dict[int, array[int]]] = []
         self._floor: list[int] = []
@@ -157,7 +157,7 @@ class RankedGroups:
         if self._own:
             regrouped = np.zeros(len(rows), np.bool_)
             for distinction, values in zip(self._own, self._values, strict=True):
-                regrouped |= distinction.at(rows) != values[rows]
+                regrouped |= distinction.values_at(rows) != values[rows]
             for row, score in zip(rows[regrouped].tolist(), now[regrouped].tolist(), strict=True):
                 self._move(row, self._group_now(row), score)
         before = self.score.take(rows)
@@ -243,7 +243,7 @@ class RankedGroups:
         """The group of a row as pods are now."""
         changed = False
         for distinction, values in zip(self._own, self._values, strict=True):
-            value = distinction.of(row)
+            value = distinction.value_at(row)
             if value != values[row]:
                 changed, values[row] = True, value
         if not changed:

@@ -18,14 +18,14 @@ from kschedctl.api.gangs import GangKey
 from kschedctl.scheduler.engine.messages import fit_error
 from kschedctl.scheduler.engine.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.engine.preemption.candidates import Candidate
-from kschedctl.scheduler.engine.preemption.evaluator import preemption_plugins, takes_back, tied_candidates
+from kschedctl.scheduler.engine.preemption.evaluator import clears_nomination, find_preemption_plugins, tied_candidates
 from kschedctl.scheduler.engine.profile import FrameworkLike
-from kschedctl.scheduler.engine.rejectors import NONE, Rejectors, rejectors_of
+from kschedctl.scheduler.engine.rejectors import NO_REJECTORS, Rejectors, find_rejectors
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.plugins.default_preemption import are_victims_evicted_asynchronously
 from kschedctl.scheduler.queueing.nominations import Nominations
 from kschedctl.scheduler.queueing.pods_on_nodes import Choice
-from kschedctl.scheduler.queueing.scheduling_loop import Failed, Hope
+from kschedctl.scheduler.queueing.scheduling_loop import Failed, PostFilterEffect
 from kschedctl.scheduler.queueing.waiting_pods import PREEMPTION_LOOP
 from kschedctl.scheduler.scheduler import Framework
 from kschedctl.scheduler.simulation.gangs import Gangs
@@ -78,7 +78,7 @@ class Preemptors:
 
 def by_priority(framework: FrameworkLike) -> bool:
     """Whether all that preemption evicts by this profile has a lower priority."""
-    return all(plugin.by_priority for plugin in preemption_plugins(framework))
+    return all(plugin.by_priority for plugin in find_preemption_plugins(framework))
 
 
 def chosen_candidate(outcome: PostFilterOutcome, random: Random) -> Candidate | None:
@@ -121,13 +121,13 @@ class KnownFailures:
         """The plugins that refuse a pod that fits nowhere now."""
         known, like = self._known, self._likeness(position)
         if known.get(like) is None:
-            known[like] = rejectors_of(self._placements.cycle(self._framework(position), position))
-        return known[like] or NONE
+            known[like] = find_rejectors(self._placements.cycle(self._framework(position), position))
+        return known[like] or NO_REJECTORS
 
     def message(self, position: Position) -> str:
         """Why a pod fits nowhere now, as kube-scheduler says it."""
         cycle = self._placements.cycle(self._framework(position), position)
-        self.add(position, rejectors_of(cycle))
+        self.add(position, find_rejectors(cycle))
         return cycle.error or fit_error(cycle, run_post_filter(cycle).message)
 
     def explained(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
@@ -186,7 +186,7 @@ class ReusedAnswers:
         self._known = position not in self.members and self.failures.known(position)
         return None if self._known else self.placements.choose(framework, position)
 
-    def hope(self, position: Position, framework: Framework) -> Hope:
+    def run_post_filter(self, position: Position, framework: Framework) -> PostFilterEffect:
         """What could be done for a pod for which no node was found just now. Raises PluginError."""
         in_gang = position in self.members
         rejectors = self.failures.rejectors(position) if in_gang else None
@@ -194,20 +194,24 @@ class ReusedAnswers:
         if outcome is not None:
             asked: Collection[str] = outcome.results
         else:
-            asked = [plugin.name for plugin in framework.at("postFilter")] if len(self.placements.view.nodes) else ()
+            asked = (
+                [plugin.name for plugin in framework.plugins_at("postFilter")]
+                if len(self.placements.view.nodes)
+                else ()
+            )
         if candidate is not None and outcome is not None:
             failure = Failed(Code.UNSCHEDULABLE, "", self.failures.rejectors(position), candidate.row)
             later = in_gang and are_victims_evicted_asynchronously(outcome, self.gangs.scheduler.gates)
-            return Hope(failure, candidate.victims, asked, later)
+            return PostFilterEffect(failure, candidate.victims, asked, later)
         if not in_gang and not self._known:
             self.failures.add(position)
         if self.members or self.placements.looks_at_others(framework, position):  # pods that come may hide it
             rejectors = self.failures.rejectors(position)
-        return Hope(Failed(Code.UNSCHEDULABLE, "", rejectors, None), asked=asked)
+        return PostFilterEffect(Failed(Code.UNSCHEDULABLE, "", rejectors, None), asked=asked)
 
     def candidate(self, position: Position, framework: Framework) -> tuple[Candidate | None, PostFilterOutcome | None]:
         """Whom evicting makes room, and what PostFilter said, None where it could not help. Raises PluginError."""
-        info = self.placements.incoming(int(self.placements.view.pods.info[position]))
+        info = self.placements.find_incoming(int(self.placements.view.pods.info[position]))
         if self._known or not self.preemption or info.spec.preemption_policy == "Never":
             return None, None
         eligible = self.preemptors.eligible(framework, position, info)
@@ -215,10 +219,12 @@ class ReusedAnswers:
             self.nominations.give_up(position)
             return None, None
         cycle = self.placements.cycle(framework, position)
-        cycle = replace(cycle, best_alone=not cycle.consultation.extenders)  # these choose among all candidates
+        cycle = replace(
+            cycle, only_best_candidates=not cycle.consultation.extenders
+        )  # these choose among all candidates
         outcome = run_post_filter(cycle)
-        self.failures.add(position, rejectors_of(cycle))
+        self.failures.add(position, find_rejectors(cycle))
         candidate = chosen_candidate(outcome, self.placements.random)
-        if candidate is None and takes_back(outcome):
+        if candidate is None and clears_nomination(outcome):
             self.nominations.give_up(position)
         return candidate, outcome

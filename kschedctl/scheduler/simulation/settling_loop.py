@@ -131,7 +131,7 @@ class SettlingLoop(SchedulingLoop):
             return
         self.attempt(position, framework)
         if gang is not None and self.outcomes[known:] and self.outcomes[-1].verdict == SCHEDULED:
-            self.ask(gang)
+            self.settle_waiting(gang)
             objects = self.view.pods.objects
             self.outcomes[known:] = sorted(self.outcomes[known:], key=lambda outcome: objects[outcome.position].key)
 
@@ -159,12 +159,12 @@ class SettlingLoop(SchedulingLoop):
     def queued(self, position: Position) -> QueuedPod:
         return self.line.known(position)
 
-    def before(self, coming: Sequence[Position], leaving: Sequence[Position]) -> None:
+    def prepare_moves(self, coming: Sequence[Position], leaving: Sequence[Position]) -> None:
         if self.line.gangs:
             self._promised.update(position for position in coming if self.view.nominated_row(position) != NO_ROW)
         self.line.before(coming, leaving)
 
-    def bound(self, position: Position, choice: Choice) -> None:
+    def record_bound(self, position: Position, choice: Choice) -> None:
         if self.line.gangs:
             self.line.done(position)
             self._promised.discard(position)
@@ -183,11 +183,11 @@ class SettlingLoop(SchedulingLoop):
             self.pods.nominations.make(position, failure.nominated)
             self.line.failed(position, failure.rejectors)
 
-    def broke(self, position: Position, message: str) -> None:
+    def record_error(self, position: Position, message: str) -> None:
         self.line.done(position)
         self.outcomes.append(Outcome(position, ERROR, message=message))
 
-    def deleted(self, waiting: PermitWait) -> Sequence[Occurrence]:
+    def build_deletion_events(self, waiting: PermitWait) -> Sequence[Occurrence]:
         position = waiting.pod.position
         event = self.line.left(position)
         if position in self._promised:
@@ -202,7 +202,7 @@ class SettlingLoop(SchedulingLoop):
         self.line.vacated(gone)
         self._recreate(gone, position)
 
-    def holding(self, seconds: Mapping[str, int], plugin: GangPlugin | None) -> dict[str, int]:
+    def select_waiting(self, seconds: Mapping[str, int], plugin: GangPlugin | None) -> dict[str, int]:
         """Pods wait for their gangs alone; other plugins are taken to allow them at once."""
         return {plugin.name: seconds[plugin.name]} if plugin and plugin.name in seconds else {}
 

@@ -1,4 +1,4 @@
-"""Pods through the scheduling queue, one after the other, on a copy of the cluster."""
+"""Simulation: pods go through the scheduling queue one after another, on a copy of the cluster."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from kschedctl.snapshot.fork import Fork
 
 
 class Simulation(Attempts):
-    """A fork of a scheduler's snapshot on which pods come and go, one by one or as the queue has them.
+    """A fork of a scheduler's snapshot on which pods are scheduled one by one or in the order of the queue.
 
-    ``retried``: the pods that were tried again, and the label of the event before each time. ``recreation``: when
-    controllers recreate the pods that preemption evicts; None: evicted pods stay gone until somebody adds them again.
+    `retried` has the pods that were tried again, with the label of the event before each retry. `recreation` tells when
+    controllers recreate preempted pods; with None they stay gone until somebody adds them again.
     """
 
     def __init__(
@@ -39,15 +39,15 @@ class Simulation(Attempts):
         self.retried: dict[Position, list[str]] = {}
 
     def run(self, positions: Iterable[Position]) -> list[Outcome]:
-        """Schedule the pods in the order of the queue; their outcomes in the order in which they came about.
+        """Schedule the pods in the order of the queue, and return their outcomes in the order in which they arose.
 
-        Those that fit nowhere come last. When it is interrupted the rest was not tried, and ``interrupted`` is set.
+        Pods that fit nowhere come last. After an interrupt `interrupted` is set, and the remaining pods were not tried.
         """
         return self.explained(self.schedule(positions))
 
     @without_garbage_collection()
     def schedule(self, positions: Iterable[Position], progress: Progress | None = None) -> list[Outcome]:
-        """Run without the reasons of pods that fit nowhere, which cost more than all the rest."""
+        """Schedule the pods without the reasons of those that fit nowhere, which cost more than everything else."""
         outcomes: list[Outcome] = []
         waiting = list(positions)
         verdict, loop = UNSCHEDULABLE, SettlingLoop(self, waiting, outcomes, self.recreation)
@@ -64,17 +64,17 @@ class Simulation(Attempts):
         return outcomes + [Outcome(position, verdict, victims=self.victims.get(position, ())) for position in left]
 
     def explained(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
-        """The outcomes, with why pods fit nowhere as things are now, where it is not said."""
+        """Return the outcomes with the reasons why pods fit nowhere now, unless they have one."""
         return self.failures.explained(outcomes)
 
     def rejectors(self, position: Position) -> Rejectors:
-        """The plugins that refuse a pod that fits nowhere now."""
+        """Return the plugins that reject a pod that fits nowhere now."""
         return self.failures.rejectors(position)
 
     def message(self, position: Position) -> str:
-        """Why a pod fits nowhere now, as kube-scheduler says it."""
+        """Return kube-scheduler's message for a pod that fits nowhere now."""
         return self.failures.message(position)
 
     def cycle(self, position: Position) -> Cycle:
         """The full cycle of a pod as things are now."""
-        return self.placements.cycle(self.serving(position), position)
+        return self.placements.cycle(self.require_framework(position), position)

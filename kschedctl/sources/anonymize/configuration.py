@@ -12,7 +12,7 @@ from kschedctl.cluster import without_nulls
 from kschedctl.scheduler.framework.arguments import Naming
 from kschedctl.scheduler.registry.in_tree import ARGS
 from kschedctl.sources.anonymize.rewriter import Rewriter
-from kschedctl.text.urls import shown_url
+from kschedctl.text.urls import strip_url
 
 Document = Mapping[str, Any]
 _DROPPED = frozenset({"leaderElection", "clientConnection"})
@@ -65,7 +65,7 @@ def _renamed(value: object, naming: Mapping[str, Naming], rewriter: Rewriter, fi
 
 def _extender(extender: Document, rewriter: Rewriter) -> dict[str, object]:
     made = {key: value for key, value in extender.items() if key != "tlsConfig"}
-    scheme, separator, rest = shown_url(str(made.get("urlPrefix", ""))).partition("://")
+    scheme, separator, rest = strip_url(str(made.get("urlPrefix", ""))).partition("://")
     made["urlPrefix"] = f"{scheme}{separator}{rewriter.name(rest.rstrip('/'))}" if separator else rewriter.name(scheme)
     for field, verb in _VERBS.items():
         if made.get(field) not in (None, "", verb):

@@ -19,7 +19,7 @@ from kschedctl.api.observed.api_server import AS_BY_DEFAULT, ApiServerInstance
 from kschedctl.api.observed.autoscaler import AutoscalerInstance
 from kschedctl.cluster import FIELDS, NOT_HELD, OF_CREATION, Cluster, Gap, Provenance
 from kschedctl.errors import InputError
-from kschedctl.scheduler.configuration.secrets import without_secrets
+from kschedctl.scheduler.configuration.secrets import redact_secrets
 from kschedctl.sources.archive.container import Archive, archive, open_archive
 from kschedctl.sources.archive.sections import pack, unpack
 from kschedctl.sources.output_file import write_file
@@ -80,7 +80,7 @@ def write_archive(
         stays=stays,
         kube_version=cluster.kube_version,
         feature_gates=dict(cluster.feature_gates),
-        configuration=None if cluster.configuration is None else without_secrets(cluster.configuration),
+        configuration=None if cluster.configuration is None else redact_secrets(cluster.configuration),
         admit=cluster.admit,
         gaps=dict(cluster.gaps),
         provenance=cluster.provenance,

@@ -1,7 +1,7 @@
 """Extenders asked over HTTP as kube-scheduler asks them: bounded in time and size, at the configuration's URLs alone.
 
 What the scheduler would make an error is one here, in its words (ExtenderError). Where its own call could end otherwise
-than ours, because nothing is reached from here or because we stop reading, nobody knows (UnheardError).
+than ours, because nothing is reached from here or because we stop reading, nobody knows (UnknownAnswerError).
 Upstream: HTTPExtender.send in pkg/scheduler/extender.go (v1.36), net/http of Go.
 """
 
@@ -26,14 +26,14 @@ from urllib3.exceptions import (
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.scheduler.engine.extenders.answers import ExtenderError
-from kschedctl.scheduler.engine.extenders.extender import UnheardError
+from kschedctl.scheduler.engine.extenders.extender import UnknownAnswerError
 from kschedctl.scheduler.engine.extenders.settings import Extender
-from kschedctl.scheduler.framework.strict_decoding import decode
+from kschedctl.scheduler.framework.strict_decoding import decode_strictly
 from kschedctl.sources.extenders.go_json import decoded
 from kschedctl.sources.extenders.tls import tls_context
 from kschedctl.sources.live.http import shortened
 from kschedctl.sources.live.limits import Limit, limited, with_limits
-from kschedctl.text.urls import shown_url
+from kschedctl.text.urls import strip_url
 
 DEFAULT_SECONDS, MOST_SECONDS = 5.0, 300.0
 MOST_BYTES = 64 << 20
@@ -51,16 +51,16 @@ class HTTPCaller:
         self._pools: dict[str, urllib3.PoolManager] = {}
 
     def __call__(self, extender: JsonObject, verb: str, payload: JsonObject) -> tuple[int, object]:
-        """HTTP status and body. Raises ExtenderError, UnheardError, and InputError for TLS settings of no use."""
-        settings = decode(extender, Extender)
+        """HTTP status and body. Raises ExtenderError, UnknownAnswerError, and InputError for TLS settings of no use."""
+        settings = decode_strictly(extender, Extender)
         url = f"{settings.url_prefix.rstrip('/')}/{verb}"
         scheme = urlsplit(url).scheme
         if scheme not in ("http", "https"):
-            raise ExtenderError(f'Post "{shown_url(url)}": unsupported protocol scheme "{scheme}"')
+            raise ExtenderError(f'Post "{strip_url(url)}": unsupported protocol scheme "{scheme}"')
         return self._post(url, settings, msgspec.json.encode(payload))
 
     def _post(self, url: str, settings: Extender, body: bytes) -> tuple[int, object]:
-        shown = shown_url(url)
+        shown = strip_url(url)
         seconds = min(max(settings.http_timeout, 0.0) or DEFAULT_SECONDS, MOST_SECONDS)
         limit = Limit(monotonic() + seconds, seconds)
         try:
@@ -76,7 +76,7 @@ class HTTPCaller:
                     redirect=False,
                 )
         except (ConnectTimeoutError, NewConnectionError, SSLError, LocationValueError) as error:
-            raise UnheardError(f"were not all reached from here: {shown}: {_words(error)}") from None
+            raise UnknownAnswerError(f"were not all reached from here: {shown}: {_words(error)}") from None
         except (HTTPError, OSError) as error:
             raise ExtenderError(_failure(shown, error, limit)) from None
         try:
@@ -89,7 +89,7 @@ class HTTPCaller:
         if key not in self._pools:
             tls: dict[str, Any] = {}
             if settings.url_prefix.startswith("https:"):
-                tls["ssl_context"] = tls_context(settings, shown_url(settings.url_prefix))
+                tls["ssl_context"] = tls_context(settings, strip_url(settings.url_prefix))
                 if settings.tls_config and settings.tls_config.server_name:
                     tls["server_hostname"] = settings.tls_config.server_name
             self._pools[key] = with_limits(urllib3.PoolManager(num_pools=1, **tls))
@@ -106,7 +106,7 @@ def _headers(url: str) -> dict[str, str]:
 
 def _answer(response: urllib3.BaseHTTPResponse, shown: str, limit: Limit) -> tuple[int, object]:
     if response.status in REDIRECTIONS and response.headers.get("Location"):
-        raise UnheardError(f"were not all heard: {shown} redirects elsewhere, which is not followed")
+        raise UnknownAnswerError(f"were not all heard: {shown} redirects elsewhere, which is not followed")
     if response.status != 200:
         return response.status, None
     chunks, size = [], 0
@@ -115,7 +115,7 @@ def _answer(response: urllib3.BaseHTTPResponse, shown: str, limit: Limit) -> tup
             chunks.append(chunk)
             size += len(chunk)
             if size > MOST_BYTES:
-                raise UnheardError(TOO_MUCH.format(shown, MOST_BYTES >> 20))
+                raise UnknownAnswerError(TOO_MUCH.format(shown, MOST_BYTES >> 20))
     except (HTTPError, OSError) as error:
         late = isinstance(error, ReadTimeoutError) or limit.left() <= 0
         why = "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
@@ -133,7 +133,7 @@ def _unpacked(body: bytes, response: urllib3.BaseHTTPResponse, shown: str) -> by
     except zlib.error:
         raise ExtenderError("gzip: invalid header") from None
     if stream.unconsumed_tail:
-        raise UnheardError(TOO_MUCH.format(shown, MOST_BYTES >> 20))
+        raise UnknownAnswerError(TOO_MUCH.format(shown, MOST_BYTES >> 20))
     return unpacked
 
 
@@ -151,4 +151,4 @@ def _words(error: BaseException) -> str:
     reason = getattr(error, "reason", None)
     text = str(reason if isinstance(reason, BaseException) else error)
     words = text.rpartition("Failed to establish a new connection: ")[2] or text
-    return shown_url(shortened(re.sub(r"\[Errno -?\d+\] ", "", words)))
+    return strip_url(shortened(re.sub(r"\[Errno -?\d+\] ", "", words)))

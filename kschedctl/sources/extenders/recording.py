@@ -12,11 +12,11 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.errors import InputError
 from kschedctl.reports.extender_answers import ExtenderAnswer, ExtenderAnswers
 from kschedctl.scheduler.engine.extenders.answers import ExtenderError
-from kschedctl.scheduler.engine.extenders.extender import CallExtender, UnheardError
+from kschedctl.scheduler.engine.extenders.extender import CallExtender, UnknownAnswerError
 from kschedctl.sources.extenders.whole_pods import Payload, PodExtras, WholePods
 from kschedctl.sources.output_file import write_file
 from kschedctl.sources.read import read_documents
-from kschedctl.text.urls import shown_url
+from kschedctl.text.urls import strip_url
 
 PASSING = ("status",)
 """Fields of objects that change with each look and decide nothing about where a pod fits, but for a node's."""
@@ -31,13 +31,13 @@ class Recorder:
 
     def __init__(self, call: CallExtender) -> None:
         self._call, self.asked = call, 0
-        self.known: dict[str, PodExtras] = call.known if isinstance(call, WholePods) else {}
+        self.full_pods: dict[str, PodExtras] = call.full_pods if isinstance(call, WholePods) else {}
         self.answers: list[ExtenderAnswer] = []
 
     def __call__(self, extender: JsonObject, verb: str, payload: JsonObject) -> tuple[int, object]:
         """Raises what ``call`` raises."""
         asked = _question(extender, verb, payload)
-        asked = msgspec.structs.replace(asked, whole=asked.pod in self.known)
+        asked = msgspec.structs.replace(asked, whole=asked.pod in self.full_pods)
         self.asked += 1
         try:
             status, body = self._call(extender, verb, payload)
@@ -60,7 +60,7 @@ class RecordedAnswers:
 
     def __init__(self, answers: Sequence[ExtenderAnswer], name: str) -> None:
         self._name = name
-        self.known: Mapping[str, object] = {answer.pod: None for answer in answers if answer.whole}
+        self.full_pods: Mapping[str, object] = {answer.pod: None for answer in answers if answer.whole}
         self._left: dict[ExtenderAnswer, list[ExtenderAnswer]] = {}
         for answer in answers:
             self._left.setdefault(_unanswered(answer), []).append(answer)
@@ -78,11 +78,11 @@ class RecordedAnswers:
             raise InputError(str(error), where=path) from None
 
     def __call__(self, extender: JsonObject, verb: str, payload: JsonObject) -> tuple[int, object]:
-        """Raises ExtenderError as it was, UnheardError where there is no answer."""
+        """Raises ExtenderError as it was, UnknownAnswerError where there is no answer."""
         asked = _question(extender, verb, payload)
         left = self._left.get(asked, [])
         if not left:
-            raise UnheardError(f"were asked what {self._name} has no answer to")
+            raise UnknownAnswerError(f"were asked what {self._name} has no answer to")
         answer = left[0] if asked in self._always else left.pop(0)
         if answer.error:
             raise ExtenderError(answer.error)
@@ -100,7 +100,7 @@ def _question(extender: Payload, verb: str, payload: Payload) -> ExtenderAnswer:
     names = map(_name, whole["items"]) if whole else payload.get("NodeNames") or ()
     victims = payload.get("NodeNameToVictims") or payload.get("NodeNameToMetaVictims") or {}
     return ExtenderAnswer(
-        extender=shown_url(str(extender.get("urlPrefix", ""))),
+        extender=strip_url(str(extender.get("urlPrefix", ""))),
         verb=verb,
         pod=f"{metadata.get('namespace', '')}/{metadata.get('name', '')}",
         nodes=tuple(sorted((*names, *victims))),

@@ -44,12 +44,12 @@ class WholePods:
 
     def __init__(self, call: CallExtender) -> None:
         self._call = call
-        self.known: dict[str, PodExtras] = {}
+        self.full_pods: dict[str, PodExtras] = {}
 
     def __call__(self, extender: Payload, verb: str, payload: Payload) -> tuple[int, object]:
         """Raises what ``call`` raises."""
         metadata = payload["Pod"]["metadata"]
-        besides = self.known.get(f"{metadata.get('namespace', '')}/{metadata.get('name', '')}")
+        besides = self.full_pods.get(f"{metadata.get('namespace', '')}/{metadata.get('name', '')}")
         return self._call(extender, verb, {**payload, "Pod": besides.added_to(payload["Pod"])} if besides else payload)
 
 

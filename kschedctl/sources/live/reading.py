@@ -37,8 +37,8 @@ from kschedctl.cluster import (
     gaps_of,
 )
 from kschedctl.errors import ClusterError, ConfigurationError
-from kschedctl.scheduler.framework.feature_gates import SPECS
-from kschedctl.scheduler.framework.kinds_read import ALWAYS, OF_NEW_PODS
+from kschedctl.scheduler.framework.feature_gates import GATE_STAGES
+from kschedctl.scheduler.framework.kinds_read import ALWAYS_READ, READ_FOR_NEW_PODS
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.live.api_server import read_api_server
 from kschedctl.sources.live.autoscaler import read_autoscaler
@@ -48,7 +48,7 @@ from kschedctl.sources.live.http import BrokenOffError, RefusedError, Server
 from kschedctl.sources.live.lists import FORBIDDEN, NOT_FOUND, LeftOutError, Listing, Others, read_list, read_path
 from kschedctl.sources.live.scheduler import SchedulerSetup, read_setup
 from kschedctl.sources.live.watch import caught_up
-from kschedctl.text.urls import without_user
+from kschedctl.text.urls import strip_credentials
 
 log = logging.getLogger(__name__)
 
@@ -153,10 +153,12 @@ def _read_kinds(
     elsewhere = {*ELSEWHERE} & {*wishes.also}
     served = served_groups(server) if elsewhere else None
     absent = {kind for kind in elsewhere if served is not None and group_of(KINDS[kind].versions[0]) not in served}
-    lists = read((*ALWAYS, *(kind for kind in wishes.also if kind not in absent and kind != OTHER_CUSTOM_RESOURCE)))
+    lists = read(
+        (*ALWAYS_READ, *(kind for kind in wishes.also if kind not in absent and kind != OTHER_CUSTOM_RESOURCE))
+    )
     scheduler = scheduler_of(connection, read_setup(server), wishes)
     replayed = Scheduler(scheduler)
-    created = () if wishes.pods_alone else OF_NEW_PODS
+    created = () if wishes.pods_alone else READ_FOR_NEW_PODS
     others = [kind for kind in (*replayed.kinds_read(), *created) if kind not in lists]
     may_wait = replayed.needless(()) if wishes.pods_alone else {}
     lists |= read(kind for kind in others if kind not in may_wait)
@@ -218,14 +220,14 @@ def scheduler_of(connection: Connection, setup: SchedulerSetup, wishes: Wishes) 
     given = wishes.configuration is not None
     version = wishes.kube_version or setup.version
     configuration, warnings = (None, ()) if given else _usable(setup, version)
-    gates = {name: on for name, on in setup.feature_gates.items() if name in SPECS}
+    gates = {name: on for name, on in setup.feature_gates.items() if name in GATE_STAGES}
     return Cluster(
         configuration=wishes.configuration if given else configuration,
         feature_gates={**gates, **(wishes.feature_gates or {})},
         kube_version=version,
         warnings=warnings if given or wishes.kube_version else (*setup.warnings, *warnings),
         provenance=Provenance(
-            server=without_user(connection.server.host),
+            server=strip_credentials(connection.server.host),
             context=connection.context,
             namespace=connection.namespace,
             server_version=setup.server_version,

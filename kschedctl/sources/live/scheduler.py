@@ -17,7 +17,7 @@ from kschedctl.errors import InputError
 from kschedctl.scheduler.framework.feature_gates import BOOLEANS
 from kschedctl.sources.documents.yaml_documents import parse_yaml
 from kschedctl.sources.live.http import RefusedError, Server, segment
-from kschedctl.text.urls import shown_url
+from kschedctl.text.urls import strip_url
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -200,7 +200,7 @@ def _flags(running: _Spec) -> dict[str, str]:
 def _instance(pod: _SchedulerPod) -> SchedulerInstance:
     images = [container.image for container in pod.spec.containers]
     given = _flags(pod.spec)
-    flags = {name: shown_url(given[name])[:MOST_OF_A_FLAG] for name in DECIDING_FLAGS if name in given}
+    flags = {name: strip_url(given[name])[:MOST_OF_A_FLAG] for name in DECIDING_FLAGS if name in given}
     return SchedulerInstance(pod.metadata.name, images[0].rpartition(":")[2] if images else "", flags)
 
 

@@ -23,7 +23,7 @@ from urllib3.exceptions import HTTPError, InsecureRequestWarning, LocationValueE
 from kschedctl.errors import ClusterError, InputError, UsageError
 from kschedctl.sources.live.http import RefusedError, shortened
 from kschedctl.sources.live.limits import Limit, limited, with_limits
-from kschedctl.text.urls import shown_url
+from kschedctl.text.urls import strip_url
 
 if TYPE_CHECKING:
     from kschedctl.sources.live.connection import Connection
@@ -52,7 +52,7 @@ class MetricsAccess:
     def get(self, url: str, query: Mapping[str, str] | None = None) -> tuple[int, bytes]:
         """Status and body. Raises ClusterError, InputError, UsageError."""
         if not _names_a_server(url):
-            raise UsageError(f"not a server address: {shown_url(url)}", hint="http:// or https:// and a host")
+            raise UsageError(f"not a server address: {strip_url(url)}", hint="http:// or https:// and a host")
         through = self._api_server(url)
         if through is not None:
             return self._proxied(through, url, query)
@@ -72,10 +72,10 @@ class MetricsAccess:
         try:
             return 200, through.server.get(url[len(through.server.host) :], query)
         except RefusedError as error:
-            raise ClusterError(f"answers {error.code}: {error.message}", where=shown_url(url)) from None
+            raise ClusterError(f"answers {error.code}: {error.message}", where=strip_url(url)) from None
 
     def _direct(self, url: str, query: Mapping[str, str] | None) -> tuple[int, bytes]:
-        shown, limit = shown_url(url), Limit(monotonic() + self.seconds, IDLE_SECONDS)
+        shown, limit = strip_url(url), Limit(monotonic() + self.seconds, IDLE_SECONDS)
         headers = self._headers(url)
         try:
             with limited(limit), warnings.catch_warnings():
@@ -171,7 +171,7 @@ def _unreached(error: Exception, shown: str, limit: Limit, seconds: float) -> Cl
     wrapping, _, words = text.rpartition("Failed to establish a new connection: ")[2].rpartition("] ")
     if wrapping.count("(") > wrapping.count(")"):  # "Failed to resolve 'x' ([Errno -2] Name or service not known)"
         words = words.removesuffix(")")
-    what = shown_url(shortened(words or text)) or type(error).__name__
+    what = strip_url(shortened(words or text)) or type(error).__name__
     if isinstance(error, SSLError) or isinstance(reason, SSLError):
         hint = "--metrics-ca-file names its authority; --metrics-insecure checks nothing"
         return ClusterError(f"no trusted connection: {what}", where=shown, hint=hint)

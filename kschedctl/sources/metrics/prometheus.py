@@ -21,7 +21,7 @@ from kschedctl.sources.metrics.histograms import Bucket, ClassicHistogram, Histo
 from kschedctl.sources.metrics.http import MetricsAccess
 from kschedctl.sources.metrics.measured import Labels, Measured, Period
 from kschedctl.sources.metrics.samples import bound_of
-from kschedctl.text.urls import shown_url
+from kschedctl.text.urls import strip_url
 
 ALL_SECONDS = 120.0
 PART, BUCKETS, SUM, COUNT, NATIVE = "kschedctl_part", "bucket", "sum", "count", "native"
@@ -62,7 +62,7 @@ def read_prometheus(access: MetricsAccess, url: str, window: int, matchers: str 
         raise UsageError(f"no matchers of labels: {matchers[:100]}", where="--prometheus-labels", hint='job="x",…')
     if "?" in url or "#" in url:
         raise UsageError(
-            f"not a base URL: {shown_url(url)}", where="--prometheus", hint="such as http://prometheus:9090"
+            f"not a base URL: {strip_url(url)}", where="--prometheus", hint="such as http://prometheus:9090"
         )
     histograms: dict[str, dict[Labels, Histogram]] = {}
     numbers: dict[str, dict[Labels, float]] = {}
@@ -72,7 +72,7 @@ def read_prometheus(access: MetricsAccess, url: str, window: int, matchers: str 
             continue
         for name in metric.names:
             if monotonic() > end:
-                raise ClusterError(f"not all was answered within {ALL_SECONDS:g} s", where=shown_url(url))
+                raise ClusterError(f"not all was answered within {ALL_SECONDS:g} s", where=strip_url(url))
             samples = _asked(access, url, query_of(metric, name.text, window, matchers))
             if metric.kind is Kind.HISTOGRAM:
                 histograms[metric.key], wrong = _histograms(metric, samples)
@@ -83,10 +83,10 @@ def read_prometheus(access: MetricsAccess, url: str, window: int, matchers: str 
                 break
     histograms = {key: made for key, made in histograms.items() if made}
     numbers = {key: made for key, made in numbers.items() if made}
-    measured = Measured(shown_url(url), Period.WINDOW, histograms, numbers, float(window), unusable=unusable)
+    measured = Measured(strip_url(url), Period.WINDOW, histograms, numbers, float(window), unusable=unusable)
     if measured.empty:
         hint = "does it scrape kube-scheduler? --prometheus-labels name which, --window how far back"
-        raise InputError("it has no metric of kube-scheduler", where=shown_url(url), hint=hint)
+        raise InputError("it has no metric of kube-scheduler", where=strip_url(url), hint=hint)
     return measured
 
 
@@ -110,7 +110,7 @@ def query_of(metric: Metric, name: str, window: int, matchers: str = "") -> str:
 
 def _asked(access: MetricsAccess, url: str, query: str) -> list[_Sample]:
     """Raises ClusterError."""
-    where = shown_url(url)
+    where = strip_url(url)
     status, body = access.get(f"{url.rstrip('/')}/api/v1/query", {"query": query})
     try:
         response = decode_json(body, _Response)

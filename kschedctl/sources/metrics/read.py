@@ -11,7 +11,7 @@ from kschedctl.sources.metrics.http import MetricsAccess
 from kschedctl.sources.metrics.measured import Measured
 from kschedctl.sources.metrics.samples import Exposition, between, since_start
 from kschedctl.sources.metrics.text import MOST_BYTES, read_text
-from kschedctl.text.urls import shown_url
+from kschedctl.text.urls import strip_url
 
 NOT_ITS_OWN = "no metric of kube-scheduler is in it"
 
@@ -43,8 +43,8 @@ def _exposition(place: str, access: MetricsAccess) -> Exposition:
         return read_text(body, shown(place))
     status, body = access.get(place)
     if status != 200:
-        raise ClusterError(f"answers {status}", where=shown_url(place), hint="kube-scheduler's is at /metrics")
-    return read_text(body, shown_url(place), time.time())
+        raise ClusterError(f"answers {status}", where=strip_url(place), hint="kube-scheduler's is at /metrics")
+    return read_text(body, strip_url(place), time.time())
 
 
 def _is_url(place: str) -> bool:

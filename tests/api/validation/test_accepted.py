@@ -14,7 +14,7 @@ from written_manifests import Json, refused
 
 from kschedctl.api.validation.manifests import KINDS
 from kschedctl.cluster import flatten
-from kschedctl.scheduler.configuration.validation_options import validation_options
+from kschedctl.scheduler.configuration.validation_options import build_validation_options
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
 CHARTS = sorted((Path(__file__).parents[2] / "lint" / "charts").glob("*.yaml"))
@@ -63,7 +63,7 @@ def test_pods_that_the_scheduler_was_given(family: str) -> None:
         case = json.loads(line)
         if case["want"]["verdict"] == "Refused":
             continue
-        options = validation_options(FeatureGates(overrides=case.get("featureGates") or {}))._asdict()
+        options = build_validation_options(FeatureGates(overrides=case.get("featureGates") or {}))._asdict()
         for document in workloads(case["objects"]):
             said |= set(refused(document, **options))
     assert [each for each in said if not any(part in each for part in INVENTED.get(family, ()))] == []

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
 from kschedctl.cli.options import Scope, Source
-from kschedctl.cli.source import load
+from kschedctl.cli.source import load_cluster
 from kschedctl.cluster import Cluster
 from kschedctl.commands.browse.app import Browser
 from kschedctl.commands.browse.following import LiveSessions
@@ -32,7 +32,7 @@ EVERYWHERE = Scope(all_namespaces=True)
 @cache
 def demo() -> BrowseSession:
     source = Source(demo=True)
-    return BrowseSession(load(source), source, EVERYWHERE, DEMO_TIME)
+    return BrowseSession(load_cluster(source), source, EVERYWHERE, DEMO_TIME)
 
 
 def of_objects(*objects: dict[str, Any]) -> BrowseSession:

@@ -334,7 +334,7 @@ def test_the_replay_is_that_of_one_pod_at_a_time(seed: int) -> None:
         row = others.view.nodes.index[one["spec"]["nodeName"]]
         for name, verdict in cycle.filter.verdicts.items():
             speaks = name in (AFFINITY, PORTS, SPREAD) or (name == PODS and "affinity" in one["spec"])
-            if verdict.refused[row] and speaks:  # that others repel a pod is told of the others, which say so
+            if verdict.rejected[row] and speaks:  # that others repel a pod is told of the others, which say so
                 expected.add((name, one["metadata"]["name"]))
     assert ours == expected
     assert ours

@@ -18,7 +18,7 @@ from kschedctl.commands.audit.packing.drains_in_turn import DrainsInTurn
 from kschedctl.commands.consolidate.autoscalers import AutoscalerVerdicts
 from kschedctl.commands.consolidate.plan import ConsolidationWishes, consolidate
 from kschedctl.commands.consolidate.report import NodeConsolidation, UnitLoss
-from kschedctl.commands.consolidate.safety import gone
+from kschedctl.commands.consolidate.safety import remove_nodes
 from kschedctl.commands.drain.runs import drain
 from kschedctl.errors import UsageError
 from kschedctl.render.page import Style
@@ -45,7 +45,7 @@ def naive(cluster: Cluster, order: list[str]) -> list[str]:
     for name in order:
         report = drain(cluster, [name])
         if report.safe:
-            cluster = gone(cluster, [name], report.moved)
+            cluster = remove_nodes(cluster, [name], report.moved)
             found.append(name)
     return found
 
@@ -169,11 +169,14 @@ def test_prices_and_an_autoscaler_stand_beside_the_nodes() -> None:
 def test_why_an_autoscaler_takes_fewer() -> None:
     """Three of four could go; it takes one of them, and says of two that they are too young."""
     said = AutoscalerVerdicts("Karpenter", frozenset({"n1"}), dict.fromkeys(("n2", "n3"), "stays: too young"), False)
-    assert said.told(["n1", "n2", "n3"]) == (
+    assert said.summarize(["n1", "n2", "n3"]) == (
         "Karpenter takes 1 node in its next round, which is not certain; "
         "of those that could go not 2, mostly as: stays: too young"
     )
-    assert AutoscalerVerdicts("Karpenter", frozenset({"n1"})).told(["n1"]) == "Karpenter takes 1 node in its next round"
+    assert (
+        AutoscalerVerdicts("Karpenter", frozenset({"n1"})).summarize(["n1"])
+        == "Karpenter takes 1 node in its next round"
+    )
 
 
 def test_the_cluster_after_it_has_all_pods_on_nodes() -> None:
@@ -185,7 +188,7 @@ def test_the_cluster_after_it_has_all_pods_on_nodes() -> None:
     assert len(names(report)) == 3
     for each in report.removable:
         assert drain(cluster, [each.node]).safe
-        cluster = gone(cluster, [each.node], each.moves)
+        cluster = remove_nodes(cluster, [each.node], each.moves)
     assert len(cluster.nodes) == 1
     assert all(found.spec.node_name for found in cluster.pods)
 
@@ -263,7 +266,7 @@ def test_a_drain_that_ends_early_decides_as_a_whole_one(share: int) -> None:
         for row, name in enumerate(scheduler.view.nodes.names):
             trial = DrainsInTurn(scheduler, scheduler.view).drained(Row(row))
             changed = {Row(row): cordon_node(scheduler.view.nodes.objects[row])}
-            simulation = Simulation(scheduler, scheduler.view.changed(scheduler.cluster, changed))
+            simulation = Simulation(scheduler, scheduler.view.with_changes(scheduler.cluster, changed))
             whole = NodeDrain(simulation, [name])
             whole.run()
             unplaced = any(outcome.row < 0 for outcome in whole.outcomes.values())

@@ -27,7 +27,7 @@ def one_by_one(scheduler: Scheduler, names: list[str]) -> tuple[list[tuple[str, 
     """The nodes that whole drains empty, with who moved where, and the cluster afterwards."""
     went, view = list[tuple[str, list[object]]](), scheduler.view
     for row, name in enumerate(names):
-        changed = view.changed(view.cluster, {Row(row): cordon_node(view.nodes.objects[row])})
+        changed = view.with_changes(view.cluster, {Row(row): cordon_node(view.nodes.objects[row])})
         whole = NodeDrain(Simulation(scheduler, changed), [name])
         whole.run()
         unplaced = any(outcome.row < 0 for outcome in whole.outcomes.values())
@@ -182,7 +182,7 @@ def test_a_pod_whose_claim_was_never_bound_keeps_its_node(mode: str) -> None:
         return
     words = "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims"
     assert (trial.pod, trial.why, trial.moved) == ("d/p", f"d/p: {words}", ())
-    cordoned = scheduler.view.changed(scheduler.cluster, {Row(0): cordon_node(scheduler.view.nodes.objects[0])})
+    cordoned = scheduler.view.with_changes(scheduler.cluster, {Row(0): cordon_node(scheduler.view.nodes.objects[0])})
     whole = NodeDrain(Simulation(scheduler, cordoned), ["n1"])
     whole.run()
     assert [o.message.split(". ")[0] for o in whole.outcomes.values() if o.row < 0] == [words]

@@ -9,7 +9,7 @@ from scripted_extender import ScriptedExtenders
 
 import kschedctl
 from kschedctl.commands.simulate import simulate
-from kschedctl.replay.shared_cluster import EXTENDERS_KNOW
+from kschedctl.replay.shared_cluster import EXTENDER_CLUSTER_NOTE
 from kschedctl.reports.unknown import UnknownKind
 
 Json = dict[str, Any]
@@ -170,7 +170,7 @@ def test_each_pod_that_is_placed_is_asked_about() -> None:
     assert sorted(report["placements"].values()) == ["n2", "n3", "n3", "n3", "n3"]
     offered = [call["nodes"] for call in extenders.calls if call["verb"] == "filter"]
     assert offered == [["n1", "n2", "n3"]] * 4 + [["n1", "n2"]]
-    assert report["extended"][0] == EXTENDERS_KNOW
+    assert report["extended"][0] == EXTENDER_CLUSTER_NOTE
     assert not report["undecided"]
 
 

@@ -272,7 +272,7 @@ class Quiet:
 
 
 def test_words_of_another_package_are_a_fact(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kschedctl.scheduler.registry.third_party.installed", lambda paths: (_Point(),))
+    monkeypatch.setattr("kschedctl.scheduler.registry.third_party.find_entry_points", lambda paths: (_Point(),))
     profile = {"plugins": {"multiPoint": {"enabled": [{"name": "Quiet"}]}}}
     meta = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
     cluster = kschedctl.Cluster.from_objects([node("n1"), pod("p")], config={**meta, "profiles": [profile]})

@@ -14,13 +14,13 @@ from kschedctl.cli.main import main
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.pending.section import pending_section
 from kschedctl.commands.explain.report import Explanation
-from kschedctl.commands.schema.schemas import schema_of
+from kschedctl.commands.schema.schemas import build_schema
 from kschedctl.commands.simulate import simulate
 from kschedctl.scheduler.scheduler import Scheduler
 
 Json = dict[str, Any]
 VOLCANO, COSCHEDULING = "scheduling.volcano.sh/v1beta1", "scheduling.x-k8s.io/v1alpha1"
-SCHEMA = schema_of(Explanation)
+SCHEMA = build_schema(Explanation)
 GATE = [{"name": "kueue.x-k8s.io/admission"}]
 POINTS = ("queueSort", "preFilter", "postFilter", "permit", "reserve")
 CONFIG = {

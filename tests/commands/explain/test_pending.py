@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import kschedctl
-from kschedctl.commands.explain.pending_groups import pending_pods
+from kschedctl.commands.explain.pending_pods import group_pending_pods
 from kschedctl.scheduler.scheduler import Scheduler
 
 NODE = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "2", "pods": "10"}}}
@@ -25,7 +25,7 @@ def pod(name: str, cpu: str) -> dict[str, Any]:
 def test_groups_by_cause_and_what_was_left_out_once() -> None:
     documents = [NODE, pod("fits", "1"), pod("large", "3"), pod("larger", "4")]
     cluster = kschedctl.Cluster.from_objects(documents, config=CONFIGURATION)
-    report = pending_pods(Scheduler(cluster), cluster.unbound_pods(), "in the test")
+    report = group_pending_pods(Scheduler(cluster), cluster.unbound_pods(), "in the test")
     assert [(group.verdict, group.pods) for group in report.groups] == [
         ("Unschedulable", ("shop/large", "shop/larger")),
         ("Schedulable", ("shop/fits",)),
@@ -40,7 +40,7 @@ def test_in_full_are_as_many_kinds_of_pods_as_were_asked_for() -> None:
     cluster = kschedctl.Cluster.from_objects(documents)
     twins, other = ("shop/large", "shop/twin"), ("shop/larger",)
     for limit, expected in ((0, []), (1, [twins]), (9, [twins, other])):
-        report = pending_pods(Scheduler(cluster), cluster.unbound_pods(), "in the test", in_full=limit)
+        report = group_pending_pods(Scheduler(cluster), cluster.unbound_pods(), "in the test", in_full=limit)
         assert [each.pods for each in report.explained] == expected
         assert all([node.name for node in each.explanation.nodes] == ["n1"] for each in report.explained)
         assert [group.pods for group in report.groups] == [("shop/large", "shop/larger", "shop/twin")]

@@ -9,7 +9,7 @@ import pytest
 
 import kschedctl
 from kschedctl.cli.main import main
-from kschedctl.commands.explain import attempt as of_one_pod
+from kschedctl.commands.explain import one_pod as of_one_pod
 
 Json = dict[str, Any]
 GATES = {"GenericWorkload": True, "GangScheduling": True}
@@ -146,7 +146,12 @@ def test_pods_of_a_stateful_set_wait_for_each_other() -> None:
     for policy, verdict in (("OrderedReady", "Gated"), ("Parallel", "Schedulable")):
         workload = {**job(2), "apiVersion": "apps/v1", "kind": "StatefulSet"}
         template = {"spec": member(0)["spec"], "metadata": {"labels": {"a": "b"}}}
-        workload["spec"] = {"replicas": 2, "podManagementPolicy": policy, "template": template}
+        workload["spec"] = {
+            "replicas": 2,
+            "podManagementPolicy": policy,
+            "template": template,
+            "selector": {"matchLabels": {"a": "b"}},
+        }
         report = explain([*NODES, group(2)], pod=workload)
         assert (report["verdict"], report["podGroup"]["missing"]) == (verdict, int(policy != "Parallel")), policy
 

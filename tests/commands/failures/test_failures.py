@@ -10,7 +10,7 @@ import pytest
 from small import ZONE, Json, node, pod, replica, spread
 
 from kschedctl.cluster import Cluster
-from kschedctl.commands.failures.losses import Loss, failures, lose, losses
+from kschedctl.commands.failures.losses import Loss, failures, list_losses, simulate_loss
 from kschedctl.errors import UsageError
 from kschedctl.replay.edits import is_recreated_elsewhere
 from kschedctl.replay.parallel import Workers
@@ -87,13 +87,13 @@ def test_pods_bound_to_a_zone_by_their_volume() -> None:
 
 def test_without_the_labels() -> None:
     with pytest.raises(UsageError, match="no node tells its zone"):
-        losses(Cluster.from_objects([{"kind": "Node", "metadata": {"name": "n"}}]), "zone")
+        list_losses(Cluster.from_objects([{"kind": "Node", "metadata": {"name": "n"}}]), "zone")
 
 
 def test_too_many_pairs() -> None:
     cluster = Cluster.from_objects([node(f"n{i}") for i in range(700)])
     with pytest.raises(UsageError, match="244,650 pairs of nodes are too many"):
-        losses(cluster, "node", pairs=True)
+        list_losses(cluster, "node", pairs=True)
 
 
 def random_cluster(random: Random) -> list[Json]:
@@ -115,7 +115,7 @@ def test_a_loss_is_a_cluster_without_the_nodes() -> None:
         gone = {f"n{i}" for i in range(8) if random.random() < 0.4}
         if not 0 < len(gone) < 8:
             continue
-        found = lose(SharedCluster(Cluster.from_objects(objects)), Loss("x", tuple(sorted(gone)), seed=1))
+        found = simulate_loss(SharedCluster(Cluster.from_objects(objects)), Loss("x", tuple(sorted(gone)), seed=1))
         left = [o for o in objects if o["metadata"]["name"] not in gone]
         for o in left:
             if o["kind"] == "Pod" and o["spec"]["nodeName"] in gone:
@@ -167,7 +167,7 @@ def test_two_of_one() -> None:
 )
 def test_pools_by_the_labels_of_providers(label: str) -> None:
     nodes = [{"kind": "Node", "metadata": {"name": f"n{i}", "labels": {label: f"p{i % 2}"}}} for i in range(3)]
-    found = losses(Cluster.from_objects(nodes), "pool")
+    found = list_losses(Cluster.from_objects(nodes), "pool")
     assert [(loss.name, loss.nodes) for loss in found] == [("p0", ("n0", "n2")), ("p1", ("n1",))]
 
 

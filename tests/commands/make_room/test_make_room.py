@@ -216,7 +216,7 @@ def test_it_is_certain_that_nothing_helps_or_said_that_it_is_not(monkeypatch: py
     assert report.message.startswith("0/1 nodes are available: 1 Insufficient cpu.")
     objects = [node("n1"), node("n2", cpu="1"), replica("a", "n1", "2"), waiting("3")]
     assert room(objects).first_line()[0] == "No room can be made:"
-    monkeypatch.setattr(search, "MOST_SEQUENCES", 0)
+    monkeypatch.setattr(search, "MAX_SEQUENCES", 0)
     report = room(objects)
     assert report.searched is not None
     assert not report.searched.complete

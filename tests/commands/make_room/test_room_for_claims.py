@@ -103,7 +103,7 @@ def test_a_claim_that_others_use_stays_where_it_is() -> None:
 @pytest.mark.parametrize("most_sequences", [1_000, 0])
 def test_devices_of_a_fabric_are_held_elsewhere(monkeypatch: pytest.MonkeyPatch, most_sequences: int) -> None:
     """n1 reaches the four of the fabric, of which a pod on n2 has two: it gets two that n3 has by itself."""
-    monkeypatch.setattr(search, "MOST_SEQUENCES", most_sequences)
+    monkeypatch.setattr(search, "MAX_SEQUENCES", most_sequences)
     own = offered("aside", 2)
     own["spec"]["nodeName"] = "n3"
     objects = [node("n1"), *big("n2", "n3"), offered("fabric", 4, everywhere=True), own]

@@ -16,12 +16,10 @@ from golden_cases import SETTINGS, Json, family_lines
 from kschedctl import demo
 from kschedctl.autoscaling.node_groups.found import Given
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.attempt import stand_in_of
-from kschedctl.commands.explain.one_pod import explained
+from kschedctl.commands.explain.one_pod import explain_with_fixes, find_target
 from kschedctl.fixes.new_node import autoscaler_fixes, new_node
 from kschedctl.fixes.search import MOST_TRIALS, RemedySearch
 from kschedctl.reports.remedy import Remedy
-from kschedctl.scheduler.scheduler import Scheduler
 
 RECORDING = Path(__file__).parents[2] / "recordings" / "pending.json.xz"
 FIELD = Path(__file__).parents[2] / "field"
@@ -77,8 +75,8 @@ def offered(source: str, name: str) -> tuple[Remedy, ...]:
     if pod == NO_POD:
         assert not any(not pod.spec.node_name for pod in cluster.pods)
         return ()
-    asked = stand_in_of(Scheduler(cluster), pod)
-    return explained(
+    asked = find_target(cluster, pod)
+    return explain_with_fixes(
         asked,
         lambda asked: new_node(asked, NOW, given),
         lambda asked, told: autoscaler_fixes(asked, told, NOW, given),

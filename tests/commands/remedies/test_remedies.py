@@ -7,11 +7,10 @@ from applied import apply
 from small import ZONE, Json, node, pod, replica, spread, workload
 
 from kschedctl import Cluster, remedies
-from kschedctl.commands.explain.attempt import explain, explain_stand_in, stand_in_of
-from kschedctl.commands.explain.fixes import with_remedies
+from kschedctl.commands.explain.fixes import add_fixes
+from kschedctl.commands.explain.one_pod import explain, explain_target, find_target
 from kschedctl.errors import UsageError
 from kschedctl.fixes.search import RemedyWishes
-from kschedctl.scheduler.scheduler import Scheduler
 
 TEAM = {"key": "team", "value": "yes", "effect": "NoSchedule"}
 
@@ -215,8 +214,8 @@ def test_a_pod_that_no_profile_serves() -> None:
 
 
 def test_an_explanation_ends_in_the_best_of_the_smallest() -> None:
-    asked = stand_in_of(Scheduler(Cluster.from_objects(tainted())), "d/p")
-    report = with_remedies(explain_stand_in(asked), asked)
+    asked = find_target(Cluster.from_objects(tainted()), "d/p")
+    report = add_fixes(explain_target(asked), asked)
     assert [each.kinds for each in report.remedies][:2] == [("Uncordon",), ("AddNode",)]
     assert all(len(each.kinds) == 1 for each in report.remedies)
     assert len(report.remedies) == 5

@@ -8,7 +8,7 @@ from small import Json, node, pod, replica
 
 from kschedctl import Cluster
 from kschedctl.commands.remedies.pending_fixes import remedies_of_many
-from kschedctl.replay.settling import Unexplained, settle
+from kschedctl.replay.settling import UnexplainedSettling, settle
 
 TEAM = {"key": "team", "value": "yes", "effect": "NoSchedule"}
 
@@ -75,14 +75,14 @@ def test_how_many_nodes_are_needed_is_guessed_once() -> None:
 def test_an_interrupted_simulation_decides_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pods that it did not come to look as if they waited, or as if they did not."""
     documents = [node("n1", taints=[TEAM]), *(replica(f"r{i}") for i in range(3))]
-    tried = Unexplained.of
+    tried = UnexplainedSettling.settle
 
-    def cut_short(cluster: Cluster, call_extender: object = None) -> Unexplained:
+    def cut_short(cluster: Cluster, call_extender: object = None) -> UnexplainedSettling:
         after = tried(cluster)
         after.simulation.interrupted = True
         return after
 
-    monkeypatch.setattr("kschedctl.commands.remedies.pending_fixes.Unexplained.of", cut_short)
+    monkeypatch.setattr("kschedctl.commands.remedies.pending_fixes.UnexplainedSettling.of", cut_short)
     report = remedies_of_many(Cluster.from_objects(documents), {"d/r0", "d/r1", "d/r2"}, "here")
     assert (report.chosen, report.cleared, report.interrupted, report.complete) == ((), 0, True, False)
 

@@ -10,7 +10,8 @@ from small import HOSTNAME, ZONE, Json, node, pod, pod_spec, workload
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.drain.runs import drain
-from kschedctl.commands.explain.attempt import explain_pod, stand_in_of
+from kschedctl.commands.explain.cycle_report import explain_pod
+from kschedctl.commands.explain.one_pod import find_target
 from kschedctl.commands.remedies.pod_fixes import remedies_of
 from kschedctl.commands.remedies.report import Remedies
 from kschedctl.commands.simulate import simulate
@@ -144,7 +145,7 @@ def test_a_workload_of_the_manifest_is_counted_without_the_pods_that_it_evicts()
 def another_class(*objects: Json) -> Remedies:
     """The fixes of the waiting pod d/waiting by a higher PriorityClass."""
     cluster = Cluster.from_objects([CLASSES[0], *objects])
-    return remedies_of(stand_in_of(Scheduler(cluster), "d/waiting"), RemedyWishes(only=frozenset({"UsePriorityClass"})))
+    return remedies_of(find_target(cluster, "d/waiting"), RemedyWishes(only=frozenset({"UsePriorityClass"})))
 
 
 def test_a_class_whose_victims_take_the_room_again_is_no_fix() -> None:
@@ -198,7 +199,7 @@ def test_two_of_three_equals() -> None:
     objects = [node("n1", cpu="6"), *(owned("ReplicaSet", name, "n1", "2") for name in ("a", "b", "c"))]
     (fix,) = another_class(*objects, pod("waiting", cpu="4")).remedies
     assert fix.chain is not None
-    (named,) = fix.chain.named(fix.victims)
+    (named,) = fix.chain.name_victims(fix.victims)
     assert (named[:5], sorted(named[5:].split(", "))) == ("2 of ", ["d/a", "d/b", "d/c"])
 
 

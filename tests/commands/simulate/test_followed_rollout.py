@@ -98,7 +98,7 @@ def test_several_may_be_needed_together() -> None:
 
 def test_where_nothing_explains_it_the_search_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """All go to the fuller node, as if scores were turned round; after two nobody looks for the order any more."""
-    monkeypatch.setattr("kschedctl.commands.simulate.following.rollout.MOST_IN_VAIN", 2)
+    monkeypatch.setattr("kschedctl.commands.simulate.following.rollout.MAX_UNEXPLAINED", 2)
     names = [f"p{number}" for number in range(5)]
     objects = [node("n1", cpu="16"), node("n2", cpu="64"), *(pod(name, "n1") for name in names)]
     report = followed(objects, *(placed(name, "n1", 1 + number / 5) for number, name in enumerate(names)))

@@ -8,7 +8,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.simulate import simulate
 from kschedctl.commands.simulate.report import SimulationReport
 from kschedctl.render.page import Style
-from kschedctl.render.sections import retried_section
+from kschedctl.render.sections import build_retried_section
 from kschedctl.reports.placements import RetriedPods
 
 Json = dict[str, Any]
@@ -51,7 +51,7 @@ def test_who_waited_for_another_pod_is_told_with_what_became_of_it() -> None:
     )
     (pending,) = report.pending
     assert (pending.pods, pending.queue, pending.rejectors) == (("shop/api2",), "unschedulable", ("NodeResourcesFit",))
-    told = repr(retried_section(report.retried, Style(width=80)))
+    told = repr(build_retried_section(report.retried, Style(width=80)))
     assert "'pods that came to nodes', 'scheduled'" in told
     assert "'pods that came to nodes, five minutes', 'unschedulable: NodeResourcesFit'" in told
 
@@ -66,11 +66,11 @@ def test_pods_wait_where_their_refusal_puts_them() -> None:
         "NotResponsible": ("", ()),
     }
     assert report.retried == ()
-    assert retried_section(report.retried, Style(width=80)) == ()
+    assert build_retried_section(report.retried, Style(width=80)) == ()
 
 
 def test_that_time_passed_in_vain_is_not_worth_a_line() -> None:
     """It is in the document all the same."""
     report = run(pod("large", 5, cpu="3"), pod("small"))
     assert [group.after for group in report.retried] == [{"UnschedulableTimeout": 1}]
-    assert retried_section(report.retried, Style(width=80)) == ()
+    assert build_retried_section(report.retried, Style(width=80)) == ()

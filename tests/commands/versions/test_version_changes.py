@@ -11,10 +11,10 @@ import pytest
 
 import kschedctl
 from kschedctl.api.kube_version import ByVersion
-from kschedctl.commands.versions.changes import between, rules, version_changes
+from kschedctl.commands.versions.changes import compare_versions, group_rules_by_plugin, version_changes
 from kschedctl.commands.versions.report import VersionChange
 from kschedctl.errors import ConfigurationError
-from kschedctl.scheduler.framework.feature_gates import SPECS, stage_at
+from kschedctl.scheduler.framework.feature_gates import GATE_STAGES, stage_at
 
 
 def rules_of_all_modules() -> Iterator[tuple[str, ByVersion[object]]]:
@@ -26,21 +26,23 @@ def rules_of_all_modules() -> Iterator[tuple[str, ByVersion[object]]]:
 
 
 def test_every_rule_that_changed_is_in_the_table() -> None:
-    listed = {id(rule) for changed in rules().values() for rule in changed}
+    listed = {id(rule) for changed in group_rules_by_plugin().values() for rule in changed}
     found = dict(rules_of_all_modules())
     assert "kschedctl.scheduler.plugins.taint_toleration.REASON" in found
     assert [name for name, rule in found.items() if id(rule) not in listed] == []
 
 
 def of(where: str, first: str, second: str, sort: str = "rule") -> list[VersionChange]:
-    return [change for change in between(first, second).changes if (change.sort, change.where) == (sort, where)]
+    return [
+        change for change in compare_versions(first, second).changes if (change.sort, change.where) == (sort, where)
+    ]
 
 
 def test_a_text_that_a_patch_brought() -> None:
     (change,) = of("TaintToleration", "1.34.1", "v1.34.2-eks-3abc0de")
     assert change.before == "node(s) had untolerated taint {key: value}"
     assert (change.after, change.since) == ("node(s) had untolerated taint(s)", ("1.34.2",))
-    assert between("1.34.2", "1.34").changes == ()
+    assert compare_versions("1.34.2", "1.34").changes == ()
     assert of("TaintToleration", "1.34", "1.36") == []
 
 
@@ -71,8 +73,8 @@ def test_plugins_that_came_and_where_they_run() -> None:
 def test_gates() -> None:
     (change,) = of("DynamicResourceAllocation", "1.31", "1.35", "gate")
     assert (change.before, change.after, change.since) == ("alpha, off", "GA, on, locked", ("1.35",))
-    gates = {change.where for change in between("1.35", "1.36").changes if change.sort == "gate"}
-    assert gates == {gate for gate in SPECS if stage_at(gate, 35) != stage_at(gate, 36)}
+    gates = {change.where for change in compare_versions("1.35", "1.36").changes if change.sort == "gate"}
+    assert gates == {gate for gate in GATE_STAGES if stage_at(gate, 35) != stage_at(gate, 36)}
 
 
 def test_all_changes_are_those_from_each_version_to_the_next() -> None:
@@ -80,11 +82,11 @@ def test_all_changes_are_those_from_each_version_to_the_next() -> None:
     minors = everything.versions
     assert (minors[0], minors[-1], everything.compared) == ("1.30", "1.37", False)
     gates = [change for change in everything.changes if change.sort == "gate"]
-    one_by_one = [c for a, b in pairwise(minors) for c in between(a, b).changes if c.sort == "gate"]
+    one_by_one = [c for a, b in pairwise(minors) for c in compare_versions(a, b).changes if c.sort == "gate"]
     assert sorted(gates, key=str) == sorted(one_by_one, key=str)
 
 
 @pytest.mark.parametrize("version", ["1.29", "1.38", "new"])
 def test_other_versions_are_refused(version: str) -> None:
     with pytest.raises(ConfigurationError, match="is not supported"):
-        between("1.33", version)
+        compare_versions("1.33", version)

@@ -8,10 +8,10 @@ import pytest
 
 import kschedctl
 from kschedctl.commands.wakes.between import wakes_between
-from kschedctl.commands.wakes.changes import changes_of
+from kschedctl.commands.wakes.changes import parse_changes
 from kschedctl.commands.wakes.changes_that_wake import wake_ups
-from kschedctl.commands.wakes.many import wakes_of_many
-from kschedctl.commands.wakes.ways import Waiting, ways
+from kschedctl.commands.wakes.many import replay_changes_for_pods
+from kschedctl.commands.wakes.ways import WakeQuery, iter_wake_triggers
 from kschedctl.scheduler.framework.events import ActionType
 from kschedctl.scheduler.framework.waking import WakingPlugin
 from kschedctl.scheduler.scheduler import Scheduler
@@ -130,7 +130,9 @@ def test_whatever_a_plugin_asks_for_is_told() -> None:
     assert framework is not None
     info = found.view.pods.infos[0]
     for plugin, asked in registrations.by_plugin.items():
-        told = list(ways(Waiting(info, framework.plugins[plugin], found.view, found.gates), asked, hinted=True))
+        told = list(
+            iter_wake_triggers(WakeQuery(info, framework.plugins[plugin], found.view, found.gates), asked, hinted=True)
+        )
         for each in asked:
             covered = ActionType(0)
             for way in told:
@@ -146,8 +148,8 @@ def test_many_are_told_what_each_is_told() -> None:
     ]
     found = scheduler(node("n1", "500m"), *pods)
     events = [{"action": "Add", "new": node("new", "2", x="y")}, {"action": "Delete", "old": pod("r", nodeName="n1")}]
-    changes = changes_of([*events, pod("p3", cpu="1")], found.view)
-    report = wakes_of_many(found, list(found.cluster.unbound_pods()), changes, "")
+    changes = parse_changes([*events, pod("p3", cpu="1")], found.view)
+    report = replay_changes_for_pods(found, list(found.cluster.unbound_pods()), changes, "")
     assert len(report.answers) == 27
     last = {"action": "Update", "old": pods[3], "new": pod("p3", cpu="1")}
     for answer in report.answers:
@@ -160,7 +162,7 @@ def test_many_are_told_what_each_is_told() -> None:
 def test_a_watch_and_objects_are_events_too() -> None:
     found = scheduler(node("n1"), pod("p"))
     told = [{"type": "DELETED", "object": node("n1")}, node("n1", "4"), {"kind": "List", "items": [node("n2")]}]
-    changes = changes_of(told, found.view)
+    changes = parse_changes(told, found.view)
     assert [(change.old is None, change.new is None) for change in changes] == [
         (False, True),
         (False, False),
@@ -173,7 +175,7 @@ def test_a_watch_and_objects_are_events_too() -> None:
 )
 def test_what_is_no_event(documents: list[Json]) -> None:
     with pytest.raises(kschedctl.KschedctlError):
-        changes_of(documents, scheduler(node("n1")).view)
+        parse_changes(documents, scheduler(node("n1")).view)
 
 
 def test_a_pod_that_should_have_been_tried_again_is_found() -> None:
@@ -268,15 +270,15 @@ def test_what_one_moment_does_not_know_of_is_no_change() -> None:
 )
 def test_who_goes_need_only_be_named(event: Json) -> None:
     found = scheduler(node("n1"), pod("r", "1", nodeName="n1"), pod("p", "1"))
-    (change,) = changes_of([event], found.view)
+    (change,) = parse_changes([event], found.view)
     assert change.old.spec.node_name == "n1"
-    report = wakes_of_many(found, [found.cluster.pod("d", "p")], [change], "")
+    report = replay_changes_for_pods(found, [found.cluster.pod("d", "p")], [change], "")
     assert [each.moved for each in report.answers] == [True]
 
 
 def test_what_cannot_be_read_is_told_with_its_place() -> None:
     with pytest.raises(kschedctl.KschedctlError, match=r"^events\.yaml, document 2, event: expected an object"):
-        changes_of([node("n2"), {}], scheduler(node("n1")).view, where="events.yaml")
+        parse_changes([node("n2"), {}], scheduler(node("n1")).view, where="events.yaml")
 
 
 def test_of_many_changes_most_are_counted_only() -> None:
@@ -362,6 +364,6 @@ def test_members_of_pod_groups_come_back_by_themselves() -> None:
             assert said in report.headline
             assert (report.queue, report.rejectors) == (place, ())
             assert report.pod_group is not None
-        many = wakes_of_many(found, list(cluster.unbound_pods()), changes_of([event], found.view), "")
+        many = replay_changes_for_pods(found, list(cluster.unbound_pods()), parse_changes([event], found.view), "")
         assert [each.before for each in many.answers] == ["backoff"] * 2 * bool(place)
         assert many.fitting == (() if place else ("d/a", "d/b"))

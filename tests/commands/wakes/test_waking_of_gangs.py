@@ -15,10 +15,10 @@ from test_gangs_of_others import CONFIG, COSCHEDULING, NODES, group, of_coschedu
 
 import kschedctl
 from kschedctl.cluster import Cluster
-from kschedctl.commands.schema.schemas import schema_of
+from kschedctl.commands.schema.schemas import build_schema
 from kschedctl.commands.wakes.between import wakes_between
 from kschedctl.commands.wakes.changes_that_wake import wake_ups
-from kschedctl.commands.wakes.many import wake_ups_of_many
+from kschedctl.commands.wakes.many import wake_ups_of_pods
 from kschedctl.commands.wakes.report import WakeUps
 from kschedctl.scheduler.scheduler import Scheduler
 
@@ -34,7 +34,7 @@ def asked(name: str, *objects: Json) -> WakeUps:
     scheduler = Scheduler(cluster_of(*objects))
     position = scheduler.view.pods.index[f"ml/{name}"]
     report = wake_ups(scheduler, scheduler.view.stored(scheduler.view.pods.objects[position]))
-    validate(json.loads(json.dumps(report.to_dict())), schema_of(WakeUps))
+    validate(json.loads(json.dumps(report.to_dict())), build_schema(WakeUps))
     return report
 
 
@@ -114,7 +114,7 @@ def test_what_events_do_to_a_member_that_fits_by_itself(event: Json, moved: bool
 
 def test_of_many_each_is_told_of_its_gang() -> None:
     cluster = cluster_of(*map(of_coscheduling, "abcd"), pod("alone"), group(COSCHEDULING, 4))
-    report = wake_ups_of_many(Scheduler(cluster), cluster.unbound_pods(), "in ml")
+    report = wake_ups_of_pods(Scheduler(cluster), cluster.unbound_pods(), "in ml")
     refused = {each.pod: [found.plugin for found in each.rejectors] for each in report.pods}
     coscheduling = {f"ml/{name}": ["Coscheduling"] for name in "abc"}
     assert refused == {**coscheduling, "ml/d": ["NodeResourcesFit"], "ml/alone": []}
@@ -135,7 +135,7 @@ def test_words_without_hints() -> None:
     huge = pod("huge")
     huge["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "9"}}
     cluster = Cluster.from_objects([NODES[0], huge], kube_version="1.30", feature_gates=gates)
-    (report,) = wake_ups_of_many(Scheduler(cluster), cluster.unbound_pods(), "").pods
+    (report,) = wake_ups_of_pods(Scheduler(cluster), cluster.unbound_pods(), "").pods
     assert words(report) == [
         "any delete of a Pod",
         "any update of a Pod that is being resized",

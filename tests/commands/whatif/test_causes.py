@@ -10,7 +10,7 @@ import pytest
 from small import HOSTNAME, ZONE, Json, node, pod, replica
 
 import kschedctl
-from kschedctl.commands.explain.pending_groups import pending_pods
+from kschedctl.commands.explain.pending_pods import group_pending_pods
 from kschedctl.commands.explain.report import Advice, Explanation
 from kschedctl.scheduler.scheduler import Scheduler
 
@@ -126,7 +126,7 @@ def test_while_its_victims_terminate_a_pod_is_told_to_wait(pod: str, going: tupl
 def test_a_group_says_of_all_pods_only_what_holds_for_all() -> None:
     """p31 lacks memory besides, p32 and p25 find other numbers: what is counted stands with each pod."""
     pods = list(CLUSTER.unbound_pods())
-    report = pending_pods(Scheduler(CLUSTER), pods, "", "2026-11-20T23:26:08Z")
+    report = group_pending_pods(Scheduler(CLUSTER), pods, "", "2026-11-20T23:26:08Z")
     groups = {group.cause: group for group in report.groups}
     cpu = groups["Insufficient cpu"]
     assert {"lab/p01-cpu", "lab/p31-cpu-mem-both", "lab/p32-priority-too-low"} < set(cpu.pods)

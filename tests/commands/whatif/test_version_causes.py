@@ -12,11 +12,11 @@ from small import Json, node, pod, replica
 
 from kschedctl.api.kube_version import VersionMix
 from kschedctl.cluster import Cluster
-from kschedctl.commands.versions.changes import between
-from kschedctl.commands.whatif import causes, versions, whatif
-from kschedctl.commands.whatif.causes import NOT_ATTRIBUTED, Causes, TwoVersions, explained
+from kschedctl.commands.versions.changes import compare_versions
+from kschedctl.commands.whatif import causes, compare_two_versions, whatif
+from kschedctl.commands.whatif.causes import NOT_ATTRIBUTED, Causes, TwoVersions, explain_pods
 from kschedctl.commands.whatif.report import MessageChange, PodsRescored, WhatIf
-from kschedctl.scheduler.framework.feature_gates import SPECS, FeatureGates
+from kschedctl.scheduler.framework.feature_gates import GATE_STAGES, FeatureGates
 
 NAMES = "abcdefg"
 TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
@@ -34,7 +34,7 @@ def of_sets(enough: list[frozenset[str]]) -> Causes:
 @given(st.lists(st.frozensets(st.sampled_from(NAMES), min_size=1), max_size=4))
 def test_the_fewest_changes_that_explain_it(enough: list[frozenset[str]]) -> None:
     """No smaller part of the answer is enough; without any set nothing is told."""
-    told = of_sets(enough).of("p")
+    told = of_sets(enough).explain_pod("p")
     assert (told == NOT_ATTRIBUTED) == (not enough)
     if enough:
         assert any(each == set(told) for each in enough)
@@ -51,10 +51,10 @@ def test_what_explains_one_pod_is_tried_first_for_the_next() -> None:
         return lambda pod: "c" in names
 
     found = Causes({name: name.upper() for name in NAMES}, dict.fromkeys("pqr", True), replay)
-    assert found.of("p") == ("C",)
+    assert found.explain_pod("p") == ("C",)
     first = len(replays)
     assert first <= 7
-    assert explained("qr", found, lambda done: None) == {"q": ("C",), "r": ("C",)}
+    assert explain_pods("qr", found, lambda done: None) == {"q": ("C",), "r": ("C",)}
     assert len(replays) == first
 
 
@@ -67,33 +67,33 @@ def test_what_is_likely_is_tried_before_all_changes(likely: str, asked: int) -> 
         replays.append(names)
         return lambda pod: "c" in names
 
-    searched = Causes({name: name.upper() for name in NAMES}, {"p": True}, replay, likely=lambda pod: frozenset(likely))
-    assert searched.of("p") == ("C",)
+    searched = Causes({name: name.upper() for name in NAMES}, {"p": True}, replay, guess=lambda pod: frozenset(likely))
+    assert searched.explain_pod("p") == ("C",)
     assert replays[0] == frozenset(likely)
     assert len(replays) <= asked
 
 
 def test_plugins_that_say_otherwise_are_likely() -> None:
     """Of a plugin without a changed rule nothing is."""
-    rows = between("1.34.1", "1.34.2").changes
+    rows = compare_versions("1.34.1", "1.34.2").changes
     versions = TwoVersions(Cluster(kube_version="1.34.1"), Cluster(kube_version="1.34.2"), rows)
-    assert {versions.changes()[name].split(":")[0] for name in versions.of_plugins({"TaintToleration"})} == {
-        "TaintToleration"
-    }
-    assert versions.of_plugins({"NodePorts"}) == frozenset()
+    assert {
+        versions.describe_changes()[name].split(":")[0] for name in versions.find_plugin_changes({"TaintToleration"})
+    } == {"TaintToleration"}
+    assert versions.find_plugin_changes({"NodePorts"}) == frozenset()
 
 
 def test_a_search_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(causes, "MOST_REPLAYS", 3)
-    assert of_sets([frozenset("c")]).of("p") == NOT_ATTRIBUTED
+    monkeypatch.setattr(causes, "MAX_REPLAYS", 3)
+    assert of_sets([frozenset("c")]).explain_pod("p") == NOT_ATTRIBUTED
 
 
 @pytest.mark.parametrize(("first", "second"), [("1.30", "1.37"), ("1.36", "1.37"), ("1.37", "1.33")])
 def test_gates_as_in_the_other_version(first: str, second: str) -> None:
-    rows = between(first, second).changes
-    names = frozenset(TwoVersions(Cluster(kube_version=first), Cluster(kube_version=second), rows).changes())
+    rows = compare_versions(first, second).changes
+    names = frozenset(TwoVersions(Cluster(kube_version=first), Cluster(kube_version=second), rows).describe_changes())
     mixed, whole = FeatureGates(second, mix=VersionMix(first, names)), FeatureGates(first)
-    assert [gate for gate in SPECS if mixed.enabled(gate) != whole.enabled(gate)] == []
+    assert [gate for gate in GATE_STAGES if mixed.enabled(gate) != whole.enabled(gate)] == []
 
 
 def because(report: WhatIf) -> list[tuple[str, ...]]:
@@ -103,7 +103,7 @@ def because(report: WhatIf) -> list[tuple[str, ...]]:
 
 def test_a_rule_behind_a_message() -> None:
     cluster = Cluster.from_objects([node("n1", taints=[TAINT]), pod("p"), pod("q")])
-    (message,) = whatif(cluster, None, versions(("1.34.1", "1.34.2"))).messages
+    (message,) = whatif(cluster, None, compare_two_versions(("1.34.1", "1.34.2"))).messages
     assert message.because == (
         "TaintToleration: the reason for an untolerated taint (#134740, brought back by #135023)",
     )
@@ -113,7 +113,7 @@ def test_a_rule_behind_a_message() -> None:
 def test_several_together() -> None:
     """Without claims DynamicResources says nothing before 1.34; the taint is named up to 1.34.1."""
     cluster = Cluster.from_objects([node("n1", taints=[TAINT]), pod("p")])
-    (message,) = whatif(cluster, None, versions(("1.33", "1.36"))).messages
+    (message,) = whatif(cluster, None, compare_two_versions(("1.33", "1.36"))).messages
     assert [why.split(":")[0] for why in message.because] == ["TaintToleration", "DynamicResources"]
 
 
@@ -156,16 +156,16 @@ def test_a_gate_behind_a_place() -> None:
     """n2 has more room for the volume; n1 is otherwise the better one, as 1 cpu is in use on n2."""
     busy = pod("busy", "n2", "1")
     cluster = Cluster.from_objects([node("n1"), node("n2"), *STORAGE, claim("c"), busy, with_claim(pod("p"))])
-    report = whatif(cluster, None, versions(("1.36", "1.37")))
+    report = whatif(cluster, None, compare_two_versions(("1.36", "1.37")))
     assert [(c.pod, c.before, c.after, c.because) for c in report.changes] == [
         ("d/p", "n1", "n2", ("StorageCapacityScoring",))
     ]
     running = [node("n1"), node("n2"), *STORAGE, claim("c"), busy, with_claim(replica("r", "n1"))]
-    assert because(whatif(Cluster.from_objects(running), None, versions(("1.36", "1.37")))) == [
+    assert because(whatif(Cluster.from_objects(running), None, compare_two_versions(("1.36", "1.37")))) == [
         ("StorageCapacityScoring",)
     ]
     set_by_hand = Cluster.from_objects(running, feature_gates={"StorageCapacityScoring": True})
-    assert because(whatif(set_by_hand, None, versions(("1.36", "1.37")))) == []
+    assert because(whatif(set_by_hand, None, compare_two_versions(("1.36", "1.37")))) == []
 
 
 def test_nothing_is_asked_where_only_the_cluster_changes() -> None:
@@ -178,11 +178,11 @@ def test_nothing_is_asked_where_only_the_cluster_changes() -> None:
 def test_scores_that_change_and_the_best_node_stays() -> None:
     """The volume's pool has more room on n2, where also more cpu is free: it stays the best by more points."""
     objects = [node("n1"), node("n2"), *STORAGE, claim("c"), pod("busy", "n1", "1"), with_claim(replica("r", "n2"))]
-    found = whatif(Cluster.from_objects(objects), None, versions(("1.36", "1.37"))).replacement
+    found = whatif(Cluster.from_objects(objects), None, compare_two_versions(("1.36", "1.37"))).replacement
     assert found is not None
     assert found.elsewhere == ()
     assert found.rescored == (PodsRescored("Deployment d/web", ("d/r",), ("StorageCapacityScoring",)),)
     without_claims = [node("n1"), node("n2"), pod("busy", "n1", "1"), replica("r", "n2")]
-    found = whatif(Cluster.from_objects(without_claims), None, versions(("1.36", "1.37"))).replacement
+    found = whatif(Cluster.from_objects(without_claims), None, compare_two_versions(("1.36", "1.37"))).replacement
     assert found is not None
     assert (found.elsewhere, found.rescored) == ((), ())

@@ -10,14 +10,14 @@ import pytest
 from small import HOSTNAME, ZONE, Json, budget, node, pod, pod_spec, replica, workload
 
 from kschedctl.cluster import Cluster
-from kschedctl.commands.schema.schemas import schema_of
-from kschedctl.commands.whatif import configurations, whatif
+from kschedctl.commands.schema.schemas import build_schema
+from kschedctl.commands.whatif import compare_configurations, whatif
 from kschedctl.commands.whatif.report import WhatIf
 from kschedctl.errors import InputError, KschedctlError
 from kschedctl.replay.parallel import Workers
 from kschedctl.replay.scenarios.scenario import load_scenario
 from kschedctl.reports.placements import Spread
-from kschedctl.reports.scenario import scenario_schema
+from kschedctl.reports.scenario import build_scenario_schema
 
 PIN = {"nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]}
 PINNED = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": PIN}}
@@ -209,7 +209,7 @@ def test_another_configuration_counts_from_then_on() -> None:
 
 def test_two_configurations_compared() -> None:
     cluster = Cluster.from_objects([node("n1"), node("n2"), replica("r1", "n1", "2"), pod("p", cpu="500m")])
-    report = whatif(cluster, None, configurations({"even.yaml": EVEN, "packed.yaml": PACKED}))
+    report = whatif(cluster, None, compare_configurations({"even.yaml": EVEN, "packed.yaml": PACKED}))
     assert changes(report) == {("p", "Moved", "n2", "n1")}
     assert report.compared == ("even.yaml", "packed.yaml")
 
@@ -311,10 +311,10 @@ def test_a_document_of_another_kind() -> None:
 
 
 def test_the_schema_is_one_of_its_dialect() -> None:
-    jsonschema.Draft202012Validator.check_schema(scenario_schema())
+    jsonschema.Draft202012Validator.check_schema(build_scenario_schema())
 
 
 def test_the_report_follows_its_schema() -> None:
     document = run({"cordon": {"nodes": ["n1"]}}, {"drain": {"nodes": ["n1"]}}).to_dict()
-    jsonschema.validate(document, schema_of(WhatIf))
+    jsonschema.validate(document, build_schema(WhatIf))
     assert json.dumps(document)

@@ -10,7 +10,7 @@ import kschedctl
 from kschedctl.api.operator_resources import count_pods, may_create_pods
 from kschedctl.cluster import Cluster, Gap
 from kschedctl.commands.explain.pending_report import PendingPods
-from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere, unread_elsewhere
+from kschedctl.replay.waiting_elsewhere import find_unread_waiting_kinds, find_waiting_elsewhere
 
 Json = dict[str, Any]
 KAFKA: Json = {
@@ -91,7 +91,7 @@ def test_a_custom_resource_leaves_the_verdict_open() -> None:
 
 def test_what_is_not_installed_makes_no_answer_conditional() -> None:
     assert not kschedctl.pending(Cluster.from_objects([])).undecided
-    assert unread_elsewhere(Cluster.from_objects([], assume_complete=False)) == ()
+    assert find_unread_waiting_kinds(Cluster.from_objects([], assume_complete=False)) == ()
 
 
 def test_queues_that_could_not_be_read_make_the_answer_conditional() -> None:

@@ -10,7 +10,7 @@ import pytest
 from golden_cases import SETTINGS, family_lines, table
 
 import kschedctl
-from kschedctl.commands.explain.attempt import find_pod
+from kschedctl.commands.explain.one_pod import find_pod
 from kschedctl.scheduler.scheduler import Scheduler
 
 CASES = table("allocations")

@@ -19,5 +19,5 @@ def test_a_claim_that_is_not_made_yet_leans_on_its_template(metadata: dict[str, 
     """Of a pod of a cluster the status says which claims were made, whatever templates there are."""
     spec = {"resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "t"}]}
     pod = {"kind": "Pod", "metadata": {"name": "p", "namespace": "d", **metadata}, "spec": spec}
-    view = Fork.of(Cluster.from_objects([pod]))
+    view = Fork.from_cluster(Cluster.from_objects([pod]))
     assert [dependency.kind for dependency in claim_dependencies(view.pods.infos[0], view, Features())] == kinds

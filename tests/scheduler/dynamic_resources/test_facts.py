@@ -7,7 +7,7 @@ from plugin_cases import filtered, pod_info, pre_filter, snapshot
 
 from kschedctl.errors import InputError
 from kschedctl.scheduler.framework import PluginVerdict
-from kschedctl.scheduler.framework.facts import words
+from kschedctl.scheduler.framework.facts import describe_fact
 from kschedctl.scheduler.plugins.dynamic_resources.arguments import DynamicResourcesArgs
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kschedctl.scheduler.plugins.helper.device_features import DEFAULT_FEATURES, Features
@@ -66,8 +66,8 @@ def answer(case, features=DEFAULT_FEATURES):
 
 def facts(case, features=DEFAULT_FEATURES):
     plugin, info, view, state = answer(case, features)
-    verdict = PluginVerdict.of(plugin.filter(info, view, state, NO_CHANGE), 1)
-    return [words(rejection.fact(0)) for rejection in verdict.rejections]
+    verdict = PluginVerdict.from_rejections(plugin.filter(info, view, state, NO_CHANGE), 1)
+    return [describe_fact(rejection.fact(0)) for rejection in verdict.rejections]
 
 
 TAINT = {"key": "sick", "effect": "NoSchedule"}

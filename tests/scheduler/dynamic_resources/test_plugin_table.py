@@ -102,7 +102,7 @@ def finished(plugin, info, view):
     verdicts = {}
     if result.state is not None:
         rejections = plugin.filter(info, view, result.state, NO_CHANGE)
-        verdicts[plugin.name] = PluginVerdict.of(rejections, len(view.nodes))
+        verdicts[plugin.name] = PluginVerdict.from_rejections(rejections, len(view.nodes))
     first = np.where(everywhere, 0, -1)
     found = FilterOutcome(tuple(verdicts), verdicts, {}, first, ~everywhere)
     return SimpleNamespace(pre_filter=outcome, filter=found, considered=everywhere, info=info, view=view)

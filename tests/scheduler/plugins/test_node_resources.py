@@ -86,7 +86,7 @@ def test_fits(case):
 def test_score(case):
     want = case["want"]
     if "argsError" in want:
-        assert any(error.endswith(want["argsError"]) for error in fit(case).args.errors(gates(case)))
+        assert any(error.endswith(want["argsError"]) for error in fit(case).args.validate(gates(case)))
         return
     view = snapshot(case)
     found = scores(plugin(case), pod_info(case, view), view)

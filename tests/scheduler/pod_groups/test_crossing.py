@@ -13,7 +13,7 @@ import pytest
 from group_clusters import GATES, node
 
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.attempt import explain
+from kschedctl.commands.explain.one_pod import explain
 from kschedctl.commands.wakes.changes_that_wake import wake_ups
 from kschedctl.replay.run_queue import run_queue
 from kschedctl.scheduler.engine.pod_groups.cycle import UNSCHEDULABLE_GROUP

@@ -12,7 +12,7 @@ from group_clusters import GATES, Json, cluster, gang, node, pod
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kschedctl.commands.explain.attempt import explain
+from kschedctl.commands.explain.one_pod import explain
 from kschedctl.replay.run_queue import run_queue
 
 WORKLOAD_AWARE = {**GATES, "WorkloadAwarePreemption": True}

@@ -22,7 +22,7 @@ from kschedctl.api.arrays import Position
 from kschedctl.api.kube_version import KubeVersion
 from kschedctl.api.objects import AnyGroup, PodGroup
 from kschedctl.cluster import Cluster, convert
-from kschedctl.commands.explain.attempt import explain
+from kschedctl.commands.explain.one_pod import explain
 from kschedctl.replay.run_queue import run_queue
 from kschedctl.scheduler.engine.pod_groups.cycle import PodGroupCycle
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import GroupProgress

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from plugin_cases import cases
 
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.attempt import explain
+from kschedctl.commands.explain.one_pod import explain
 from kschedctl.replay.run_queue import run_queue
 
 GATES = {"GenericWorkload": True, "TopologyAwareWorkloadScheduling": True, "CompositePodGroup": True}

@@ -11,7 +11,7 @@ import pytest
 from kschedctl.api.arrays import Scores
 from kschedctl.api.objects import PodGroup
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.engine.pod_groups.placement import GroupPlacement, PodGroupAssignments, placement_scores
+from kschedctl.scheduler.engine.pod_groups.placement import GroupPlacement, PodGroupAssignments, score_placements
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.snapshot.fork import Fork
 
@@ -36,10 +36,10 @@ class Rows:
 def scores(*rows: int) -> list[int]:
     """Of placements of one row each, with weight 3."""
     profile = SimpleNamespace(placement_weights={"Rows": 3})
-    framework: Any = SimpleNamespace(at=lambda point: [Rows()] * (point == "placementScore"), profile=profile)
+    framework: Any = SimpleNamespace(plugins_at=lambda point: [Rows()] * (point == "placementScore"), profile=profile)
     proposals = [PodGroupAssignments(GroupPlacement("", np.array([row])), ()) for row in rows]
-    view = Fork.of(Cluster.from_objects([{"kind": "Node", "metadata": {"name": "a"}}]))
-    return placement_scores(framework, PodGroup(), view, proposals)["Rows"].tolist()
+    view = Fork.from_cluster(Cluster.from_objects([{"kind": "Node", "metadata": {"name": "a"}}]))
+    return score_placements(framework, PodGroup(), view, proposals)["Rows"].tolist()
 
 
 def test_the_least_and_the_most_are_valid() -> None:

@@ -15,7 +15,7 @@ from kschedctl.api.arrays import Position, Row
 from kschedctl.api.objects import Pod
 from kschedctl.cluster import convert
 from kschedctl.scheduler.engine.pod_groups.placement import GroupPlacement, PodGroupAssignments, ProposedAssignment
-from kschedctl.scheduler.engine.pod_groups.state import find_pod_group, state_of
+from kschedctl.scheduler.engine.pod_groups.state import find_pod_group, find_state
 from kschedctl.scheduler.framework import Code, PluginError, Status
 from kschedctl.scheduler.plugins.gang_scheduling.plugin import GangScheduling
 from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
@@ -35,7 +35,7 @@ ANYBODYS = Settings(served=frozenset(("", "default-scheduler")))
 
 def assume(view: Fork, keys: list[str]) -> None:
     for key in keys:
-        position = view.pods.position(key)
+        position = view.pods.find_position(key)
         assert position is not None
         view.assume(position, Row(0))
 
@@ -50,7 +50,7 @@ def others(info: PodInfo, view: Fork, code: str) -> Json:
     group = None if key is None else find_pod_group(view, key)
     if key is None or group is None or group.spec.scheduling_policy.gang is None:
         return {"activatedPods": [], "allowedPods": None}
-    state = state_of(view, key)
+    state = find_state(view, key)
     waiting = code == Code.WAIT
     assumed = [p for p in state.scheduled.tolist() if not view.pods.objects[p].spec.node_name]
     return {
@@ -107,7 +107,7 @@ def test_pods_count(case: Json) -> None:
     assumed = [{"kind": "Pod", **pod} for pod in case["assumedPods"] or ()]
     view = snapshot({**case, "nodes": nodes, "objects": [GROUP]}, ANYBODYS, more=map(unbound, assumed))
     for pod in assumed:
-        position = view.pods.position(f"default/{pod['metadata']['name']}")
+        position = view.pods.find_position(f"default/{pod['metadata']['name']}")
         view.assume(Position(position or 0), Row(view.nodes.index[pod["spec"]["nodeName"]]))
     assert (
         PodGroupPodsCount().score_placement(group_of(view), view, proposal(view, proposed(case)))

@@ -10,7 +10,7 @@ from group_clusters import GATES, cluster, gang, node, pod
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kschedctl.commands.explain.attempt import explain
+from kschedctl.commands.explain.one_pod import explain
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation

@@ -8,7 +8,7 @@ import pytest
 
 import kschedctl
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain import attempt as of_one_pod
+from kschedctl.commands.explain import one_pod as of_one_pod
 from kschedctl.commands.explain.report import Explanation, PreemptionReport
 from kschedctl.errors import UsageError
 
@@ -127,6 +127,7 @@ def test_an_unknown_class() -> None:
 
 def test_a_manifest_is_admitted_first() -> None:
     gold = pod("web", 2, priorityClassName="gold")
+    gold["spec"]["containers"][0]["image"] = "web"
     assert evicted(of_one_pod.explain(cluster(node("c"), pod("c", 4, 900, "c")), gold)) == {
         "a": ["a-low"],
         "b": ["b-low"],

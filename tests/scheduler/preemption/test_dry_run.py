@@ -171,12 +171,14 @@ class ReplayedNode:
         return self._passes(left) and (not self.promised or self._passes([*left, *self.promised]))
 
     def _passes(self, pods: list[Pod]) -> bool:
-        view = Fork.of(replace(self.cluster, pods=tuple(pods)), self.scheduler.view.settings)
+        view = Fork.from_cluster(replace(self.cluster, pods=tuple(pods)), self.scheduler.view.settings)
         framework = self.scheduler.framework(self.pod.spec.scheduler_name)
         assert framework is not None
         info = PodInfo(self.pod, view.settings.requests)
-        pre_filter = run_pre_filter(framework.at("preFilter"), info, view)
-        return bool(Filtering.of(framework, pre_filter, info, view).judge().passing[view.nodes.index[self.name]])
+        pre_filter = run_pre_filter(framework.plugins_at("preFilter"), info, view)
+        return bool(
+            Filtering.from_framework(framework, pre_filter, info, view).judge().passing[view.nodes.index[self.name]]
+        )
 
 
 def naive(cluster: Cluster, scheduler: Scheduler, pod: Pod) -> dict[str, Victims | str]:

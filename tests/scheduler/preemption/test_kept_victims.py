@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
-from kschedctl.scheduler.engine.kept_victims import KeptVictims
-from kschedctl.scheduler.engine.preemption.candidates import choose
+from kschedctl.scheduler.engine.kept_victims import VictimCache
+from kschedctl.scheduler.engine.preemption.candidates import choose_best
 from kschedctl.scheduler.engine.preemption.dry_run import dry_run
 from kschedctl.scheduler.engine.preemption.selection import LowerPriority
 from kschedctl.scheduler.scheduler import Scheduler
@@ -64,7 +64,7 @@ def best(cycle: Cycle, selection: LowerPriority) -> list[tuple[int, list[int]]] 
     helpful = run.candidates.take(np.flatnonzero(run.candidates.sizes))
     if not len(helpful):
         return dict(run.reason_counts())
-    return [(int(found.row), list(found.victims)) for found in choose(cycle.view, helpful).tied]
+    return [(int(found.row), list(found.victims)) for found in choose_best(cycle.view, helpful).tied]
 
 
 def answer(cycle: Cycle, selection: LowerPriority) -> list[tuple[int, list[int], list[bool]]]:
@@ -91,7 +91,7 @@ def move(random: Random, view: Fork, positions: list[int]) -> None:
 @given(st.integers(0, 2**32 - 1), st.sampled_from((0.0, 0.5, 1.0)))
 def test_what_is_kept_is_what_all_nodes_come_to(seed: int, best_alone: float) -> None:
     """Where only the best candidates are asked for, those are the best of all."""
-    random, kept = Random(seed), KeptVictims()
+    random, kept = Random(seed), VictimCache()
     scheduler = Scheduler(Cluster.from_objects(cluster(random)))
     framework, view = scheduler.framework("default-scheduler"), scheduler.view.fork()
     assert framework is not None
@@ -99,11 +99,11 @@ def test_what_is_kept_is_what_all_nodes_come_to(seed: int, best_alone: float) ->
     others = [position for position in range(len(view.pods)) if position not in askers]
     for _ in range(25):
         info = view.pods.infos[int(view.pods.info[random.choice(askers)])]
-        cycle = replace(run_cycle(framework, info, view), kept_victims=kept)
+        cycle = replace(run_cycle(framework, info, view), victim_cache=kept)
         if cycle.error is None and not len(cycle.feasible):
             lower, everywhere = LowerPriority(view, info.priority), OnAllNodes(view, info.priority)
             if random.random() < best_alone:
-                assert best(replace(cycle, best_alone=True), lower) == best(cycle, everywhere)
+                assert best(replace(cycle, only_best_candidates=True), lower) == best(cycle, everywhere)
             else:
                 assert answer(cycle, lower) == answer(cycle, everywhere)
         for _ in range(random.randint(0, 2)):

@@ -18,8 +18,8 @@ from kschedctl.api.kube_version import VERIFIED
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.engine.cycle import Cycle, FilterOutcome, run_cycle
 from kschedctl.scheduler.engine.extenders.extender import NOTHING_OFFERED
-from kschedctl.scheduler.engine.preemption.budgets import budgets
-from kschedctl.scheduler.engine.preemption.candidates import Candidate, choose
+from kschedctl.scheduler.engine.preemption.budgets import find_budgets
+from kschedctl.scheduler.engine.preemption.candidates import Candidate, choose_best
 from kschedctl.scheduler.engine.preemption.dry_run import DryRun, dry_run
 from kschedctl.scheduler.engine.preemption.evaluator import Preemption
 from kschedctl.scheduler.engine.preemption.selection import LowerPriority
@@ -80,7 +80,7 @@ class TableFramework:
         self.points = case.get("plugins", {})
         self.extenders = table_extenders(case)
 
-    def at(self, point: str) -> list[Any]:
+    def plugins_at(self, point: str) -> list[Any]:
         """The plugin that only the left out cases make use of is not among them."""
         return [self.made[plugin["name"]] for plugin in self.points.get(point, ()) if plugin["name"] != "test-plugin"]
 
@@ -98,9 +98,9 @@ def with_statuses(cycle: Cycle, codes: dict[str, str]) -> Cycle:
         for code in set(codes.values()) - {"Success"}
     }
     rejections = [Rejection(mask, Code(code), "given") for code, mask in masks.items()]
-    verdict = PluginVerdict.of(iter(rejections), len(names))
+    verdict = PluginVerdict.from_rejections(iter(rejections), len(names))
     none = np.zeros(len(names), np.bool_)
-    outcome = FilterOutcome(("Given",), {"Given": verdict}, {}, np.where(verdict.refused, 0, -1), none)
+    outcome = FilterOutcome(("Given",), {"Given": verdict}, {}, np.where(verdict.rejected, 0, -1), none)
     considered = np.array([name in codes for name in names], np.bool_)
     return replace(cycle, filter=outcome, considered=considered, passed=NOTHING_OFFERED)
 
@@ -166,7 +166,7 @@ def test_choice(case):
     candidates = everywhere(cycle).candidates
     got = sorted((shown(cycle.view, candidate) for candidate in candidates), key=lambda each: each["node"])
     assert got == case["want"]["candidates"]
-    tied = sorted(cycle.view.nodes.names[candidate.row] for candidate in choose(cycle.view, candidates).tied)
+    tied = sorted(cycle.view.nodes.names[candidate.row] for candidate in choose_best(cycle.view, candidates).tied)
     assert tied == case["want"]["anyOfNodes"]
 
 
@@ -198,7 +198,7 @@ def test_budgets(case):
     pods = [{**pod, "spec": {**pod["spec"], "nodeName": "n"}} for (pod,) in case["victims"]]
     node = {"kind": "Node", "metadata": {"name": "n"}}
     view = snapshot({**case, "nodes": [node], "pods": pods})
-    violating = budgets(view).violations(np.arange(len(pods)))
+    violating = find_budgets(view).find_violations(np.arange(len(pods)))
     assert np.flatnonzero(violating).tolist() == case["want"]["violating"]
     assert np.flatnonzero(~violating).tolist() == case["want"]["nonViolating"]
 

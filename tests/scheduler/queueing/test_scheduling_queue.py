@@ -12,7 +12,7 @@ from kschedctl.api.arrays import Position
 from kschedctl.api.objects import ObjectMeta, Pod
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.engine.queued_pod import NANOSECONDS, Clock, QueuedPod
-from kschedctl.scheduler.engine.rejectors import NONE, Rejectors
+from kschedctl.scheduler.engine.rejectors import NO_REJECTORS, Rejectors
 from kschedctl.scheduler.event_handling.event_handlers import Occurrence
 from kschedctl.scheduler.framework.events import ASSIGNED_POD, POD, ActionType, ChangedObject, ClusterEvent
 from kschedctl.scheduler.queueing.backoff_queue import Backoff
@@ -20,9 +20,9 @@ from kschedctl.scheduler.queueing.requeueing import QueueingStrategy
 from kschedctl.scheduler.queueing.scheduling_queue import (
     ACTIVE,
     BACKOFF,
-    LONGEST_UNSCHEDULABLE,
+    MAX_UNSCHEDULABLE_TIME,
     UNSCHEDULABLE,
-    Rules,
+    QueueRules,
     SchedulingQueue,
 )
 from kschedctl.scheduler.scheduler import Scheduler
@@ -55,10 +55,10 @@ class Said:
         return self.answer
 
 
-USUAL = Rules()
+USUAL = QueueRules()
 
 
-def queue_of(count: int, plugins: Said | None = None, rules: Rules = USUAL) -> SchedulingQueue:
+def queue_of(count: int, plugins: Said | None = None, rules: QueueRules = USUAL) -> SchedulingQueue:
     queue = SchedulingQueue(plugins or Said(), rules, Clock())
     for number in range(count):
         queue.add(QueuedPod(Position(number), 0))
@@ -77,7 +77,7 @@ def places(queue: SchedulingQueue) -> dict[int, str]:
 
 @given(st.lists(st.integers(-3, 3), max_size=30))
 def test_pods_are_popped_by_priority_then_by_the_time_at_which_they_came(priorities: list[int]) -> None:
-    queue = SchedulingQueue(Said(), Rules(), Clock())
+    queue = SchedulingQueue(Said(), QueueRules(), Clock())
     for number, priority in enumerate(priorities):
         queue.add(QueuedPod(Position(number), priority))
     wanted = sorted(range(len(priorities)), key=lambda number: (-priorities[number], number))
@@ -94,14 +94,14 @@ OPERATIONS = st.lists(
 @given(OPERATIONS, st.integers(1, 6), st.booleans())
 def test_a_pod_is_in_one_queue_or_in_none_while_it_is_tried(operations: list[str], count: int, popped: bool) -> None:
     plugins = Said()
-    queue = queue_of(count, plugins, Rules(Backoff(popped=popped)))
+    queue = queue_of(count, plugins, QueueRules(Backoff(popped=popped)))
     tried: list[QueuedPod] = []
     gone: set[int] = set()
     for operation in operations:
         if operation == "pop" and (found := queue.pop()):
             tried.append(found)
         elif operation in ("fail", "error") and tried:
-            queue.add_unschedulable(tried.pop(), FIT if operation == "fail" else NONE)
+            queue.add_unschedulable(tried.pop(), FIT if operation == "fail" else NO_REJECTORS)
         elif operation == "bind" and tried:
             queue.done(tried[-1].position)
             gone.add(tried.pop().position)
@@ -114,7 +114,7 @@ def test_a_pod_is_in_one_queue_or_in_none_while_it_is_tried(operations: list[str
             queue.clock.time += 3 * NANOSECONDS
             queue.flush_backoff()
         elif operation == "flush":
-            queue.clock.time += LONGEST_UNSCHEDULABLE
+            queue.clock.time += MAX_UNSCHEDULABLE_TIME
             queue.flush_unschedulable()
         elif operation == "delete" and 0 not in {pod.position for pod in tried}:
             queue.delete(Position(0))
@@ -126,7 +126,7 @@ def test_a_pod_is_in_one_queue_or_in_none_while_it_is_tried(operations: list[str
 @pytest.mark.parametrize(("lasts", "place"), [(True, BACKOFF), (False, UNSCHEDULABLE)])
 def test_a_pod_that_is_activated_while_it_is_tried(lasts: bool, place: str) -> None:
     """Activate of v1.31 knows of pods in the queues alone."""
-    queue = queue_of(1, rules=Rules(activation_lasts=lasts))
+    queue = queue_of(1, rules=QueueRules(activation_lasts=lasts))
     pod = pop(queue)
     queue.activate([pod.position])
     queue.add_unschedulable(pod, FIT)
@@ -157,20 +157,20 @@ def test_errors_of_long_ago(version: str, seconds: int) -> None:
     """Until v1.33 a third attempt has a pod back off for 4 s, whatever ended the others; since v1.34 errors that are
     over do not count (getBackoffTime)."""
     scheduler = Scheduler(Cluster.from_objects([], kube_version=version))
-    backoff = Backoff.of(scheduler.configuration, scheduler.gates)
-    queue = queue_of(1, rules=Rules(backoff))
+    backoff = Backoff.from_configuration(scheduler.configuration, scheduler.gates)
+    queue = queue_of(1, rules=QueueRules(backoff))
     for _ in range(2):
-        queue.add_unschedulable(pop(queue), NONE)
+        queue.add_unschedulable(pop(queue), NO_REJECTORS)
         queue.clock.time += 20 * NANOSECONDS
         queue.flush_backoff()
     pod = pop(queue)
     queue.add_unschedulable(pod, FIT)
-    assert backoff.duration(backoff.failures(pod)) == seconds * NANOSECONDS
-    assert queue.backoff.expiration(pod) == backoff.aligned(pod.timestamp + seconds * NANOSECONDS)
+    assert backoff.duration(backoff.count_failures(pod)) == seconds * NANOSECONDS
+    assert queue.backoff.find_expiration(pod) == backoff.align(pod.timestamp + seconds * NANOSECONDS)
 
 
 def test_within_a_second_pods_that_back_off_are_popped_by_priority() -> None:
-    queue = SchedulingQueue(Said(), Rules(), Clock())
+    queue = SchedulingQueue(Said(), QueueRules(), Clock())
     for number, priority in enumerate((0, 5, 9)):
         queue.add(QueuedPod(Position(number), priority))
     for pod in [pop(queue), pop(queue), pop(queue)]:
@@ -181,7 +181,7 @@ def test_within_a_second_pods_that_back_off_are_popped_by_priority() -> None:
 
 
 def test_without_the_gate_pods_that_back_off_are_not_popped() -> None:
-    queue = queue_of(1, rules=Rules(Backoff(popped=False)))
+    queue = queue_of(1, rules=QueueRules(Backoff(popped=False)))
     queue.add_unschedulable(pop(queue), FIT)
     queue.move(POD_GONE)
     assert queue.pop() is None
@@ -192,7 +192,7 @@ def test_without_the_gate_pods_that_back_off_are_not_popped() -> None:
 
 def test_pods_that_failed_by_errors_wait_until_their_time_is_over() -> None:
     queue = queue_of(1)
-    queue.add_unschedulable(pop(queue), NONE)
+    queue.add_unschedulable(pop(queue), NO_REJECTORS)
     assert places(queue) == {0: BACKOFF}
     assert queue.pop() is None
 
@@ -219,13 +219,13 @@ def test_a_plugin_that_said_pending_spares_the_backoff() -> None:
 
 
 def test_members_of_pod_groups_come_back_by_backoff_alone() -> None:
-    queue = queue_of(1, Said(QueueingStrategy.SKIP), Rules(in_groups=frozenset({Position(0)})))
+    queue = queue_of(1, Said(QueueingStrategy.SKIP), QueueRules(in_groups=frozenset({Position(0)})))
     queue.add_unschedulable(pop(queue), FIT)
     assert places(queue) == {0: BACKOFF}
 
 
 def test_without_hints_any_event_during_the_cycle_puts_the_pod_back() -> None:
-    rules = Rules(by_hints=False)
+    rules = QueueRules(by_hints=False)
     queue = queue_of(2, Said(QueueingStrategy.SKIP), rules)
     queue.add_unschedulable(pop(queue), FIT)
     second = pop(queue)
@@ -237,7 +237,7 @@ def test_without_hints_any_event_during_the_cycle_puts_the_pod_back() -> None:
 def test_an_event_that_no_plugin_asked_for_puts_no_pod_back() -> None:
     plugins = Said(QueueingStrategy.SKIP)
     plugins.asked = False
-    queue = queue_of(1, plugins, Rules(by_hints=False))
+    queue = queue_of(1, plugins, QueueRules(by_hints=False))
     tried = pop(queue)
     queue.move(POD_GONE)
     queue.add_unschedulable(tried, FIT)
@@ -260,7 +260,7 @@ def test_a_gated_pod_is_never_popped_and_comes_in_when_the_gate_goes() -> None:
 def test_after_five_minutes_an_unschedulable_pod_is_tried_again() -> None:
     queue = queue_of(1)
     queue.add_unschedulable(pop(queue), FIT)
-    queue.clock.time += LONGEST_UNSCHEDULABLE - NANOSECONDS
+    queue.clock.time += MAX_UNSCHEDULABLE_TIME - NANOSECONDS
     queue.flush_unschedulable()
     assert places(queue) == {0: UNSCHEDULABLE}
     queue.clock.time += 2 * NANOSECONDS
@@ -275,7 +275,7 @@ def test_a_gated_pod_is_not_tried_again_after_five_minutes() -> None:
     plugins.gated = frozenset({0})
     queue = queue_of(1, plugins)
     plugins.gated = frozenset()
-    queue.clock.time += 2 * LONGEST_UNSCHEDULABLE
+    queue.clock.time += 2 * MAX_UNSCHEDULABLE_TIME
     queue.flush_unschedulable()
     assert places(queue) == {0: UNSCHEDULABLE}
 

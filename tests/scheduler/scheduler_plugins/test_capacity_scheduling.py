@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.attempt import explain
+from kschedctl.commands.explain.one_pod import explain
 from kschedctl.errors import InputError
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation

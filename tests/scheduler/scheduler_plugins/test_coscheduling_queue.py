@@ -17,7 +17,7 @@ from kschedctl.api.arrays import Position
 from kschedctl.cluster import Cluster
 from kschedctl.replay.queue_run_report import QueueRun
 from kschedctl.replay.run_queue import run_queue
-from kschedctl.scheduler.engine.pod_groups.gangs import gang_plugin
+from kschedctl.scheduler.engine.pod_groups.gangs import find_gang_plugin
 from kschedctl.scheduler.engine.queued_pod import Clock, QueuedPod
 from kschedctl.scheduler.queueing.queue_order import ChangingHeap
 from kschedctl.scheduler.scheduler import Scheduler
@@ -124,7 +124,7 @@ def plugin_of(cluster: Cluster) -> tuple[Coscheduling, Fork]:
     scheduler = Scheduler(cluster)
     framework = scheduler.framework("default-scheduler")
     assert framework is not None
-    plugin = gang_plugin(framework)
+    plugin = find_gang_plugin(framework)
     assert isinstance(plugin, Coscheduling)
     return plugin, scheduler.view
 

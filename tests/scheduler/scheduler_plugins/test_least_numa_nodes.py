@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kschedctl.api.objects import NodeResourceTopology
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.attempt import explain
+from kschedctl.commands.explain.one_pod import explain
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.scheduler_plugins.least_numa import numa_nodes_required, score_of_containers, score_of_pod
 from kschedctl.scheduler.scheduler_plugins.numa_nodes import NumaList, numa_list

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.attempt import explain
+from kschedctl.commands.explain.one_pod import explain
 from kschedctl.errors import ConfigurationError, InputError
 
 Json = dict[str, Any]

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.attempt import explain
+from kschedctl.commands.explain.one_pod import explain
 from kschedctl.errors import ConfigurationError
 
 NAME = "NodeResourcesAllocatable"

@@ -10,7 +10,7 @@ from test_node_resource_topology_match import GPU, HALF, NAME, container, node, 
 
 from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.attempt import explain
+from kschedctl.commands.explain.one_pod import explain
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.scheduler_plugins.node_resource_topology_match import DISCARDED
 from kschedctl.scheduler.scheduler_plugins.numa_cache import FREED, OverReserve, is_exclusive

@@ -108,7 +108,7 @@ def cycle_in(scheduler: Scheduler, key: str) -> Cycle:
 
 
 def asked(cycle: Cycle) -> PostFilterResult:
-    (plugin,) = cycle.framework.at("postFilter")
+    (plugin,) = cycle.framework.plugins_at("postFilter")
     assert isinstance(plugin, CapacityScheduling)
     return plugin.post_filter(cycle)
 
@@ -287,10 +287,10 @@ def claim_of(asking: NaivePod, quotas: dict[str, NaiveQuota], nominated: list[Na
 
 def lockstep(cycle: Cycle) -> dict[str, NaiveVictims | str]:
     """Node -> the answer under test, in the same form."""
-    (plugin,) = cycle.framework.at("postFilter")
+    (plugin,) = cycle.framework.plugins_at("postFilter")
     assert isinstance(plugin, CapacityScheduling)
     view = cycle.view
-    result = dry_run(cycle, np.ones(len(view.nodes), np.bool_), plugin.selection(cycle))
+    result = dry_run(cycle, np.ones(len(view.nodes), np.bool_), plugin.select_victims(cycle))
     found: dict[str, NaiveVictims | str] = dict.fromkeys(view.nodes.names, EXCEEDED)
     for row, name in enumerate(view.nodes.names):
         if result.empty[row]:
@@ -302,7 +302,7 @@ def lockstep(cycle: Cycle) -> dict[str, NaiveVictims | str]:
     for each in result.candidates:
         victims = [view.pods.objects[p].metadata.name for p in each.victims]
         found[view.nodes.names[each.row]] = NaiveVictims(victims, each.pdb_violations)
-    assert result.refused.get(EXCEEDED, 0) == sum(each == EXCEEDED for each in found.values())
+    assert result.rejected_counts.get(EXCEEDED, 0) == sum(each == EXCEEDED for each in found.values())
     return found
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
-from kschedctl.scheduler.engine.sampling import Sampling, Terms
+from kschedctl.scheduler.engine.sampling import Sampling, SearchTerms
 from kschedctl.scheduler.engine.start_indexes.searches import EveryStart
 from kschedctl.scheduler.framework import Peers
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
@@ -123,10 +123,10 @@ def replayed(whole: Cycle, percentage: int, start: int) -> Told:
 
 def told(whole: Cycle, percentage: int) -> list[Told]:
     starts = EveryStart(whole)
-    terms = Terms.of(whole.framework.profile, whole.framework.release)
-    found = starts.enough(Sampling(percentage).wanted(starts.offered, terms))
+    terms = SearchTerms.from_profile(whole.framework.profile, whole.framework.release)
+    found = starts.search_for(Sampling(percentage).feasible_needed(starts.offered, terms))
     columns = (found.examined, found.ties, found.lost, found.hits)
-    return [(found.found, *row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+    return [(found.scored, *row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 
 def all_replayed(whole: Cycle, percentage: int) -> list[Told]:
@@ -211,6 +211,6 @@ def test_what_is_looked_at_by_hand() -> None:
         each["spec"] = {"unschedulable": bool(number % 2)}
     whole = cycle_of(Cluster.from_objects([*nodes, pod("web", {})]), "web")
     assert whole.view.nodes.names[:3] == ("n000", "n001", "n002")
-    found = EveryStart(whole).enough(100)
-    assert found.found == 100
+    found = EveryStart(whole).search_for(100)
+    assert found.scored == 100
     assert found.examined.tolist() == [200, 201] * 150

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 from plugin_cases import answer, pod_info, pre_filter, snapshot
 
-from kschedctl.scheduler.framework.facts import words
+from kschedctl.scheduler.framework.facts import describe_fact
 from kschedctl.scheduler.plugins.node_volume_limits.non_csi_limits import (
     AzureDiskLimits,
     CinderLimits,
@@ -170,4 +170,4 @@ def test_the_facts_of_a_refusal():
     _, state = pre_filter(EBSLimits(), info, view)
     (rejection,) = EBSLimits().filter(info, view, state, NO_CHANGE)
     text = "driver kubernetes.io/aws-ebs has 1 of 1 volume attached, the pod brings 2 more"
-    assert words(rejection.fact(0)) == text
+    assert describe_fact(rejection.fact(0)) == text

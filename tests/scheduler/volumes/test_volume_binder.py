@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from plugin_cases import filtered, pod_info, pre_filter, scores, snapshot
 
 from kschedctl.scheduler.framework import Reservation
-from kschedctl.scheduler.framework.facts import words
+from kschedctl.scheduler.framework.facts import describe_fact
 from kschedctl.scheduler.plugins.helper.shape import UtilizationShapePoint
 from kschedctl.scheduler.plugins.volume_binding.plugin import VolumeBinding
 
@@ -214,7 +214,7 @@ def _fact(plugin, info, view, state, name):
     row = view.nodes.index[name]
     found = [r for r in plugin.filter(info, view, state, None) if r.mask[row]]
     assert len(found) == 1
-    return words(found[0].fact(row))
+    return describe_fact(found[0].fact(row))
 
 
 # -- bound claims -------------------------------------------------------------------------------------------------
@@ -271,4 +271,4 @@ def test_migrated_volumes(handle, code, reason):
     if rejection.fact:
         wanted = "topology.ebs.csi.aws.com/zone In [a], the node has no such label"
         text = f"PersistentVolume disk of claim ns/c0 wants {wanted}"
-        assert words(rejection.fact(view.nodes.index["n0"])) == text
+        assert describe_fact(rejection.fact(view.nodes.index["n0"])) == text

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plugin_cases import filtered, pod_info, pre_filter, snapshot
 
-from kschedctl.scheduler.framework.facts import words
+from kschedctl.scheduler.framework.facts import describe_fact
 from kschedctl.scheduler.plugins.node_volume_limits.plugin import NodeVolumeLimits
 from kschedctl.scheduler.plugins.volume_restrictions import VolumeRestrictions
 from kschedctl.scheduler.plugins.volume_zone import VolumeZone
@@ -63,7 +63,7 @@ def facts(plugin, case):
     _, state = pre_filter(plugin, info, view)
     rejections = list(plugin.filter(info, view, state, NO_CHANGE))
     return {
-        name: [words(r.fact(row)) for r in rejections if r.fact and r.mask[row]]
+        name: [describe_fact(r.fact(row)) for r in rejections if r.fact and r.mask[row]]
         for row, name in enumerate(view.nodes.names)
         if any(r.mask[row] for r in rejections)
     }

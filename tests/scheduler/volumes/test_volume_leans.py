@@ -29,5 +29,5 @@ def test_a_claim_dependencies_on_what_it_names_and_is_not_there(claimed: dict[st
     claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": "d"}, "spec": claimed}
     volume = {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}
     pod = {"kind": "Pod", "metadata": {"name": "p", "namespace": "d"}, "spec": {"volumes": [volume]}}
-    view = Fork.of(Cluster.from_objects([claim, pod]))
+    view = Fork.from_cluster(Cluster.from_objects([claim, pod]))
     assert [dependency.kind for dependency in claim_dependencies(view.pods.infos[0], listers(view))] == kinds

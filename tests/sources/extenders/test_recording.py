@@ -10,7 +10,7 @@ import pytest
 
 from kschedctl.errors import InputError
 from kschedctl.scheduler.engine.extenders.answers import ExtenderError
-from kschedctl.scheduler.engine.extenders.extender import UnheardError
+from kschedctl.scheduler.engine.extenders.extender import UnknownAnswerError
 from kschedctl.sources.extenders.recording import RecordedAnswers, Recorder
 
 Json = dict[str, Any]
@@ -36,7 +36,7 @@ def recorded(path: Path, *given: Any) -> str:
     for _ in given:
         try:
             recorder(EXTENDER, "filter", payload())
-        except (ExtenderError, UnheardError):
+        except (ExtenderError, UnknownAnswerError):
             continue
     recorder.write(str(path))
     return str(path)
@@ -56,7 +56,7 @@ def test_the_same_question_has_the_same_answer(tmp_path: Path) -> None:
 )
 def test_another_question_has_none(tmp_path: Path, verb: str, asked: Json) -> None:
     answers = RecordedAnswers.read(recorded(tmp_path / "said.json", (200, {"NodeNames": ["n1"]})))
-    with pytest.raises(UnheardError, match=r"said\.json has no answer to"):
+    with pytest.raises(UnknownAnswerError, match=r"said\.json has no answer to"):
         answers(EXTENDER, verb, asked)
 
 
@@ -67,12 +67,12 @@ def test_several_answers_are_given_once_each_in_order(tmp_path: Path) -> None:
     with pytest.raises(ExtenderError, match="failed"):
         answers(EXTENDER, "filter", payload())
     assert answers(EXTENDER, "filter", payload()) == (503, None)
-    with pytest.raises(UnheardError):
+    with pytest.raises(UnknownAnswerError):
         answers(EXTENDER, "filter", payload())
 
 
 def test_what_nobody_heard_is_not_kept_and_no_secret_is(tmp_path: Path) -> None:
-    file = recorded(tmp_path / "said.json", UnheardError("were not reached"), (200, None))
+    file = recorded(tmp_path / "said.json", UnknownAnswerError("were not reached"), (200, None))
     text = Path(file).read_text()
     (kept,) = json.loads(text)["answers"]
     assert (kept["extender"], kept["status"]) == ("https://x.example/a", 200)

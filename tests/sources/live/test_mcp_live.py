@@ -67,7 +67,7 @@ def test_a_tool_says_what_its_command_says(name: str, capsys: pytest.CaptureFixt
 def test_it_is_read_again_after_a_while(
     seconds: float, readings: int, api: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "FRESH_SECONDS", seconds)
+    monkeypatch.setattr(command, "REFRESH_SECONDS", seconds)
     answered(("list_node_pools", {}), ("list_node_pools", {}))
     assert [target for _, target, _ in api.requests].count(ALL_PODS) == readings
 

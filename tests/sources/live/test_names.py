@@ -11,7 +11,7 @@ import pytest
 from api_server import TLS, Response, for_path, kubeconfig, serving
 from live_fixtures import nobody  # noqa: F401 - fixtures
 
-from kschedctl.cli.candidates import candidates
+from kschedctl.cli.candidates import iter_candidates
 
 HOME = "/api/v1/namespaces/lab/pods"
 
@@ -22,7 +22,7 @@ def listed(*pods: str) -> Response:
 
 
 def names(*words: str) -> list[str]:
-    return list(candidates(words[0], words[1:]))
+    return list(iter_candidates(words[0], words[1:]))
 
 
 def test_pending_pods_first_then_those_of_the_context_s_namespace(

@@ -11,9 +11,9 @@ from api_server import Response, for_path, kubeconfig, replayed, serving, status
 from live_fixtures import nobody  # noqa: F401 - fixtures
 
 from kschedctl.cli.inquiry import Inquiry
-from kschedctl.cli.option_groups.whole_pods import remember
+from kschedctl.cli.option_groups.whole_pods import collect_pod_extras
 from kschedctl.cli.options import Source
-from kschedctl.cli.source import load
+from kschedctl.cli.source import load_cluster
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.extenders.recording import Recorder
@@ -51,9 +51,9 @@ def test_a_pod_of_a_live_cluster(
     with serving(for_path(PATH, answer), replayed) as api:
         monkeypatch.setenv("KUBECONFIG", kubeconfig(api.url, tmp_path / "kubeconfig"))
         source, recorder = Source(config=str(config)), Recorder(WholePods(never))
-        cluster = load(source)
+        cluster = load_cluster(source)
         pod = cluster.pod("lab", "p01-cpu")
         assert pod is not None
-        remember(recorder, [TargetPod(Scheduler(cluster), pod)], Inquiry(cluster), source)
+        collect_pod_extras(recorder, [TargetPod(Scheduler(cluster), pod)], Inquiry(cluster), source)
         assert (PATH in api.paths()) is bool(extenders)
-    assert recorder.known == (known if extenders else {})
+    assert recorder.full_pods == (known if extenders else {})

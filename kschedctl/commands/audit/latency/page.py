@@ -9,7 +9,7 @@ from kschedctl.api.digits import format_significant
 from kschedctl.commands.audit.latency.report import LatencySection, Number, Timing
 from kschedctl.render.page import Block, Marked, Page, Style, paragraph, section
 from kschedctl.render.plots.plot import Axis, Plot, Series
-from kschedctl.render.tables import Row, as_is, listed, numbers, table_of
+from kschedctl.render.tables import Row, build_struct_table, build_table, number_columns, return_row
 from kschedctl.reports.columns import Column, Tone
 
 PLUGINS_SHOWN = 5
@@ -21,7 +21,7 @@ def latency_blocks(report: LatencySection, style: Style) -> Page:
     """The verdicts first; tables of figures after them."""
     return (
         _about(report),
-        *listed(report.verdicts, style, limit=None),
+        *build_struct_table(report.verdicts, style, limit=None),
         *_timings("Where attempts spend their time", report.extension_points, style),
         *_timings("Plugins by total time", report.plugins, style, PLUGINS_SHOWN),
         *_curves(report),
@@ -56,8 +56,8 @@ def _about(report: LatencySection) -> Block:
 def _timings(title: str, timings: tuple[Timing, ...], style: Style, limit: int = 20) -> Page:
     labels = _telling(timings, style) if timings else ()
     columns = [*(Column(label.replace("_", " "), keep=True) for label in labels)]
-    columns += numbers("count", "share", "mean", *QUANTILES)
-    return table_of(timings, columns, partial(_timing, labels=labels), style, title=title, limit=limit, full=False)
+    columns += number_columns("count", "share", "mean", *QUANTILES)
+    return build_table(timings, columns, partial(_timing, labels=labels), style, title=title, limit=limit, full=False)
 
 
 def _telling(timings: tuple[Timing, ...], style: Style) -> tuple[str, ...]:
@@ -104,12 +104,12 @@ def _more(report: LatencySection, style: Style) -> Page:
     }
     blocks += [block for title, counts in counted.items() for block in _counts(title, counts)]
     missing = (Column("metric", keep=True), Column("why"))
-    return (*blocks, *table_of([*report.missing.items()], missing, as_is, limit=None, title="Not in it"))
+    return (*blocks, *build_table([*report.missing.items()], missing, return_row, limit=None, title="Not in it"))
 
 
 def _counts(title: str, counts: Sequence[Number]) -> Page:
-    columns = [*map(Column, counts[0].labels if counts else ()), *numbers("count", "per second")]
-    return table_of(counts, columns, _number, limit=None, title=title, full=False)
+    columns = [*map(Column, counts[0].labels if counts else ()), *number_columns("count", "per second")]
+    return build_table(counts, columns, _number, limit=None, title=title, full=False)
 
 
 def _number(number: Number) -> Row:

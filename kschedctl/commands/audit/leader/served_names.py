@@ -14,7 +14,7 @@ from kschedctl.api.observed.events import first_seen, get_reporter, parse_assign
 from kschedctl.cluster import SchedulerInstance
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.leader.report import DifferentSetting, ServedName, WorkingInstance
-from kschedctl.commands.explain.waiting import schedulers_of_gangs
+from kschedctl.commands.explain.waiting import find_gang_schedulers
 
 PROFILE, EVENTS, LEASE, POD_GROUPS = "profile", "events", "lease", "podGroups"
 
@@ -27,7 +27,7 @@ def served_names(audited: AuditedCluster) -> list[ServedName]:
     profiles = audited.scheduler.configuration.profiles
     leases = {lease.metadata.name for lease in audited.cluster.leases if lease.spec.holder_identity}
     names = {**waiting, **bound, **dict.fromkeys(profiles, 0), **dict.fromkeys(placed, 0)}
-    known = {PROFILE: profiles, EVENTS: placed, LEASE: leases, POD_GROUPS: schedulers_of_gangs(audited.cluster)}
+    known = {PROFILE: profiles, EVENTS: placed, LEASE: leases, POD_GROUPS: find_gang_schedulers(audited.cluster)}
     served = [
         ServedName(
             name=name,

@@ -18,13 +18,13 @@ from kschedctl.replay.controllers.eviction import Evictions
 from kschedctl.replay.edits import cordon_node
 from kschedctl.replay.node_drain import report_moved_pods
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
-from kschedctl.reports.drained_pods import MovedPod
+from kschedctl.reports.placements import MovedPod
 from kschedctl.reports.unknown import UnknownKind
-from kschedctl.scheduler.engine.messages import refused_before
+from kschedctl.scheduler.engine.messages import format_pre_filter_rejection
 from kschedctl.scheduler.engine.pre_filter import run_pre_filter
 from kschedctl.scheduler.engine.reserve import uses_claims
 from kschedctl.scheduler.framework import PluginError
-from kschedctl.scheduler.framework.cordons import only_refused
+from kschedctl.scheduler.framework.cordons import cordon_only_rejects
 from kschedctl.scheduler.framework.dependencies import Dependency
 from kschedctl.scheduler.registry.in_tree import IN_TREE
 from kschedctl.scheduler.scheduler import Scheduler
@@ -120,17 +120,17 @@ class RevocableDrain(EmptyingDrain):
 
     def _roomy(self, position: Position) -> bool:
         """Whether another node may have room."""
-        rows = self.simulation.placements.roomy(self.simulation.serving(position), position)
+        rows = self.simulation.placements.roomy(self.simulation.require_framework(position), position)
         rows[self.row] = False
         return bool(rows.any())
 
     def _refused_at_once(self, position: Position) -> str:
         """Why a PreFilter refuses a pod that has claims whatever pods there are, as it will when nodes are cordoned."""
-        info, framework = self.simulation.arriving(position), self.simulation.serving(position)
-        before = run_pre_filter(framework.at("preFilter"), info, self.simulation.view)
+        info, framework = self.simulation.arriving(position), self.simulation.require_framework(position)
+        before = run_pre_filter(framework.plugins_at("preFilter"), info, self.simulation.view)
         if not before.status.rejected or info.spec.resource_claims or not refused_for_good(before, framework):
             return ""
-        said = refused_before(self.simulation.view.nodes_in_placement, before.status)
+        said = format_pre_filter_rejection(self.simulation.view.nodes_in_placement, before.status)
         return f"{self._key(position)}: {said.removesuffix('.')}"
 
     def _closed_for_good(self, position: Position) -> str:
@@ -219,7 +219,7 @@ class DrainsInTurn:
         draining = RevocableDrain(simulation, [self.view.nodes.names[row]], evictions=evictions)
         if not draining.all_pods:
             nodes = {**closed.cordoned, row: cordoned}
-            self._begin(_State.of(self.scheduler, self.view.changed(self.view.cluster, nodes)))
+            self._begin(_State.of(self.scheduler, self.view.with_changes(self.view.cluster, nodes)))
             return
         closed.close(row, cordoned)
         for position in (*targets, *(position for position in draining.all_pods if position not in targets)):
@@ -237,7 +237,7 @@ class DrainsInTurn:
         elif latest is not None:
             latest.put_back()
             if latest.reserved:
-                view = self.view.changed(latest.before(), self._state.closed.cordoned)
+                view = self.view.with_changes(latest.before(), self._state.closed.cordoned)
                 self._begin(_State.of(self.scheduler, view))
 
     def _tried(self, draining: RevocableDrain) -> NodeTrial:
@@ -257,7 +257,7 @@ class DrainsInTurn:
         """On the cordoned cluster, whatever that means to pods."""
         names, cordoned = self.view.nodes.names, dict(self._state.closed.cordoned)
         cordoned[row] = cordon_node(self.view.nodes.objects[row])
-        simulation = Simulation(self.scheduler, self.view.changed(self.view.cluster, cordoned))
+        simulation = Simulation(self.scheduler, self.view.with_changes(self.view.cluster, cordoned))
         draining = EmptyingDrain(simulation, [names[row]])
         evictable = len(draining.evictable)
         pod, why = draining.keeping()
@@ -286,4 +286,4 @@ class DrainsInTurn:
         if framework is None or framework.extenders or simulation.gangs.key(position) is not None:
             return False
         in_tree = framework.plugins.keys() <= IN_TREE.keys()
-        return in_tree and only_refused(framework.at("filter"), framework.at("score"), info)
+        return in_tree and cordon_only_rejects(framework.plugins_at("filter"), framework.plugins_at("score"), info)

@@ -19,7 +19,7 @@ from kschedctl.commands.audit.packing.drains_in_turn import DrainsInTurn
 from kschedctl.commands.audit.packing.report import EmptiedNode, KeptNode
 from kschedctl.replay.node_drain import KINDS_NOT_EVICTED
 from kschedctl.replay.parallel import Progress
-from kschedctl.replay.pools import Pools, amounts_of
+from kschedctl.replay.pools import Pools, reported_amounts
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
@@ -79,7 +79,7 @@ def emptying(
         if trial.why:
             kept.append(KeptNode(name, pool, trial.why))
             continue
-        emptied.append(EmptiedNode(name, pool, trial.evictable, amounts_of(view, view.allocatable[row])))
+        emptied.append(EmptiedNode(name, pool, trial.evictable, reported_amounts(view, view.allocatable[row])))
     return Emptying(
         tuple(emptied),
         tuple(kept),

@@ -127,20 +127,20 @@ def _for_good(cycle: Cycle) -> bool:
         return False
     if cycle.pre_filter.status.rejected:
         return refused_for_good(cycle.pre_filter, cycle.framework)
-    plugins = {plugin.name: plugin for point in ("preFilter", "filter") for plugin in cycle.framework.at(point)}
+    plugins = {plugin.name: plugin for point in ("preFilter", "filter") for plugin in cycle.framework.plugins_at(point)}
     results = cycle.pre_filter.results
     if any(reads_of(plugins[name], results.get(name)) is not Reads.NODES for name in cycle.pre_filter.narrowed_by):
         return False
     left = cycle.considered.copy()
     for name, verdict in cycle.filter.verdicts.items():
         if name in plugins and reads_of(plugins[name], results.get(name)) is not Reads.PODS:
-            left &= ~verdict.refused
+            left &= ~verdict.rejected
     return not left.any()
 
 
 def refused_for_good(before: PreFilterOutcome, framework: FrameworkLike) -> bool:
     """Whether a PreFilter refuses the pod everywhere for what no pod changes."""
-    by = next((plugin for plugin in framework.at("preFilter") if plugin.name == before.plugin), None)
+    by = next((plugin for plugin in framework.plugins_at("preFilter") if plugin.name == before.plugin), None)
     return by is not None and reads_of(by, before.results.get(by.name)) is Reads.NODES
 
 

@@ -14,7 +14,7 @@ from kschedctl.commands.audit.packing.emptying import Emptying, Limits, emptying
 from kschedctl.commands.audit.packing.report import PackingSection, PoolRoom, PoolSavings, ResourceRoom, StrandedRoom
 from kschedctl.commands.audit.packing.stranded import Stranded, stranded
 from kschedctl.replay.audit_rules import NOTE, WARNING, AuditRule, build_verdict
-from kschedctl.replay.pools import Pools, amounts_of, free_of, told
+from kschedctl.replay.pools import Pools, free_resources, reported_amounts, reported_resources
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports.findings import Finding
 from kschedctl.scheduler.plugins.node_unschedulable import REASON as CORDONED
@@ -74,9 +74,9 @@ def packing_section(audited: AuditedCluster, limits: Limits = USUAL) -> PackingS
 
 def _rooms(view: Fork, pools: Pools, room: Stranded) -> Iterator[PoolRoom]:
     """The pools with workers, the largest first."""
-    free, workers = free_of(view), pools.workers[:, None]
+    free, workers = free_resources(view), pools.workers[:, None]
     sums = [
-        pools.sums(by_node * mask)
+        pools.sum_by_pool(by_node * mask)
         for by_node, mask in (
             (view.allocatable, workers),
             (view.requested, workers),
@@ -88,7 +88,7 @@ def _rooms(view: Fork, pools: Pools, room: Stranded) -> Iterator[PoolRoom]:
     for code in np.argsort(-nodes, kind="stable").tolist():
         resources = tuple(
             ResourceRoom(name, *(int(amounts[code, view.resources[name]]) for amounts in sums))
-            for name in told(view)
+            for name in reported_resources(view)
             if sums[0][code, view.resources[name]]
         )
         if nodes[code]:
@@ -101,7 +101,7 @@ def _savings(view: Fork, pools: Pools, spare: Emptying) -> Iterator[PoolSavings]
     spared, empty = Counter(pools.code[rows].tolist()), Counter(pools.code[spare.empty].tolist())
     for code, nodes in spared.most_common():
         mine = [row for row in rows if pools.code[row] == code]
-        saves = amounts_of(view, view.allocatable[mine].sum(axis=0))
+        saves = reported_amounts(view, view.allocatable[mine].sum(axis=0))
         yield PoolSavings(pools.names[code], nodes, empty[code], saves)
 
 
@@ -109,7 +109,7 @@ def _headline(view: Fork, pools: Pools, room: Stranded, spare: Emptying) -> str:
     """What could go, of how many that were tried, and the share of the free cpu and memory that is of no use; short."""
     if not pools.workers.any():
         return "no worker nodes are known"
-    free = free_of(view)
+    free = free_resources(view)
     parts: list[str] = []
     for name in (CPU, MEMORY):
         column = view.resources[name]

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from kschedctl.api.arrays import Bools, Position, Rows
 from kschedctl.api.ownership import find_owner
 from kschedctl.commands.audit.packing.report import StrandedRoom, TypicalPods
-from kschedctl.replay.pools import Pools, amounts_of, free_of
+from kschedctl.replay.pools import Pools, free_resources, reported_amounts
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -112,7 +112,7 @@ def _fits(cycle: Cycle) -> Bools:
 
 def _reasons(cycle: Cycle) -> Iterator[tuple[str, Bools]]:
     """What the framework reports, and (N,) of which nodes."""
-    for _, verdict, mine in cycle.filter.reported():
+    for _, verdict, mine in cycle.filter.iter_reported():
         for rejection in verdict.rejections:
             yield rejection.reason, rejection.mask & mine
 
@@ -124,7 +124,7 @@ def _reported(view: Fork, pools: Pools, shape: Shape, nodes: int) -> TypicalPods
         pods=shape.pods,
         workloads=len(shape.workloads),
         examples=shape.workloads[:NAMED],
-        requests=amounts_of(view, view.requests[view.pods.info[shape.position]]),
+        requests=reported_amounts(view, view.requests[view.pods.info[shape.position]]),
         fits_on=nodes,
     )
 
@@ -133,7 +133,7 @@ def _rooms(
     view: Fork, pools: Pools, lost: Bools, refusals: Sequence[tuple[Shape, dict[str, Bools]]]
 ) -> Iterator[StrandedRoom]:
     """Stranded nodes by pool, and by what keeps most of the pods away that usually go there."""
-    free, why = free_of(view), _main_reasons(pools, lost, refusals)
+    free, why = free_resources(view), _main_reasons(pools, lost, refusals)
     groups: defaultdict[tuple[int, str], list[int]] = defaultdict(list)
     for row in np.flatnonzero(lost & free.any(axis=1)).tolist():
         groups[int(pools.code[row]), why[row]].append(row)
@@ -143,7 +143,7 @@ def _rooms(
             reason=reason,
             nodes=len(rows),
             examples=tuple(view.nodes.names[row] for row in rows[:NAMED]),
-            free=amounts_of(view, free[rows].sum(axis=0)),
+            free=reported_amounts(view, free[rows].sum(axis=0)),
         )
 
 

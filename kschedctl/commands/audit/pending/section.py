@@ -12,21 +12,21 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.pending.report import GateHolder, PendingSection, WaitingPods
-from kschedctl.commands.explain.group_headline import ends_deadlock
-from kschedctl.commands.explain.replayed_cluster import ReplayedCluster
+from kschedctl.commands.explain.group_headline import describe_deadlock_end
 from kschedctl.commands.explain.waiting import (
     CONDITION,
     LOOK_AT_SCHEDULER,
+    ReplayedCluster,
     WaitingPod,
+    find_terminating_victims,
+    find_unread_pods,
+    find_waiting_pods,
     is_left_alone,
-    unread_pods,
-    victims_of,
-    waiting_pods,
 )
 from kschedctl.commands.explain.waiting_report import LastWords
 from kschedctl.replay.audit_rules import ERROR, NOTE, WARNING, AuditRule, build_verdict
 from kschedctl.replay.unknown import MESSAGE, merge_unknown_kinds
-from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere, namespace_of, unread_elsewhere
+from kschedctl.replay.waiting_elsewhere import find_unread_waiting_kinds, find_waiting_elsewhere, get_namespace
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState, count_by_state
@@ -184,14 +184,17 @@ RULES["unschedulable"] = UNSCHEDULABLE
 
 def pending_section(audited: AuditedCluster) -> PendingSection:
     """Every pending pod by what keeps it pending."""
-    waiting = audited.once(waiting_pods)
+    waiting = audited.compute_once(find_waiting_pods)
     groups = _grouped(waiting)
-    unknown = [*merge_unknown_kinds(replayed.explanation.unknown for replayed in audited.replay), *unread_pods(audited)]
+    unknown = [
+        *merge_unknown_kinds(replayed.explanation.unknown for replayed in audited.replay),
+        *find_unread_pods(audited),
+    ]
     unknown += _of_stuck(waiting, audited)
     if any(waiting_pod.cause == "unserved" for waiting_pod in waiting):
         unknown += _unread_schedulers(audited)
     elsewhere = find_waiting_elsewhere(audited.cluster, None, audited.now)
-    unknown += [*unread_elsewhere(audited.cluster), *_of_operators(elsewhere)]
+    unknown += [*find_unread_waiting_kinds(audited.cluster), *_of_operators(elsewhere)]
     findings = [finding for group in groups for finding in _findings(group, audited)]
     listed = _groups_of_pending_pods(audited)
     findings += filter(None, (_finding_elsewhere(entry) for entry in elsewhere if entry.resource not in listed))
@@ -221,7 +224,7 @@ def _finding_elsewhere(entry: WaitingElsewhere) -> Finding | None:
         return None
     since = f"; waits for {entry.age}" if entry.age else ""
     said = "".join(f"; {condition.words}" for condition in entry.conditions if condition.message)
-    return rule.build_finding(entry.resource, f"{entry.headline}{since}{said}", namespace=namespace_of(entry))
+    return rule.build_finding(entry.resource, f"{entry.headline}{since}{said}", namespace=get_namespace(entry))
 
 
 def _of_operators(elsewhere: Sequence[WaitingElsewhere]) -> Iterator[UnknownKind]:
@@ -268,7 +271,7 @@ def _created(waiting_pod: WaitingPod) -> tuple[bool, str]:
 
 def _report(group: Sequence[WaitingPod], audited: AuditedCluster) -> WaitingPods:
     first = group[0]
-    victims = {victim.pod: victim for one in group for victim in victims_of(one.explanation, audited)}
+    victims = {victim.pod: victim for one in group for victim in find_terminating_victims(one.explanation, audited)}
     return WaitingPods(
         cause=first.cause,
         reason=first.reason,
@@ -276,7 +279,7 @@ def _report(group: Sequence[WaitingPod], audited: AuditedCluster) -> WaitingPods
         workloads=tuple(dict.fromkeys(str(find_owner(waiting.pod)) for waiting in group)),
         age=format_age(first.pod.metadata.creation_timestamp, audited.now),
         example=_example(first),
-        last_said=first.said,
+        last_said=first.last_message,
         gates=gates_of(first.pod) if first.cause == "gated" else (),
         victims=tuple(victims.values()),
     )
@@ -304,7 +307,10 @@ def _findings(group: Sequence[WaitingPod], audited: AuditedCluster) -> Iterator[
             severity=_severity(group, rule, audited),
         )
     for victim in (
-        preempted for one in group for preempted in victims_of(one.explanation, audited) if preempted.overdue
+        preempted
+        for one in group
+        for preempted in find_terminating_victims(one.explanation, audited)
+        if preempted.overdue
     ):
         due = f"on {victim.node} was to be gone by {victim.due}, {victim.overdue} ago"
         message = f"preempted for {first.pod.key}: {due}, and is still there"
@@ -334,8 +340,8 @@ def _since(first: WaitingPod, audited: AuditedCluster) -> Iterator[str]:
     waits = format_age(first.pod.metadata.creation_timestamp, audited.now)
     if waits:
         yield f"waits for {waits}"
-    if first.cause == "stuck" and first.said:
-        yield f"{_refused_since(first.said)}: {first.said.message}"
+    if first.cause == "stuck" and first.last_message:
+        yield f"{_refused_since(first.last_message)}: {first.last_message.message}"
 
 
 def _refused_since(said: LastWords) -> str:
@@ -352,7 +358,7 @@ def _refused_since(said: LastWords) -> str:
 def _fix(first: WaitingPod, rule: AuditRule) -> str:
     group = first.explanation.pod_group
     if group and group.deadlocked_with:
-        return ends_deadlock(group)
+        return describe_deadlock_end(group)
     gates = gates_of(first.pod) if rule is GATED else ()
     known = [gate.fix for gate in gates if gate.fix]
     if known:

@@ -139,7 +139,7 @@ def _added_affinity(framework: Framework) -> bool:
 def _refused(plugins: Sequence[Plugin], group: _PodsOfInfo, view: Fork) -> Iterator[Misplaced]:
     """What the plugins say of their pods' own nodes, with one of them gone from each."""
     rows = np.unique(group.rows).astype(np.int32)
-    gone = Delta.of(rows, np.full(len(rows), group.number, np.int32), np.full(len(rows), -1))
+    gone = Delta.from_changes(rows, np.full(len(rows), group.number, np.int32), np.full(len(rows), -1))
     for plugin in plugins:
         state = None
         try:
@@ -149,7 +149,7 @@ def _refused(plugins: Sequence[Plugin], group: _PodsOfInfo, view: Fork) -> Itera
                     continue
                 state = result.state
             if offers(plugin, FilterPlugin):
-                verdict = PluginVerdict.of(plugin.filter(group.info, view, state, gone), len(view.nodes))
+                verdict = PluginVerdict.from_rejections(plugin.filter(group.info, view, state, gone), len(view.nodes))
                 yield from _misplaced(plugin.name, verdict, group)
         except PluginError:
             continue  # it cannot be asked about a pod that runs: what it leans on is gone

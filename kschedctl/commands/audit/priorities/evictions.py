@@ -13,7 +13,7 @@ from kschedctl.api.ownership import Owner, find_controller, find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.priorities.report import ExposedWorkload, PreemptedWorkload
 from kschedctl.commands.audit.priorities.tiers import Tiers
-from kschedctl.scheduler.engine.preemption.budgets import budgets
+from kschedctl.scheduler.engine.preemption.budgets import find_budgets
 
 
 def exposed(tiers: Tiers) -> tuple[ExposedWorkload, ...]:
@@ -48,8 +48,8 @@ def exposed(tiers: Tiers) -> tuple[ExposedWorkload, ...]:
 
 
 def _budgets(tiers: Tiers, numbers: list[int]) -> tuple[str, ...]:
-    known = budgets(tiers.view)
-    names = (name for number in numbers for name in known.of(tiers.first(number)))
+    known = find_budgets(tiers.view)
+    names = (name for number in numbers for name in known.protecting(tiers.first(number)))
     return tuple(dict.fromkeys(names))
 
 

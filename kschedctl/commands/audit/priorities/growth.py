@@ -12,8 +12,8 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.commands.audit.priorities.report import EvictedWorkload, GrownTier
 from kschedctl.commands.audit.priorities.tiers import Tiers
 from kschedctl.errors import UsageError
-from kschedctl.replay.placements import evictions
-from kschedctl.replay.settling import come_back, victims
+from kschedctl.replay.placements import report_evictions
+from kschedctl.replay.settling import list_victims, recreate_gone
 from kschedctl.replay.unknown import find_simulation_unknowns
 from kschedctl.reports.placements import EvictedPod
 from kschedctl.reports.unknown import UnknownKind
@@ -56,7 +56,7 @@ def grown(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits, done: Call
     outcomes = simulation.schedule(simulation.view.clone(first, limits.grow), done)
     message = next((o.message for o in simulation.explained(outcomes) if o.row < 0), "")
     simulation.preemption = False  # nobody else is evicted for those who come back
-    simulation.schedule(come_back(simulation, victims(outcomes)))
+    simulation.schedule(recreate_gone(simulation, list_victims(outcomes)))
     tier = int(tiers.of_info[number])
     report = GrownTier(
         tier=tiers.names[tier],
@@ -67,7 +67,7 @@ def grown(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits, done: Call
         placed=sum(outcome.row >= 0 for outcome in outcomes),
         message=message,
     )
-    return Growth(report, _by_workload(tiers, evictions(simulation)), find_simulation_unknowns(simulation))
+    return Growth(report, _by_workload(tiers, report_evictions(simulation)), find_simulation_unknowns(simulation))
 
 
 def _typical(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits) -> int | None:

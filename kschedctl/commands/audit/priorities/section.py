@@ -27,6 +27,7 @@ from kschedctl.commands.explain.report import Explanation
 from kschedctl.replay.audit_rules import NOTE, WARNING, AuditRule, build_verdict
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.findings import Finding
+from kschedctl.reports.placements import EvictionFate
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.scheduler.engine.preemption.dry_run import NOT_HELPFUL
 from kschedctl.text.counts import agreeing, counted
@@ -208,7 +209,7 @@ def _of_growth(growth: Growth) -> Iterator[Finding]:
 
 def _gone(workloads: Sequence[EvictedWorkload]) -> str:
     pods = [pod for workload in workloads for pod in workload.pods]
-    lost = sum(pod.fate != "Moved" for pod in pods)
+    lost = sum(pod.fate != EvictionFate.MOVED for pod in pods)
     return counted(len(pods), "pod") + (f" ({lost:,} without another node)" if lost else "")
 
 

@@ -16,11 +16,11 @@ from kschedctl.api.times import subtract_seconds
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.queue.report import PodsInQueue, QueueSection
-from kschedctl.commands.explain.waiting import WaitingPod, is_left_alone, unread_pods, waiting_pods, was_refused
+from kschedctl.commands.explain.waiting import WaitingPod, find_unread_pods, find_waiting_pods, is_left_alone, was_tried
 from kschedctl.commands.wakes.between import wakes_between
-from kschedctl.commands.wakes.changes_that_wake import wake_ups_of
-from kschedctl.commands.wakes.event_replay import Refused, basis_of, basis_of_many
-from kschedctl.commands.wakes.many import refused_pods
+from kschedctl.commands.wakes.changes_that_wake import wake_ups_after_attempt
+from kschedctl.commands.wakes.event_replay import RejectedPod, build_basis, merge_bases
+from kschedctl.commands.wakes.many import iter_rejected_groups
 from kschedctl.commands.wakes.report import PodBetween, WakesBetween, WakeUps
 from kschedctl.replay.audit_rules import ERROR, WARNING, AuditRule, build_verdict
 from kschedctl.reports.findings import Finding
@@ -64,7 +64,7 @@ class InQueue(NamedTuple):
 
     waiting: WaitingPod
     queue: str
-    refused: Refused | None = None
+    refused: RejectedPod | None = None
 
     @property
     def refused_by(self) -> tuple[str, ...]:
@@ -73,7 +73,7 @@ class InQueue(NamedTuple):
     @property
     def since(self) -> str:
         """When it was put there at the latest: when it was last heard of, else when it was made."""
-        said = self.waiting.said.at if self.waiting.said else ""
+        said = self.waiting.last_message.at if self.waiting.last_message else ""
         return said or self.waiting.pod.metadata.creation_timestamp or ""
 
 
@@ -99,9 +99,9 @@ def queue_section(audited: AuditedCluster) -> QueueSection:
 
 def _queued(audited: AuditedCluster) -> Iterator[InQueue]:
     """Every pending pod, those alike one after the other."""
-    waiting = {waiting_pod.pod.key: waiting_pod for waiting_pod in audited.once(waiting_pods)}
+    waiting = {waiting_pod.pod.key: waiting_pod for waiting_pod in audited.compute_once(find_waiting_pods)}
     served = [waiting_pod.pod for waiting_pod in waiting.values() if _is_ours(waiting_pod)]
-    for refused, alike in refused_pods(audited.scheduler, served):
+    for refused, alike in iter_rejected_groups(audited.scheduler, served):
         for pod in alike:
             yield InQueue(waiting[pod.key], _queue(waiting[pod.key], refused), refused)
     yield from (InQueue(waiting_pod, "none") for waiting_pod in waiting.values() if not _is_ours(waiting_pod))
@@ -111,7 +111,7 @@ def _is_ours(waiting: WaitingPod) -> bool:
     return waiting.explanation.verdict != "NotResponsible"
 
 
-def _queue(waiting: WaitingPod, refused: Refused) -> str:
+def _queue(waiting: WaitingPod, refused: RejectedPod) -> str:
     """A pod that fits now was tried in vain before, or never; of the former nobody knows what happened to it since."""
     if refused.attempt.gating_plugin:
         return "gated"
@@ -121,7 +121,7 @@ def _queue(waiting: WaitingPod, refused: Refused) -> str:
         return "permit"
     if waiting.cause in ("error", "backoff"):
         return "backoffQ"
-    return "unknown" if was_refused(waiting.pod) else "activeQ"
+    return "unknown" if was_tried(waiting.pod) else "activeQ"
 
 
 def _grouped(queued: Iterable[InQueue]) -> list[list[InQueue]]:
@@ -136,14 +136,16 @@ def _grouped(queued: Iterable[InQueue]) -> list[list[InQueue]]:
 
 def _report(group: Sequence[InQueue], audited: AuditedCluster) -> PodsInQueue:
     first = group[0]
-    wake_ups = wake_ups_of(audited.scheduler, first.refused) if first.refused else None
+    wake_ups = wake_ups_after_attempt(audited.scheduler, first.refused) if first.refused else None
     return PodsInQueue(
         queue=first.queue,
         pods=tuple(in_queue.waiting.pod.key for in_queue in group),
         refused_by=first.refused_by,
         since=first.since,
         age=format_age(first.since, audited.now),
-        attempts=max(in_queue.waiting.said.attempts if in_queue.waiting.said else 0 for in_queue in group),
+        attempts=max(
+            in_queue.waiting.last_message.attempts if in_queue.waiting.last_message else 0 for in_queue in group
+        ),
         backs_off_until=_back_off_ends(group, audited),
         headline=_why(first, wake_ups),
         wakes=wake_ups.rejectors if wake_ups else (),
@@ -153,7 +155,7 @@ def _report(group: Sequence[InQueue], audited: AuditedCluster) -> PodsInQueue:
 def _back_off_ends(group: Sequence[InQueue], audited: AuditedCluster) -> str:
     """When the last of them is tried again at the latest: a back-off doubles with each attempt, up to a longest."""
     longest = audited.scheduler.configuration.pod_max_backoff_seconds
-    said = [in_queue.waiting.said for in_queue in group if in_queue.queue == "backoffQ"]
+    said = [in_queue.waiting.last_message for in_queue in group if in_queue.queue == "backoffQ"]
     tried = [words.at for words in said if words and audited.seconds_since(words.at) is not None]
     return subtract_seconds(max(tried), -longest) if tried and len(tried) == len(said) else ""
 
@@ -170,12 +172,12 @@ def _why(first: InQueue, wake_ups: WakeUps | None) -> str:
 
 def _basis(queued: Iterable[InQueue], audited: AuditedCluster) -> Basis:
     refused = {id(in_queue.refused): in_queue.refused for in_queue in queued if in_queue.refused}
-    return basis_of_many([basis_of(audited.scheduler, refusal) for refusal in refused.values()])
+    return merge_bases([build_basis(audited.scheduler, refusal) for refusal in refused.values()])
 
 
 def _unknown(basis: Basis, between: WakesBetween | None, audited: AuditedCluster) -> Iterator[UnknownKind]:
     """What the queues lean on."""
-    yield from unread_pods(audited)
+    yield from find_unread_pods(audited)
     yield from basis["unknown"]
     if between is not None:
         yield from between.unknown
@@ -202,7 +204,7 @@ def _fitting(between: WakesBetween, audited: AuditedCluster) -> Iterator[tuple[P
 
 
 def _stuck(audited: AuditedCluster) -> dict[str, WaitingPod]:
-    return {waiting.pod.key: waiting for waiting in audited.once(waiting_pods) if waiting.cause == "stuck"}
+    return {waiting.pod.key: waiting for waiting in audited.compute_once(find_waiting_pods) if waiting.cause == "stuck"}
 
 
 def _shortened(pod: PodBetween, waiting: WaitingPod) -> PodBetween:

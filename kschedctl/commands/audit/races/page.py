@@ -9,7 +9,7 @@ from kschedctl.api.times import format_duration
 from kschedctl.commands.audit.races.report import RaceAssumptions, RaceResult, Races, RacesSection
 from kschedctl.render.page import Cell, Marked, Page, Style, Table, count, paragraph, section
 from kschedctl.render.plots.plot import Axis, Plot, Series
-from kschedctl.render.tables import listed
+from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.columns import Column, Tone
 
 FEW = 0.01
@@ -39,7 +39,7 @@ def race_tables(results: Sequence[RaceResult], style: Style) -> Page:
     one = len({(result.nodes, result.pods_per_second) for result in results}) == 1
     if not (style.wide or one):
         return (_by_expiry(results), *_plot(results))
-    return (*listed(results, style, {"expiry": _expiry, "share": _share}, limit=None), *_plot(results))
+    return (*build_struct_table(results, style, {"expiry": _expiry, "share": _share}, limit=None), *_plot(results))
 
 
 def _expiry(result: RaceResult) -> str:

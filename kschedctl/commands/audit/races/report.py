@@ -6,8 +6,8 @@ from typing import Annotated
 
 from kschedctl.reports.columns import Column, CsvTable, to_csv_table
 from kschedctl.reports.document import Document
+from kschedctl.reports.report import Report
 from kschedctl.reports.section import Section
-from kschedctl.reports.summary import Report
 
 
 class RaceResult(Document, frozen=True, kw_only=True):

@@ -10,12 +10,24 @@ from kschedctl.commands.audit.sampling.report import (
     SamplingSection,
     SamplingSetting,
 )
-from kschedctl.render.not_created import not_created_section
-from kschedctl.render.page import Block, Cell, Heading, Marked, Page, Stack, Style, Table, below, count, paragraph
+from kschedctl.render.not_created import build_not_created_section
+from kschedctl.render.page import (
+    Block,
+    Cell,
+    Heading,
+    Marked,
+    Page,
+    Stack,
+    Style,
+    Table,
+    build_subsection,
+    count,
+    paragraph,
+)
 from kschedctl.render.plots.plot import Axis, Plot, Series
-from kschedctl.render.sections import left_out_lines
+from kschedctl.render.sections import build_left_out_lines
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.reports.unknown import doubt
+from kschedctl.reports.unknown import describe_doubt
 
 OF_1_13, ALL_BELOW = 50, 100
 """The percentage that was the default before it adapted; from how many nodes on there is one at all."""
@@ -31,13 +43,13 @@ def sampling_page(report: SamplingCosts, style: Style) -> Page:
     """A part for each profile that serves the pods."""
     verdict = report.profiles[0].advice.verdict if report.profiles else "none"
     parts: list[Block] = [paragraph(Marked(report.headline, VERDICTS[verdict]))]
-    parts += not_created_section(report.not_created, style) if report.not_created else ()
+    parts += build_not_created_section(report.not_created, style) if report.not_created else ()
     if report.undecided:
-        parts.append(paragraph(Marked("Only", Tone.WARNING), doubt(report.unknown).lstrip(", ")))
-    parts += left_out_lines(report.not_replayed, ())
+        parts.append(paragraph(Marked("Only", Tone.WARNING), describe_doubt(report.unknown).lstrip(", ")))
+    parts += build_left_out_lines(report.not_replayed, ())
     for profile in report.profiles:
         blocks = (_setting(profile.setting), *_profile(profile, ASKED[report.asked]))
-        parts += below(profile.scheduler_name, blocks) if len(report.profiles) > 1 else blocks
+        parts += build_subsection(profile.scheduler_name, blocks) if len(report.profiles) > 1 else blocks
     return tuple(parts)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from kschedctl.reports.document import Document
 from kschedctl.reports.not_created import NotCreated
+from kschedctl.reports.report import Report
 from kschedctl.reports.section import Section
-from kschedctl.reports.summary import Report
 from kschedctl.reports.unknown import UnknownKind
 
 

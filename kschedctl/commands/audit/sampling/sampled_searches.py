@@ -30,9 +30,9 @@ from kschedctl.replay.unknown import (
     summarize_unknowns,
     unknown_fields,
 )
-from kschedctl.reports.not_created import refused
+from kschedctl.reports.not_created import describe_not_created
 from kschedctl.scheduler.engine.cycle import NO_NODES, Cycle, run_cycle
-from kschedctl.scheduler.engine.sampling import LEAST_NODES, SampledFrom, Terms, adaptive_percentage
+from kschedctl.scheduler.engine.sampling import LEAST_NODES, SampledFrom, SearchTerms, adaptive_percentage
 from kschedctl.scheduler.engine.start_indexes.searches import EveryStart, Searches
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.framework.dependencies import Unknown
@@ -76,9 +76,11 @@ def _unmeasurable(cycle: Cycle) -> str:
 
 
 def _point(percentage: int, starts: EveryStart, scheduler: Scheduler, framework: Framework) -> SamplingPoint:
-    terms = Terms.of(framework.profile, framework.release)._replace(percentage=percentage)
-    enough = SampledFrom(0).begin(scheduler.configuration, starts.offered).wanted(starts.offered, terms)
-    return point_of(percentage, enough, starts.enough(enough))
+    terms = SearchTerms.from_profile(framework.profile, framework.release)._replace(percentage=percentage)
+    enough = (
+        SampledFrom(0).start_sampling(scheduler.configuration, starts.offered).feasible_needed(starts.offered, terms)
+    )
+    return point_of(percentage, enough, starts.search_for(enough))
 
 
 def point_of(percentage: int, enough: int, searches: Searches) -> SamplingPoint:
@@ -88,7 +90,7 @@ def point_of(percentage: int, enough: int, searches: Searches) -> SamplingPoint:
     return SamplingPoint(
         percentage=percentage,
         enough=enough,
-        scored=searches.found,
+        scored=searches.scored,
         examined=round(float(searches.examined.mean()), DIGITS),
         examined_most=int(searches.examined.max()),
         loss=round(float(loss.mean()), DIGITS),
@@ -240,7 +242,7 @@ def costs_of_named(
     report = sampling_costs(scheduler, kinds, NAMED, limits=limits, progress=progress)
     if not lacking:
         return report
-    headline = report.headline if kinds else f"Not created: {refused(lacking)}"
+    headline = report.headline if kinds else f"Not created: {describe_not_created(lacking)}"
     return replace(report, headline=headline, not_created=lacking)
 
 
@@ -286,7 +288,7 @@ def _measured(kind: PodKind, percentages: Sequence[int], done: Done, unknown: di
     framework, unknowns = kind.scheduler.framework_for(info, kind.scheduler.view)
     unknown.update(dict.fromkeys(unknowns))
     assert framework is not None
-    return measured(kind, framework.unasked(), percentages, done)
+    return measured(kind, framework.without_extenders(), percentages, done)
 
 
 def _profile(name: str, setting: SamplingSetting, kinds: Sequence[SampledKind], max_loss: float) -> SampledProfile:
@@ -304,15 +306,15 @@ def setting_of(scheduler: Scheduler, framework: Framework) -> SamplingSetting:
     adapted = configured or adaptive_percentage(nodes)
     effective = adapted if nodes >= LEAST_NODES else 100
     searches, terms = (
-        SampledFrom(0).begin(scheduler.configuration, nodes),
-        Terms.of(framework.profile, framework.release),
+        SampledFrom(0).start_sampling(scheduler.configuration, nodes),
+        SearchTerms.from_profile(framework.profile, framework.release),
     )
     return SamplingSetting(
         configured=configured,
         origin=origin,
         nodes=nodes,
         effective=effective,
-        enough=searches.wanted(nodes, terms),
+        enough=searches.feasible_needed(nodes, terms),
         scores=terms.scoring or searches.extended,
     )
 

@@ -18,7 +18,7 @@ from kschedctl.replay.unknown import IN_SIMULATIONS, find_unread_dependencies, s
 from kschedctl.reports.findings import Finding
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import HARD
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.node_masks import allowed, tolerated
+from kschedctl.snapshot.node_masks import find_tolerated, match_required_affinity
 from kschedctl.snapshot.node_order import HOSTNAME, ZONE
 from kschedctl.text.counts import agreeing, counted
 
@@ -207,7 +207,9 @@ def _require_two_domains(key: str, constraint: SpreadPromise | None, pods: int) 
 def _reachable(number: int, placement: Placement, view: Fork) -> int:
     """In how many domains of the key pods with an info may run, by node selection and taints; at least one."""
     spec = view.pods.infos[number].spec
-    nodes = allowed(view.nodes, compile_required_node_affinity(spec)) & tolerated(view.nodes, spec.tolerations)
+    nodes = match_required_affinity(view.nodes, compile_required_node_affinity(spec)) & find_tolerated(
+        view.nodes, spec.tolerations
+    )
     codes = placement.domains.codes[nodes & ~view.nodes.unschedulable]
     return max(len(np.unique(codes[codes >= 0])), 1)
 

@@ -1,4 +1,4 @@
-"""The scheduler followed: pods one after the other, each where it really went if that is one of its best nodes."""
+"""A replay that follows real placements: each pod goes where it really went if that is one of its best nodes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kschedctl.api.arrays import NO_ROW, Position, Row
 from kschedctl.cluster import Cluster
 from kschedctl.commands.simulate.following_report import FollowedStep, FollowingReport
 from kschedctl.errors import UsageError
-from kschedctl.replay.shared_cluster import cluster_basis
+from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import IN_SIMULATIONS, find_unread_dependencies, summarize_unknowns
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.messages import fit_error
@@ -18,19 +18,21 @@ from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.following import Following, Tried
 
-MOST_TRIES = 3
+MAX_TRIES = 3
 Retry = Literal["now", "end"]
 
 
 def follow(
     cluster: Cluster, pods: Sequence[str], choices: Sequence[str | None] = (), retry: Retry = "end"
 ) -> FollowingReport:
-    """Schedule pods (``namespace/name``) of the cluster one after the other, on all nodes, each with what came before.
+    """Schedule pods (``namespace/name``) of the cluster one after the other, on all nodes, each with the effects of
+    those before.
 
-    One of the best nodes is taken: that of ``choices``, one for each step, where it is among them, else the first by
-    name. What is reserved is assumed, never bound. When nothing fits preemption runs, its victims go at once, and the
-    pod is tried again: next (``now``) or after all the others (``end``), three times at the most. Raises UsageError for
-    pods that are not there and nodes that are not known, ConfigurationError.
+    Each pod gets one of its best nodes: that of ``choices``, one per step, if it is among them, else the first by name.
+    Reserved pods are assumed, never bound. If nothing fits, preemption runs, its victims leave at once, and the pod is
+    tried again, at most three times: next (``now``) or after all others (``end``).
+
+    Raises UsageError for unknown pods and nodes, and ConfigurationError.
 
     >>> follow(Cluster.from_objects([]), []).steps
     ()
@@ -42,13 +44,13 @@ def follow(
     for pod in pods:
         if pod not in view.pods.index:
             raise UsageError(f'pod "{pod}" not found')
-    steps = tuple(_steps(following, deque(view.pods.index[pod] for pod in pods), choices, retry))
+    steps = tuple(_iter_steps(following, deque(view.pods.index[pod] for pod in pods), choices, retry))
     unknown = (*find_unread_dependencies(cluster), *following.unknown)
-    basis = cluster_basis(summarize_unknowns(unknown, IN_SIMULATIONS), following.scheduler)
+    basis = build_cluster_basis(summarize_unknowns(unknown, IN_SIMULATIONS), following.scheduler)
     return FollowingReport(steps, basis["not_replayed"], basis["unknown"], basis["undecided"])
 
 
-def _steps(
+def _iter_steps(
     following: Following, queue: deque[Position], choices: Sequence[str | None], retry: Retry
 ) -> Iterator[FollowedStep]:
     tries: Counter[Position] = Counter()
@@ -56,14 +58,14 @@ def _steps(
     while queue:
         position = queue.popleft()
         tries[position] += 1
-        step = _step(following, position, choices[number] if number < len(choices) else None)
+        step = _follow_pod(following, position, choices[number] if number < len(choices) else None)
         number += 1
         yield step
-        if step.nominated and tries[position] < MOST_TRIES:
+        if step.nominated and tries[position] < MAX_TRIES:
             (queue.appendleft if retry == "now" else queue.append)(position)
 
 
-def _step(following: Following, position: Position, choice: str | None) -> FollowedStep:
+def _follow_pod(following: Following, position: Position, choice: str | None) -> FollowedStep:
     pod = following.view.pods.objects[position].key
     if position in following.gone:
         return FollowedStep(pod, gone=True)
@@ -77,11 +79,11 @@ def _step(following: Following, position: Position, choice: str | None) -> Follo
     if cycle.error is not None:
         return FollowedStep(pod, error=cycle.error)
     if len(cycle.feasible):
-        return _placed(following, tried, cycle, choice)
-    return _refused(following, tried, cycle)
+        return _place_pod(following, tried, cycle, choice)
+    return _reject_pod(following, tried, cycle)
 
 
-def _placed(following: Following, tried: Tried, cycle: Cycle, choice: str | None) -> FollowedStep:
+def _place_pod(following: Following, tried: Tried, cycle: Cycle, choice: str | None) -> FollowedStep:
     names = cycle.view.nodes.names
     best = {names[row]: Row(row) for row in cycle.scores.best.tolist()}
     node = choice if choice is not None and choice in best else min(best)
@@ -102,7 +104,7 @@ def _placed(following: Following, tried: Tried, cycle: Cycle, choice: str | None
     )
 
 
-def _refused(following: Following, tried: Tried, cycle: Cycle) -> FollowedStep:
+def _reject_pod(following: Following, tried: Tried, cycle: Cycle) -> FollowedStep:
     names, pods = cycle.view.nodes.names, cycle.view.pods.objects
     plugins = tuple(sorted(cycle.unschedulable_plugins))
     done = following.preempt(tried)

@@ -1,8 +1,7 @@
-"""The pods that were bound at about the same time as another: whether it went where the replay has it, had they not
-come before it, or come before it after all.
+"""Pods bound at about the same time as another one, whose order may explain where that pod went.
 
-An event tells when a binding was done, not when the pod was tried. Bindings go on side by side, and in a burst they
-wait for each other: kube-scheduler sends 50 requests a second once it sent 100 (clientConnection of its configuration).
+An event tells when a binding finished, not when the pod was tried. Bindings run side by side, and in a burst they wait
+for each other: kube-scheduler sends 50 requests per second after the first 100 (clientConnection of its configuration).
 """
 
 from __future__ import annotations
@@ -17,20 +16,21 @@ ABREAST, MOST_ABREAST = 100_000_000, 16
 in another order."""
 WITHIN, MOST_WITHIN = 1_000_000_000, 40
 """How long bindings may have waited for each other in a burst."""
-MOST_IN_VAIN = 100
-"""Placements without an explanation after which none is looked for: then it is something else than the order."""
+MAX_UNEXPLAINED = 100
+"""The number of unexplained placements after which the search for explanations stops."""
 
 
-class Nearby(NamedTuple):
-    """A pod that went to a row so many nanoseconds after another one did, before it if negative."""
+class NearbyPlacement(NamedTuple):
+    """A pod bound to a row at about the same time as another pod."""
 
     position: Position
     row: Row
     nanoseconds: int
+    """The delay after the other pod; negative if before."""
 
 
-def in_order(nearby: Sequence[Nearby]) -> Iterator[Sequence[Nearby]]:
-    """One more after the other of those that came before, the latest first, then of those that came after."""
+def iter_reorderings(nearby: Sequence[NearbyPlacement]) -> Iterator[Sequence[NearbyPlacement]]:
+    """Yield growing groups of the placements before, latest first, then of those after."""
     abreast = [placement for placement in nearby if abs(placement.nanoseconds) <= ABREAST]
     before = [placement for placement in abreast if placement.nanoseconds <= 0][::-1][:MOST_ABREAST]
     after = [placement for placement in abreast if placement.nanoseconds > 0][:MOST_ABREAST]
@@ -38,13 +38,16 @@ def in_order(nearby: Sequence[Nearby]) -> Iterator[Sequence[Nearby]]:
         yield from (several[: number + 1] for number in range(len(several)))
 
 
-def overlapping(
-    nearby: Sequence[Nearby], row: Row, best: Collection[Row], agrees: Callable[[Sequence[Nearby]], bool]
-) -> Sequence[Nearby]:
-    """The fewest that explain why a pod went to ``row`` and to none of the ``best``: one of them, else all that came to
-    these nodes. Empty where nothing does.
+def find_overlapping(
+    nearby: Sequence[NearbyPlacement],
+    row: Row,
+    best: Collection[Row],
+    agrees: Callable[[Sequence[NearbyPlacement]], bool],
+) -> Sequence[NearbyPlacement]:
+    """Return the fewest placements that explain why a pod went to ``row`` instead of one of the ``best``, or none.
 
-    ``agrees``: whether the replay has the row, too, were these on the other side of the pod.
+    That is a single placement, or all that went to these nodes. ``agrees`` tells whether the replay chooses the row
+    with the placements on the other side of the pod.
     """
     chosen = [placement for placement in nearby if placement.nanoseconds <= 0 and placement.row == row]
     better = [placement for placement in nearby if placement.nanoseconds > 0 and placement.row in best]
@@ -55,5 +58,5 @@ def overlapping(
     return next((moved for moved in (*single, *several) if agrees(moved)), ())
 
 
-def _distance(nearby: Nearby) -> int:
+def _distance(nearby: NearbyPlacement) -> int:
     return abs(nearby.nanoseconds)

@@ -1,4 +1,4 @@
-"""A real rollout followed: where, and why, the real scheduler chose otherwise than the replay would have."""
+"""A real rollout followed pod by pod: where the real scheduler chose otherwise than the replay, and why."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from kschedctl.api.times import parse_nanoseconds
 from kschedctl.cluster import Cluster
 from kschedctl.commands.simulate import prepare
 from kschedctl.commands.simulate.following.nearby import (
-    MOST_IN_VAIN,
+    MAX_UNEXPLAINED,
     MOST_WITHIN,
     WITHIN,
-    Nearby,
-    in_order,
-    overlapping,
+    NearbyPlacement,
+    find_overlapping,
+    iter_reorderings,
 )
 from kschedctl.commands.simulate.following_report import (
     AS_REPLAYED,
@@ -39,13 +39,13 @@ from kschedctl.commands.simulate.following_report import (
     FollowedRollout,
     OverlappingBinding,
 )
-from kschedctl.replay.shared_cluster import cluster_basis, search_start
+from kschedctl.replay.shared_cluster import build_cluster_basis, describe_search_start
 from kschedctl.replay.unknown import IN_SIMULATIONS, find_unread_dependencies, merge_unknown_kinds, summarize_unknowns
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.pre_filter import selected_by_name
-from kschedctl.scheduler.engine.sampling import SampledFrom, Terms
+from kschedctl.scheduler.engine.sampling import SampledFrom, SearchTerms
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.following import Following, Tried
@@ -57,16 +57,16 @@ MILLISECOND, SECOND = 1_000_000, 1_000_000_000
 
 
 class RealPlacement(NamedTuple):
-    """A pod (``namespace/name``) was put on a node: when, in nanoseconds since 1970 and as it was written, by whom.
-
-    ``scheduler`` is empty where that is not known.
-    """
+    """A pod (``namespace/name``) that was put on a node."""
 
     nanoseconds: int
+    """When, since 1970."""
     time: str
+    """When, as it was written."""
     pod: str
     node: str
     scheduler: str = ""
+    """The scheduler, or "" if unknown."""
 
 
 def follow_rollout(
@@ -80,37 +80,40 @@ def follow_rollout(
 ) -> FollowedRollout:
     """Try every pod when it was really scheduled, with what was placed before it, and put it where it really went.
 
-    The cluster is that before or after: what the placements name has no node until its turn, and what was created
-    later comes when it was. ``manifests`` are applied to it; their pods stand for those of a workload's name. Raises
-    InputError, ConfigurationError.
+    The cluster is that before or after: pods of the placements have no node until their turn, and pods created later
+    arrive when they were created. ``manifests`` are applied first, and their pods stand for those of a workload with
+    that name.
+
+    Raises InputError and ConfigurationError.
     """
     manifests = list(manifests)
-    cluster, attached = _before_attaching(cluster, placements)
+    cluster, attached = _drop_later_attachments(cluster, placements)
     shared = prepare(cluster, manifests) if manifests else None
     made = shared.workloads if shared else {}
     scheduler = Scheduler(shared.cluster if shared else cluster, call_extender)
-    followed = _Followed(Following(scheduler, time_passes=True, sampling=sampling), placements, made)
+    followed = _RolloutReplay(Following(scheduler, time_passes=True, sampling=sampling), placements, made)
     steps = []
     interrupted = False
     try:
-        for step in followed.steps():
+        for step in followed.iter_steps():
             steps.append(step)
             done(1)
     except KeyboardInterrupt:
         interrupted = True
     notes = (*(shared.assumed if shared else ()), *attached, *followed.notes)
-    return _report(followed, steps, notes, interrupted, sampling)
+    return _build_report(followed, steps, notes, interrupted, sampling)
 
 
-def _before_attaching(cluster: Cluster, placements: Sequence[RealPlacement]) -> tuple[Cluster, tuple[str, ...]]:
-    """The cluster without the volumes that were attached for pods which had come to their nodes, and a note of it.
+def _drop_later_attachments(cluster: Cluster, placements: Sequence[RealPlacement]) -> tuple[Cluster, tuple[str, ...]]:
+    """Return the cluster without the volumes attached for pods after they were placed, and a note about it.
 
-    Each counts with its pod from then on; to NodeVolumeLimits an attached volume is there beside that of the pod.
+    Each volume counts with its pod from then on. NodeVolumeLimits counts an attached volume in addition to that of the
+    pod.
     """
     if not placements:
         return cluster, ()
     first = placements[0].nanoseconds // SECOND * SECOND
-    kept = tuple(va for va in cluster.volume_attachments if _created(va.metadata.creation_timestamp) < first)
+    kept = tuple(va for va in cluster.volume_attachments if _parse_created(va.metadata.creation_timestamp) < first)
     later = len(cluster.volume_attachments) - len(kept)
     if not later:
         return cluster, ()
@@ -118,12 +121,12 @@ def _before_attaching(cluster: Cluster, placements: Sequence[RealPlacement]) -> 
     return replace(cluster, volume_attachments=kept), (note,)
 
 
-def _created(timestamp: str | None) -> int:
+def _parse_created(timestamp: str | None) -> int:
     return parse_nanoseconds(timestamp) if timestamp else 0
 
 
-def _report(
-    followed: _Followed,
+def _build_report(
+    followed: _RolloutReplay,
     placements: Sequence[FollowedPlacement],
     assumed: tuple[str, ...],
     interrupted: bool,
@@ -136,20 +139,20 @@ def _report(
     agree = outcomes[AS_REPLAYED] + outcomes[BEST_OF_A_PART]
     otherwise = sum(outcomes[outcome] for outcome in OTHERWISE)
     if not (agree or otherwise):
-        unknown = merge_unknown_kinds(((_nothing_compared(outcomes),), unknown))
+        unknown = merge_unknown_kinds(((_explain_no_comparison(outcomes),), unknown))
     return FollowedRollout(
         agree=agree,
         otherwise=otherwise,
         placements=tuple(placements),
         assumed=assumed,
-        search_start=search_start(sampling, len(following.view.nodes), 0),
-        **cluster_basis(unknown, following.scheduler),
+        search_start=describe_search_start(sampling, len(following.view.nodes), 0),
+        **build_cluster_basis(unknown, following.scheduler),
         interrupted=interrupted,
     )
 
 
-def _nothing_compared(outcomes: Counter[str]) -> UnknownKind:
-    """Why nothing can be said of any placement."""
+def _explain_no_comparison(outcomes: Counter[str]) -> UnknownKind:
+    """Return why no placement could be compared."""
     absent, all_ = outcomes[UNKNOWN_POD], outcomes.total()
     if not all_:
         return UnknownKind("Event", "tell of no placement", VERDICT)
@@ -160,10 +163,10 @@ def _nothing_compared(outcomes: Counter[str]) -> UnknownKind:
     )
 
 
-class _Followed:
-    """The pods of the placements, in a cluster as it was before the first of them.
+class _RolloutReplay:
+    """The pods of the placements in a cluster as it was before the first of them.
 
-    ``made``: pod -> workload, for the pods that manifests make; ``notes``: what had to be guessed.
+    ``made`` holds the workload of each pod that manifests create, ``notes`` the assumptions.
     """
 
     def __init__(self, following: Following, placements: Sequence[RealPlacement], made: Mapping[str, str]) -> None:
@@ -177,16 +180,16 @@ class _Followed:
             self._made.setdefault(name, []).append(self.view.pods.index[pod])
         index = self.view.pods.index
         named = [index[pod] for pod in dict.fromkeys(placement.pod for placement in placements) if pod in index]
-        self._later = self._created_later(placements, set(named))
+        self._later = self._find_created_later(placements, set(named))
         following.take_off([p for p in (*named, *(p for _, p, _ in self._later)) if self.view.node[p] >= 0])
-        self._promised = self._promised_later(placements)
+        self._promised = self._find_nominated_later(placements)
         for _, position, _ in self._promised:
             self.view.nominate(position, NO_ROW)
 
-    def _created_later(
+    def _find_created_later(
         self, placements: Sequence[RealPlacement], named: set[Position]
     ) -> list[tuple[int, Position, Row]]:
-        """Other pods that have a node and were created after the first placement, the latest first."""
+        """Return other placed pods that were created after the first placement, latest first."""
         if not placements:
             return []
         later = []
@@ -202,22 +205,22 @@ class _Followed:
             )
         return sorted(later, reverse=True)
 
-    def _promised_later(self, placements: Sequence[RealPlacement]) -> list[tuple[int, Position, Row]]:
-        """The pods that wait for a node and were created after the first placement, the latest first."""
+    def _find_nominated_later(self, placements: Sequence[RealPlacement]) -> list[tuple[int, Position, Row]]:
+        """Return nominated pods that were created after the first placement, latest first."""
         first = placements[0].nanoseconds if placements else 0
         promised = zip(*(column.tolist() for column in self.view.nominations), strict=True)
         created = [(self._created(position), Position(position), Row(row)) for row, position in promised]
         return sorted((step for step in created if step[0] > first), reverse=True)
 
     def _created(self, position: int) -> int:
-        return _created(self.view.pods.objects[position].metadata.creation_timestamp)
+        return _parse_created(self.view.pods.objects[position].metadata.creation_timestamp)
 
-    def steps(self) -> Iterator[FollowedPlacement]:
-        """Try each pod, say what the replay makes of where it went, and put it there."""
+    def iter_steps(self) -> Iterator[FollowedPlacement]:
+        """Try each pod, compare the replay with where it went, and put it there."""
         for number, placement in enumerate(self.placements):
-            yield self._step(number, placement)
+            yield self._follow_placement(number, placement)
 
-    def _step(self, number: int, placement: RealPlacement) -> FollowedPlacement:
+    def _follow_placement(self, number: int, placement: RealPlacement) -> FollowedPlacement:
         while self._later and self._later[-1][0] <= placement.nanoseconds:
             _, other, row = self._later.pop()
             self.view.assume(other, row)
@@ -233,44 +236,43 @@ class _Followed:
         tried = self.following.attempt(position)
         compared = _compared(placement, tried, row, self.following)
         if compared.outcome in (NOT_BEST, NOT_FEASIBLE):
-            compared = self._in_another_order(number, position, row, compared)
+            compared = self._explain_by_order(number, position, row, compared)
         if row != NO_ROW:
             self._put(tried, row)
             self._placed.append((placement.nanoseconds, position, row))
         return compared
 
-    def _in_another_order(
+    def _explain_by_order(
         self, number: int, position: Position, row: Row, placement: FollowedPlacement
     ) -> FollowedPlacement:
-        """What was found, unless the pod was tried a bit sooner or later than its event tells, and then agrees; else
-        with the pods that were bound at about the same time and explain it."""
+        """Return the comparison, or a better one if another order of overlapping bindings explains the placement."""
         nearby = self._nearby(number, position)
 
-        def other(moved: Sequence[Nearby]) -> FollowedPlacement:
+        def other(moved: Sequence[NearbyPlacement]) -> FollowedPlacement:
             return self._moving(number, position, row, moved)
 
-        for moved in in_order(nearby):
+        for moved in iter_reorderings(nearby):
             again = other(moved)
             if again.outcome == AS_REPLAYED:
                 return replace(again, order=len(moved) if moved[0].nanoseconds > 0 else -len(moved))
-        if self._in_vain == MOST_IN_VAIN:
+        if self._in_vain == MAX_UNEXPLAINED:
             return placement
         best = {Row(self.view.nodes.index[name]) for name in placement.best}
-        moved = overlapping(nearby, row, best, lambda moved: other(moved).outcome == AS_REPLAYED)
+        moved = find_overlapping(nearby, row, best, lambda moved: other(moved).outcome == AS_REPLAYED)
         self._in_vain += bool(nearby) and not moved
-        if self._in_vain == MOST_IN_VAIN:
+        if self._in_vain == MAX_UNEXPLAINED:
             self.notes.append(
-                f"after {MOST_IN_VAIN:,} placements that no overlapping binding explains none is looked for"
+                f"after {MAX_UNEXPLAINED:,} placements that no overlapping binding explains none is looked for"
             )
         return replace(placement, overlapping=tuple(map(self._told, moved)))
 
-    def _nearby(self, number: int, position: Position) -> list[Nearby]:
+    def _nearby(self, number: int, position: Position) -> list[NearbyPlacement]:
         """Other pods that came at about the time of a placement, in the order of time."""
         now = self.placements[number].nanoseconds
-        before = [Nearby(p, row, time - now) for time, p, row in self._placed[-2 * MOST_WITHIN :]]
+        before = [NearbyPlacement(p, row, time - now) for time, p, row in self._placed[-2 * MOST_WITHIN :]]
         index, nodes = self.view.pods.index, self.view.nodes.index
         after = {
-            index[placement.pod]: Nearby(
+            index[placement.pod]: NearbyPlacement(
                 index[placement.pod], Row(nodes[placement.node]), max(placement.nanoseconds - now, 1)
             )
             for placement in self.placements[number + 1 : number + 1 + 2 * MOST_WITHIN]
@@ -282,7 +284,7 @@ class _Followed:
         ]
         return [nearby for nearby in (*gone, *come) if abs(nearby.nanoseconds) < WITHIN]
 
-    def _moving(self, number: int, position: Position, row: Row, moved: Sequence[Nearby]) -> FollowedPlacement:
+    def _moving(self, number: int, position: Position, row: Row, moved: Sequence[NearbyPlacement]) -> FollowedPlacement:
         """The pod tried with nearby ones gone that came before it, and come that came after; then all is as it was."""
         searches = self.following.sampling
         start = searches.start if searches else 0
@@ -296,13 +298,13 @@ class _Followed:
             if searches:
                 searches.start = start
 
-    def _move(self, other: Nearby, sign: int) -> None:
+    def _move(self, other: NearbyPlacement, sign: int) -> None:
         if sign > 0:
             self.view.assume(other.position, other.row)
         else:
             self.view.forget(other.position)
 
-    def _told(self, other: Nearby) -> OverlappingBinding:
+    def _told(self, other: NearbyPlacement) -> OverlappingBinding:
         pod, node = self.view.pods.objects[other.position].key, self.view.nodes.names[other.row]
         return OverlappingBinding(pod, node, round(other.nanoseconds / MILLISECOND))
 
@@ -379,7 +381,7 @@ def _not_feasible(placement: RealPlacement, cycle: Cycle, row: Row, feasible: in
     elif cycle.search is not None and not cycle.considered[row]:
         return _told(placement, NOT_LOOKED_AT, feasible=feasible)
     else:
-        plugin, status = " ".join(cycle.pre_filter.narrowed_by), cycle.status(row)
+        plugin, status = " ".join(cycle.pre_filter.narrowed_by), cycle.node_status(row)
     return _told(placement, NOT_FEASIBLE, feasible=feasible, plugin=plugin, reasons=status.reasons)
 
 
@@ -399,8 +401,8 @@ def _best_of_a_part(cycle: Cycle, row: Row, following: Following) -> bool:
     those among all nodes.
     """
     offered = int(selected_by_name(cycle.pre_filter, cycle.view).sum())
-    enough = following.searches(SampledFrom()).enough(
-        offered, Terms.of(cycle.framework.profile, cycle.framework.release)
+    enough = following.searches(SampledFrom()).feasible_needed_for_scoring(
+        offered, SearchTerms.from_profile(cycle.framework.profile, cycle.framework.release)
     )
     total, mine = cycle.scores.total, cycle.scores.rows.tolist().index(row)
     better = np.flatnonzero(np.roll(total > total[mine], -mine))

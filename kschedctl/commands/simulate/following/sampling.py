@@ -7,15 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from kschedctl.cluster import Cluster
-from kschedctl.commands.explain.attempt import find_pod
+from kschedctl.commands.explain.one_pod import find_pod
 from kschedctl.commands.simulate.following_report import SampledPod, SamplingReport
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.workload_pods import is_pending
-from kschedctl.replay.shared_cluster import cluster_basis
+from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import IN_SIMULATIONS, find_unread_dependencies, summarize_unknowns
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.pre_filter import selected_by_name
-from kschedctl.scheduler.engine.sampling import SampledFrom, Sampling, Terms
+from kschedctl.scheduler.engine.sampling import SampledFrom, Sampling, SearchTerms
 from kschedctl.scheduler.framework.dependencies import Unknown
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.pod_info import PodInfo
@@ -33,10 +33,10 @@ def sampling(cluster: Cluster, pods: Sequence[str], *, start: int = 0) -> Sampli
     scheduler = Scheduler(cluster)
     view = scheduler.view
     check_start(start)
-    searches = SampledFrom(start).begin(scheduler.configuration, len(view.nodes))
+    searches = SampledFrom(start).start_sampling(scheduler.configuration, len(view.nodes))
     unknown: dict[Unknown, None] = dict.fromkeys(find_unread_dependencies(cluster))
     steps = [_step(scheduler, pod, searches, unknown) for pod in pods]
-    basis = cluster_basis(summarize_unknowns(unknown, IN_SIMULATIONS), scheduler)
+    basis = build_cluster_basis(summarize_unknowns(unknown, IN_SIMULATIONS), scheduler)
     nodes = tuple(view.nodes.names)
     return SamplingReport(nodes, tuple(steps), basis["not_replayed"], basis["unknown"], basis["undecided"])
 
@@ -70,18 +70,18 @@ def _step(scheduler: Scheduler, name: str, searches: Sampling, unknown: dict[Unk
 def _sampled(name: str, cycle: Cycle, searches: Sampling, start: int) -> SampledPod:
     names = cycle.view.nodes.names
     search = cycle.search
-    feasible = cycle.feasible.tolist() if search is None else search.found.tolist()
+    feasible = cycle.feasible.tolist() if search is None else search.feasible.tolist()
     rejected = [] if search is None else np.flatnonzero(search.examined & ~cycle.filter.passing).tolist()
     if cycle.pre_filter.status.rejected or (cycle.error and not cycle.considered.any()):
         offered = 0
     else:
         offered = int(selected_by_name(cycle.pre_filter, cycle.view).sum())
-    terms = Terms.of(cycle.framework.profile, cycle.framework.release)
+    terms = SearchTerms.from_profile(cycle.framework.profile, cycle.framework.release)
     return SampledPod(
         pod=name,
         start=start,
         searched=offered,
-        num_to_find=searches.enough(offered, terms),
+        num_to_find=searches.feasible_needed_for_scoring(offered, terms),
         processed=len(feasible) + len(rejected),
         next=searches.start,
         feasible=tuple(names[row] for row in feasible),

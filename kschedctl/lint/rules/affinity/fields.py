@@ -10,16 +10,16 @@ from kschedctl.api.validation.node_affinity import validate_weight
 from kschedctl.lint.analysis.placement import (
     HARD,
     PREFERRED,
-    Term,
-    anti_affinity_terms,
-    domains_of,
-    host_ports,
-    pod_terms,
-    spread_constraints,
+    RequiredTerm,
+    format_domain_noun,
+    iter_host_ports,
+    iter_pod_terms,
+    iter_required_anti_affinity,
+    iter_spread_constraints,
 )
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, each_workload
+from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, for_each_workload
 from kschedctl.lint.objects.subject import Problem
 from kschedctl.lint.objects.workload import Workload, compiled
 from kschedctl.scheduler.configuration.version_fields import AFFINITY_LABEL_KEYS
@@ -31,7 +31,7 @@ _Preference = PreferredSchedulingTerm | WeightedPodAffinityTerm
 
 def find_workloads_without_spread(workload: Workload) -> Iterator[Problem]:
     """Find serving workloads whose replicas nothing keeps apart."""
-    apart = any("podAntiAffinity" in path for path, _ in pod_terms(workload)) or any(host_ports(workload))
+    apart = any("podAntiAffinity" in path for path, _ in iter_pod_terms(workload)) or any(iter_host_ports(workload))
     if workload.serving and not apart and not workload.spec.topology_spread_constraints:
         yield workload.problem((), f"{workload.range} replicas, and nothing spreads them")
 
@@ -39,21 +39,21 @@ def find_workloads_without_spread(workload: Workload) -> Iterator[Problem]:
 TS_MISSING = Rule(
     "ts-missing",
     NOTE,
-    each_workload(find_workloads_without_spread),
+    for_each_workload(find_workloads_without_spread),
     summary="Several replicas without spread constraints or anti-affinity",
     why="Only the scheduler's weak default preference keeps them apart; one node or zone may take all of them down.",
     fix="Add topologySpreadConstraints on kubernetes.io/hostname and topology.kubernetes.io/zone",
     source=doc.SPREAD,
-    once=True,
+    once_per_namespace=True,
 )
 
 
 def find_replicas_that_may_share_a_node(workload: Workload) -> Iterator[Problem]:
     """Find serving workloads whose replicas are kept apart by zone or another label, but not by node."""
     spec = workload.spec
-    keys = {term.topology_key for path, term in pod_terms(workload) if "podAntiAffinity" in path}
+    keys = {term.topology_key for path, term in iter_pod_terms(workload) if "podAntiAffinity" in path}
     keys |= {constraint.topology_key for constraint in spec.topology_spread_constraints}
-    apart = HOSTNAME in keys or any(anti_affinity_terms(workload)) or any(host_ports(workload))
+    apart = HOSTNAME in keys or any(iter_required_anti_affinity(workload)) or any(iter_host_ports(workload))
     if not workload.serving or not keys or apart:
         return
     field = "topologySpreadConstraints" if spec.topology_spread_constraints else "affinity"
@@ -63,7 +63,7 @@ def find_replicas_that_may_share_a_node(workload: Workload) -> Iterator[Problem]
 AF_NO_HOST_ANTI = Rule(
     "af-no-host-anti",
     NOTE,
-    each_workload(find_replicas_that_may_share_a_node),
+    for_each_workload(find_replicas_that_may_share_a_node),
     summary="Replicas are kept apart, but may share a node",
     why="Spreading across zones alone allows all replicas of a zone on one node.",
     fix="Add a spread constraint or an anti-affinity term on kubernetes.io/hostname",
@@ -73,7 +73,7 @@ AF_NO_HOST_ANTI = Rule(
 
 def find_replicas_with_host_port(workload: Workload) -> Iterator[Problem]:
     """Find serving workloads with a host port, which only one pod per node can use."""
-    host_port = next(host_ports(workload), None)
+    host_port = next(iter_host_ports(workload), None)
     if host_port is not None and workload.serving and not workload.spec.host_network:
         path, number = host_port
         message = f"port {number} can be used once per node: {workload.range} replicas need as many nodes"
@@ -83,7 +83,7 @@ def find_replicas_with_host_port(workload: Workload) -> Iterator[Problem]:
 HP_ONE_A_NODE = Rule(
     "hp-one-a-node",
     NOTE,
-    each_workload(find_replicas_with_host_port),
+    for_each_workload(find_replicas_with_host_port),
     summary="Several replicas with a host port",
     why="A host port can be used once per node: replicas that find no other node stay Pending.",
     fix="Use a Service, or a DaemonSet",
@@ -93,20 +93,17 @@ HP_ONE_A_NODE = Rule(
 
 def find_terms_without_selector(workload: Workload) -> Iterator[Problem]:
     """Find pod affinity and anti-affinity terms without labelSelector, which match no pods."""
-    for path, term in pod_terms(workload):
+    for path, term in iter_pod_terms(workload):
         if term.label_selector is None:
-            effect = (
-                "the pod can never be scheduled"
-                if "podAffinity" in path and PREFERRED not in path
-                else "it does nothing"
-            )
+            required_affinity = "podAffinity" in path and PREFERRED not in path
+            effect = "the pod can never be scheduled" if required_affinity else "it does nothing"
             yield workload.problem(path, f"a term without labelSelector matches no pods: {effect}")
 
 
 AF_NULL_SELECTOR = Rule(
     "af-null-selector",
     WARNING,
-    each_workload(find_terms_without_selector),
+    for_each_workload(find_terms_without_selector),
     summary="Pod (anti-)affinity term without labelSelector",
     why="A missing selector matches no pods, an empty one ({}) all: required affinity can then never be met, "
     "anything else does nothing.",
@@ -118,10 +115,12 @@ AF_NULL_SELECTOR = Rule(
 def find_anti_affinity_without_matches(context: LintContext) -> Iterator[Problem]:
     """Find anti-affinity terms whose selector matches no pods, not even the workload's own."""
     for workload in context.workloads:
-        for path, term in pod_terms(workload) if workload.serving else ():
+        for path, term in iter_pod_terms(workload) if workload.serving else ():
             selector = compiled(term.label_selector)
-            own = not term.namespaces and term.namespace_selector is None and "podAntiAffinity" in path
-            if not own or selector is None or not _uses_own_keys_with_other_values(workload, selector):
+            own_namespace_only = not term.namespaces and term.namespace_selector is None
+            if "podAntiAffinity" not in path or not own_namespace_only or selector is None:
+                continue
+            if not _uses_own_keys_with_other_values(workload, selector):
                 continue
             if not _may_match_pods(context, workload, selector):
                 message = f'selector "{selector}" matches no pods, not even their own: nothing keeps them apart'
@@ -147,7 +146,7 @@ def _uses_own_keys_with_other_values(workload: Workload, selector: Selector) -> 
 
 def _may_match_pods(context: LintContext, workload: Workload, selector: Selector) -> bool:
     """Return whether the selector matches a pod of the workload's namespace, or could since not all pods are known."""
-    if context.selected(workload.namespace, selector) or not context.all_known("Pod"):
+    if context.select_workloads(workload.namespace, selector) or not context.are_all_read("Pod"):
         return True
     pods = context.facts.view.pods if context.cluster else None
     return pods is not None and bool(pods.matching(selector, frozenset((workload.namespace,))).any())
@@ -171,7 +170,7 @@ def find_invalid_weights(workload: Workload) -> Iterator[Problem]:
 AF_WEIGHT_RANGE = Rule(
     "af-weight-range",
     ERROR,
-    each_workload(find_invalid_weights),
+    for_each_workload(find_invalid_weights),
     summary="Preference weight outside 1 to 100",
     why="The API server refuses the pods.",
     fix="Choose a weight from 1 to 100",
@@ -186,17 +185,18 @@ _USUAL_ZONES = 3
 
 def find_anti_affinity_against_all_pods(workload: Workload) -> Iterator[Problem]:
     """Find required anti-affinity terms with an empty labelSelector, which matches every pod."""
-    for term in anti_affinity_terms(workload):
-        if term.selector == EVERYTHING and term.every_version:
+    for term in iter_required_anti_affinity(workload):
+        if term.selector == EVERYTHING and term.matches_all_revisions:
             where = ", ".join(sorted(term.namespaces)) if term.namespaces else "other namespaces too"
-            message = f"the empty selector matches every pod ({where}): none of them may share its {_one(term.key)}"
+            domain = format_domain_noun(term.key).removesuffix("s")
+            message = f"the empty selector matches every pod ({where}): none of them may share its {domain}"
             yield workload.problem((*term.path, "labelSelector"), message)
 
 
 AF_ANTI_EVERYTHING = Rule(
     "af-anti-everything",
     WARNING,
-    each_workload(find_anti_affinity_against_all_pods),
+    for_each_workload(find_anti_affinity_against_all_pods),
     summary="Required anti-affinity against every pod of the namespace",
     why="An empty labelSelector matches all pods: any other pod of the namespace on a node keeps these away, and "
     "these keep all others away.",
@@ -205,20 +205,20 @@ AF_ANTI_EVERYTHING = Rule(
 )
 
 
-def _one(key: str) -> str:
-    return domains_of(key).removesuffix("s")
-
-
 def find_more_replicas_than_usual_domains(context: LintContext) -> Iterator[Problem]:
     """Find required anti-affinity between more replicas than most clusters have zones or regions.
 
     With a cluster, ``af-anti-replicas-over-domains`` counts the domains instead.
     """
-    for workload in context.workloads if context.cluster is None else ():  # else af-anti-replicas-over-domains counts
-        for term in anti_affinity_terms(workload):
-            most = USUAL_MAX_DOMAINS.get(term.key)
-            if most is not None and term.selects_itself and workload.at_most > most and workload.serving:
-                message = f"{workload.range} replicas need as many {domains_of(term.key)}: most clusters have fewer"
+    for workload in context.workloads if context.cluster is None else ():
+        for term in iter_required_anti_affinity(workload):
+            usual_max = USUAL_MAX_DOMAINS.get(term.key)
+            if usual_max is None or not workload.serving:
+                continue
+            if term.selects_itself and workload.at_most > usual_max:
+                message = (
+                    f"{workload.range} replicas need as many {format_domain_noun(term.key)}: most clusters have fewer"
+                )
                 yield workload.problem((*term.path, "topologyKey"), message)
 
 
@@ -239,13 +239,13 @@ def find_anti_affinity_with_surge(context: LintContext) -> Iterator[Problem]:
 
     With a cluster, ``af-rollout-deadlock`` replays the rollout instead.
     """
-    for workload in context.workloads if context.cluster is None else ():  # else af-rollout-deadlock replays
+    for workload in context.workloads if context.cluster is None else ():
         surging, unavailable = workload.surge()
         if workload.kind != "Deployment" or not workload.serving or unavailable or not surging:
             continue
-        for term in anti_affinity_terms(workload):
-            if term.selects_itself and term.every_version and _lacks_spare_domain(workload, term):
-                domains, count = domains_of(term.key), workload.at_least
+        for term in iter_required_anti_affinity(workload):
+            if term.selects_itself and term.matches_all_revisions and _lacks_spare_domain(workload, term):
+                domains, count = format_domain_noun(term.key), workload.at_least
                 message = (
                     f"no old pod may go first, so a rollout needs {count + 1} {domains} for {counted(count, 'replica')}"
                 )
@@ -261,18 +261,18 @@ AF_ANTI_SURGE = Rule(
     "many, no rollout ever ends. With a cluster af-rollout-deadlock proves it.",
     fix="Set maxUnavailable: 1 and maxSurge: 0, or add matchLabelKeys: [pod-template-hash] to the term",
     source="https://github.com/kubernetes/kubernetes/issues/116891",
-    advises=AFFINITY_LABEL_KEYS,
+    advised_field=AFFINITY_LABEL_KEYS,
 )
 
 
-def _lacks_spare_domain(workload: Workload, term: Term) -> bool:
+def _lacks_spare_domain(workload: Workload, term: RequiredTerm) -> bool:
     """Return whether there is probably no free domain for the first new pod of a rollout.
 
     That is so if maxUnavailable is explicitly 0 or there are hardly more domains than replicas.
     """
-    asked = workload.strategy.rolling_update.max_unavailable in (0, "0%")
-    few = term.key in (ZONE, REGION) and workload.at_least >= _USUAL_ZONES
-    return (asked or few) and workload.at_most <= USUAL_MAX_DOMAINS.get(term.key, workload.at_most)
+    explicit_zero = workload.strategy.rolling_update.max_unavailable in (0, "0%")
+    few_domains = term.key in (ZONE, REGION) and workload.at_least >= _USUAL_ZONES
+    return (explicit_zero or few_domains) and workload.at_most <= USUAL_MAX_DOMAINS.get(term.key, workload.at_most)
 
 
 def find_daemon_sets_kept_apart(context: LintContext) -> Iterator[Problem]:
@@ -280,14 +280,15 @@ def find_daemon_sets_kept_apart(context: LintContext) -> Iterator[Problem]:
     for workload in context.workloads:
         if workload.kind != "DaemonSet":
             continue
-        for term in anti_affinity_terms(workload):
+        for term in iter_required_anti_affinity(workload):
             if term.selects_itself and term.key != HOSTNAME:
                 message = f"one pod per {term.key}: the other nodes get none"
                 yield workload.problem((*term.path, "topologyKey"), message)
-    for workload, path, constraint in spread_constraints(context.workloads):
+    for workload, path, constraint in iter_spread_constraints(context.workloads):
         selector = compiled(constraint.label_selector)
-        hard = workload.kind == "DaemonSet" and constraint.when_unsatisfiable == HARD
-        if hard and constraint.topology_key != HOSTNAME and selector is not None and workload.selected_by(selector):
+        if workload.kind != "DaemonSet" or constraint.when_unsatisfiable != HARD:
+            continue
+        if constraint.topology_key != HOSTNAME and selector is not None and workload.selected_by(selector):
             message = f"where one {constraint.topology_key} has more nodes than another, some are left without a pod"
             yield workload.problem((*path, "topologyKey"), message)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from kschedctl.api.labels import EQUALS, IN
 from kschedctl.api.objects import PodAffinityTerm
-from kschedctl.lint.analysis.near_names import one_meant
-from kschedctl.lint.analysis.placement import Term, pod_terms, required_terms
+from kschedctl.lint.analysis.near_names import find_similar_name
+from kschedctl.lint.analysis.placement import RequiredTerm, iter_pod_terms, iter_required_affinity
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import WARNING, Rule
@@ -18,6 +19,16 @@ from kschedctl.lint.rules.affinity.fields import find_anti_affinity_without_matc
 _EQUALITY_OPERATORS = (EQUALS, IN)
 _MAX_COMPARED = 500
 """Labels with more values, and values of more labels, are not searched for misspellings."""
+
+
+class _MisspeltLabel(NamedTuple):
+    """A label in a term that no pods have."""
+
+    label: str
+    meant: str
+    """The similar label that some pods have."""
+    owner: Workload
+    """The workload with these pods."""
 
 
 class _TemplateLabels:
@@ -38,9 +49,9 @@ class _TemplateLabels:
     def find_similar_label(self, key: str, value: str) -> tuple[str, list[Workload]]:
         """Return a label with a similar value or else with a similar key, and its workloads, or ("", [])."""
         values, keys = self._values.get(key, {}), self._keys.get(value, {})
-        if len(values) <= _MAX_COMPARED and (meant := one_meant(value, values)):
+        if len(values) <= _MAX_COMPARED and (meant := find_similar_name(value, values)):
             return f"{key}={meant}", values[meant]
-        if not values and len(keys) <= _MAX_COMPARED and (meant := one_meant(key, keys, least=2)):
+        if not values and len(keys) <= _MAX_COMPARED and (meant := find_similar_name(key, keys, min_length=2)):
             return f"{meant}={value}", keys[meant]
         return "", []
 
@@ -50,15 +61,16 @@ def find_misspelt_terms(context: LintContext) -> Iterator[Problem]:
     if context.cluster is not None:
         return
     reported = {(problem.subject, problem.path) for problem in find_anti_affinity_without_matches(context)}
-    labels = {namespace: _TemplateLabels(workloads) for namespace, workloads in context.by_namespace.items()}
+    labels = {namespace: _TemplateLabels(workloads) for namespace, workloads in context.workloads_by_namespace.items()}
     for workload in context.workloads:
-        for path, term in pod_terms(workload):
+        for path, term in iter_pod_terms(workload):
             at = (*path, "labelSelector")
             if (workload.subject, workload.at_field(*at)) in reported:
                 continue
-            own = not term.namespaces and term.namespace_selector is None
-            among = [workload.namespace] if own else list(context.by_namespace)
-            for label, meant, owner in _iter_misspelt_labels(context, workload, term, {n: labels[n] for n in among}):
+            own_namespace_only = not term.namespaces and term.namespace_selector is None
+            namespaces = [workload.namespace] if own_namespace_only else list(context.workloads_by_namespace)
+            labels_of_term = {namespace: labels[namespace] for namespace in namespaces}
+            for label, meant, owner in _iter_misspelt_labels(context, workload, term, labels_of_term):
                 whose = "its own pods" if owner is workload else f"those of {owner.subject}"
                 yield workload.problem(at, f"no pods have the label {label}; {whose} have {meant}", f"Write {meant}")
 
@@ -76,27 +88,26 @@ AF_MISSPELT = Rule(
 
 def _iter_misspelt_labels(
     context: LintContext, workload: Workload, term: PodAffinityTerm, labels_by_namespace: Mapping[str, _TemplateLabels]
-) -> Iterator[tuple[str, str, Workload]]:
+) -> Iterator[_MisspeltLabel]:
     """Yield the labels of a term that no pods have and that are similar to a label of a template.
 
     Yields nothing if the term selects pods.
     """
     selector = compiled(term.label_selector)
-    fixed = (
-        [r for r in selector.requirements if r.operator in _EQUALITY_OPERATORS and len(r.values) == 1]
-        if selector
-        else []
-    )
-    if selector is None or not fixed or any(context.selected(namespace, selector) for namespace in labels_by_namespace):
+    if selector is None or any(context.select_workloads(namespace, selector) for namespace in labels_by_namespace):
         return
-    for key, value in ((requirement.key, requirement.values[0]) for requirement in fixed):
-        if any(known.has_label(key, value) for known in labels_by_namespace.values()):
+    for requirement in selector.requirements:
+        if requirement.operator not in _EQUALITY_OPERATORS or len(requirement.values) != 1:
             continue
-        for known in labels_by_namespace.values():
-            meant, owners = known.find_similar_label(key, value)
-            beside = [owner for owner in owners if context.variants.together(workload.subject, owner.subject)]
-            if beside:
-                yield f"{key}={value}", meant, workload if workload in beside else beside[0]
+        key, value = requirement.key, requirement.values[0]
+        if any(labels.has_label(key, value) for labels in labels_by_namespace.values()):
+            continue
+        for labels in labels_by_namespace.values():
+            meant, owners = labels.find_similar_label(key, value)
+            coexisting = [w for w in owners if context.variants.together(workload.subject, w.subject)]
+            if coexisting:
+                owner = workload if workload in coexisting else coexisting[0]
+                yield _MisspeltLabel(f"{key}={value}", meant, owner)
                 break
 
 
@@ -105,12 +116,12 @@ def find_terms_without_template(context: LintContext) -> Iterator[Problem]:
 
     With a cluster, ``af-target-absent`` checks its pods instead.
     """
-    if context.cluster is not None or not context.whole:  # with a cluster af-target-absent speaks
+    if context.cluster is not None or not context.all_manifests_read:
         return
     reported = {(problem.subject, problem.path) for problem in find_misspelt_terms(context)}
     reported |= {(problem.subject, problem.path) for problem in find_terms_for_other_namespaces(context)}
     for workload in context.workloads:
-        for term in required_terms(workload):
+        for term in iter_required_affinity(workload):
             paths = (workload.at_field(*term.path), workload.at_field(*term.path, "labelSelector"))
             explained = any((workload.subject, path) in reported for path in paths)
             if explained or not _selects_no_workload(context, workload, term):
@@ -132,32 +143,37 @@ AF_NOBODY = Rule(
 )
 
 
-def _selects_no_workload(context: LintContext, workload: Workload, term: Term) -> bool:
+def _selects_no_workload(context: LintContext, workload: Workload, term: RequiredTerm) -> bool:
     """Return whether each of the term's namespaces has other workloads, and the term selects none of them."""
     if term.selects_itself or term.selector.matches_nothing or not term.namespace_selector.matches_nothing:
         return False
-    others = [
-        any(w is not workload and context.variants.together(w.subject, workload.subject) for w in of_namespace)
-        for of_namespace in (context.by_namespace.get(namespace, ()) for namespace in term.namespaces)
-    ]
-    selected = any(context.selected(namespace, term.selector) for namespace in term.namespaces)
-    return bool(others) and all(others) and not selected and not context.others_own(term.namespaces)
+    for namespace in term.namespaces:
+        neighbours = [w for w in context.workloads_by_namespace.get(namespace, ()) if w is not workload]
+        if not any(context.variants.together(w.subject, workload.subject) for w in neighbours):
+            return False
+        if context.select_workloads(namespace, term.selector):
+            return False
+    return bool(term.namespaces) and not context.may_have_unknown_pods(term.namespaces)
 
 
 def find_terms_for_other_namespaces(context: LintContext) -> Iterator[Problem]:
     """Find required affinity terms that only match pods of another namespace, where the term does not apply."""
     for workload in context.workloads if context.cluster is None else ():
-        for term in required_terms(workload):
-            own = term.namespaces == {workload.namespace} and term.namespace_selector.matches_nothing
-            if not own or term.selects_itself or context.selected(workload.namespace, term.selector):
+        for term in iter_required_affinity(workload):
+            own_namespace_only = term.namespaces == {workload.namespace} and term.namespace_selector.matches_nothing
+            if (
+                not own_namespace_only
+                or term.selects_itself
+                or context.select_workloads(workload.namespace, term.selector)
+            ):
                 continue
-            others = [
-                other
-                for namespace in context.by_namespace
-                for other in context.selected_beside(workload.subject, namespace, term.selector)
+            matches = [
+                match
+                for namespace in context.workloads_by_namespace
+                for match in context.select_coexisting_workloads(workload.subject, namespace, term.selector)
             ]
-            if others and not context.others_own((workload.namespace,)):
-                message = f"speaks of pods of namespace {workload.namespace} only, not of those of {others[0].subject}"
+            if matches and not context.may_have_unknown_pods((workload.namespace,)):
+                message = f"speaks of pods of namespace {workload.namespace} only, not of those of {matches[0].subject}"
                 yield workload.problem(term.path, message)
 
 

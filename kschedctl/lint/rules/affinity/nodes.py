@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kschedctl.lint.analysis.placement import anti_affinity_terms, pod_terms, required_terms, usable_domains
+from kschedctl.lint.analysis.placement import (
+    format_usable_domains,
+    iter_pod_terms,
+    iter_required_affinity,
+    iter_required_anti_affinity,
+)
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule
@@ -22,16 +27,16 @@ def find_more_replicas_than_domains(context: LintContext) -> Iterator[Problem]:
     """Find required anti-affinity between more replicas than there are usable domains, proved by a replay."""
     facts = context.facts
     for workload in context.workloads:
-        for term in anti_affinity_terms(workload):
-            eligible = facts.eligible(workload)
-            rows = facts.one_a_domain(term.key, eligible)
-            unlabelled = (eligible & ~facts.has_label(term.key)).any()
+        for term in iter_required_anti_affinity(workload):
+            eligible = facts.get_eligible_nodes(workload)
+            rows = facts.pick_row_per_domain(term.key, eligible)
+            unlabelled = (eligible & ~facts.get_nodes_with_label(term.key)).any()
             if not term.selects_itself or unlabelled or not len(rows) or workload.at_most <= len(rows):
                 continue
-            if facts.full_after(workload, rows):
-                left = workload.at_most - len(rows)
-                message = f"{workload.at_most} replicas, but only {usable_domains(len(rows), term.key)}: "
-                yield workload.problem(term.path, f"{message}{left} stay{'s' * (left == 1)} Pending")
+            if facts.is_full_after(workload, rows):
+                excess = workload.at_most - len(rows)
+                message = f"{workload.at_most} replicas, but only {format_usable_domains(len(rows), term.key)}: "
+                yield workload.problem(term.path, f"{message}{excess} {agreeing(excess, 'stays', 'stay')} Pending")
 
 
 AF_ANTI_REPLICAS_OVER_DOMAINS = Rule(
@@ -53,14 +58,18 @@ def find_rollout_deadlocks(context: LintContext) -> Iterator[Problem]:
         surge, unavailable = workload.surge()
         if workload.kind != "Deployment" or not workload.subject.document or unavailable or not surge:
             continue
-        for term in anti_affinity_terms(workload):
-            eligible = facts.eligible(workload)
-            rows = facts.one_a_domain(term.key, eligible)
-            if not term.selects_itself or not term.every_version or (eligible & ~facts.has_label(term.key)).any():
+        for term in iter_required_anti_affinity(workload):
+            eligible = facts.get_eligible_nodes(workload)
+            rows = facts.pick_row_per_domain(term.key, eligible)
+            if (
+                not term.selects_itself
+                or not term.matches_all_revisions
+                or (eligible & ~facts.get_nodes_with_label(term.key)).any()
+            ):
                 continue
-            if len(rows) and workload.replicas == len(rows) and facts.full_after(workload, rows):
+            if len(rows) and workload.replicas == len(rows) and facts.is_full_after(workload, rows):
                 message = (
-                    f"all {usable_domains(len(rows), term.key)} {agreeing(len(rows), 'holds', 'hold')} an old "
+                    f"all {format_usable_domains(len(rows), term.key)} {agreeing(len(rows), 'holds', 'hold')} an old "
                     "pod, none may go first: no "
                     "rollout ever ends"
                 )
@@ -77,7 +86,7 @@ AF_ROLLOUT_DEADLOCK = Rule(
     fix="Set maxUnavailable: 1, or add matchLabelKeys: [pod-template-hash] to the term",
     source="https://github.com/kubernetes/kubernetes/issues/116891",
     needs_cluster=True,
-    advises=AFFINITY_LABEL_KEYS,
+    advised_field=AFFINITY_LABEL_KEYS,
 )
 
 
@@ -85,17 +94,21 @@ def find_terms_without_target_pods(context: LintContext) -> Iterator[Problem]:
     """Find required affinity terms that match no pod of the cluster and no linted workload."""
     facts = context.facts
     for workload in context.workloads:
-        for term in required_terms(workload):
-            namespaces = term.namespaces_in(facts.view.namespace_labels, workload.namespace)
+        for term in iter_required_affinity(workload):
+            namespaces = term.list_namespaces(facts.view.namespace_labels, workload.namespace)
             if term.selects_itself or any(
                 w.selected_by(term.selector) and w.namespace in namespaces for w in context.workloads
             ):
                 continue
             if facts.view.pods.matching(term.selector, namespaces).any() or term.selector.matches_nothing:
                 continue
-            if context.others_own(namespaces):
+            if context.may_have_unknown_pods(namespaces):
                 continue
-            if context.all_known("Pod") and len(facts) and facts.refused(workload, InterPodAffinity).all():
+            if (
+                context.are_all_read("Pod")
+                and len(facts)
+                and facts.get_rejected_nodes(workload, InterPodAffinity).all()
+            ):
                 yield workload.problem(
                     term.path, f'no pod matches "{term.selector}" in {", ".join(sorted(namespaces)) or "any namespace"}'
                 )
@@ -118,15 +131,15 @@ def find_anti_affinity_on_partial_labels(context: LintContext) -> Iterator[Probl
     """Find required anti-affinity terms whose topologyKey some usable nodes lack."""
     facts = context.facts
     for workload in context.workloads:
-        for term in anti_affinity_terms(workload):
-            eligible = facts.eligible(workload)
-            without = eligible & ~facts.has_label(term.key)
+        for term in iter_required_anti_affinity(workload):
+            eligible = facts.get_eligible_nodes(workload)
+            without = eligible & ~facts.get_nodes_with_label(term.key)
             if without.any() and eligible.any():
                 lack = agreeing(without.sum(), "lacks", "lack")
                 message = (
                     f"{without.sum():,} of {counted(eligible.sum(), 'usable node')} {lack} {term.key}; the term "
                     "has no effect "
-                    f"there: {facts.names(without)}"
+                    f"there: {facts.format_node_names(without)}"
                 )
                 yield workload.problem((*term.path, "topologyKey"), message)
 
@@ -147,7 +160,7 @@ def find_affinity_in_large_clusters(context: LintContext) -> Iterator[Problem]:
     """Find pod affinity by other labels than the hostname in clusters of more than ``LARGE_CLUSTER_NODES`` nodes."""
     nodes = len(context.facts)
     for workload in context.workloads:
-        first = next((path for path, term in pod_terms(workload) if term.topology_key != HOSTNAME), None)
+        first = next((path for path, term in iter_pod_terms(workload) if term.topology_key != HOSTNAME), None)
         if nodes > LARGE_CLUSTER_NODES and first is not None:
             yield workload.problem(first, f"affinity between pods costs much in a cluster of {counted(nodes, 'node')}")
 

@@ -32,15 +32,15 @@ HOOK_ANNOTATIONS = ("helm.sh/hook", "argocd.argoproj.io/hook")
 def find_immutable_changes(context: LintContext) -> Iterator[Problem]:
     """Find changes that the API server would reject when the manifests are applied to the cluster."""
     deployed = _DeployedObjects(context)
-    for subject in context.subjects if context.cluster is not None and not context.own else ():
+    for subject in context.subjects if context.cluster is not None and not context.is_self_described else ():
         if subject.kind not in VALIDATED_STRUCTS or not is_user_authored(subject) or _is_hook(subject):
             continue
         try:
-            new = convert_builtins(without_nulls(subject.document), VALIDATED_STRUCTS[subject.kind])
+            manifest = convert_builtins(without_nulls(subject.document), VALIDATED_STRUCTS[subject.kind])
         except msgspec.ValidationError:
             continue
-        for fault in _keep_first_per_field(_iter_update_errors(subject, new, deployed)):
-            yield subject.problem(fault.field, str(fault))
+        for error in _keep_first_per_field(_iter_update_errors(subject, manifest, deployed)):
+            yield subject.problem(error.field, str(error))
 
 
 API_IMMUTABLE = Rule(
@@ -66,24 +66,23 @@ def _iter_update_errors(subject: Subject, manifest: api.Struct, deployed: _Deplo
     elif isinstance(manifest, api.PersistentVolumeClaim) and (claim := deployed.claims.get(owner[1:])):
         yield from updates.validate_claim_update(manifest.spec, claim.spec)
     elif isinstance(manifest, written.Workload):
-        yield from _iter_workload_update_errors(
-            owner, manifest, without_nulls(object_at(subject.document, "spec")), deployed
-        )
+        spec = without_nulls(object_at(subject.document, "spec"))
+        yield from _iter_workload_update_errors(owner, manifest, spec, deployed)
 
 
 def _iter_workload_update_errors(
     owner: Owner, manifest: written.Workload, spec: JsonObject, deployed: _DeployedObjects
 ) -> ValidationErrors:
     """Yield the errors of updating a workload: changes of its selector, claim templates and other immutable fields."""
-    old = field_at(deployed.documents.get(owner), "spec")
-    if owner.kind == "Job" and isinstance(old, Mapping):
-        yield from updates.validate_job_update(spec, old)
+    old_spec = field_at(deployed.documents.get(owner), "spec")
+    if owner.kind == "Job" and isinstance(old_spec, Mapping):
+        yield from updates.validate_job_update(spec, old_spec)
     elif owner.kind in SELECTOR_KINDS and manifest.spec.selector is not None:
         yield from deployed.validate_selector(owner, manifest.spec.selector)
     if owner.kind == "StatefulSet":
         yield from deployed.validate_claim_templates(owner, manifest.spec.volume_claim_templates)
-        if isinstance(old, Mapping):
-            yield from updates.validate_stateful_set_update(spec, old)
+        if isinstance(old_spec, Mapping):
+            yield from updates.validate_stateful_set_update(spec, old_spec)
 
 
 @dataclass(frozen=True)
@@ -94,44 +93,46 @@ class _DeployedObjects:
 
     @property
     def documents(self) -> Mapping[Owner, JsonObject]:
-        """The cluster's objects as its files hold them."""
-        return self.context.stored
+        """Return the cluster's workloads as its files hold them."""
+        return self.context.stored_manifests
 
     @property
     def cluster(self) -> Cluster:
+        """Return the cluster that the manifests are applied to."""
         assert self.context.cluster is not None
         return self.context.cluster
 
     @cached_property
     def priority_classes(self) -> dict[tuple[str, str], api.PriorityClass]:
+        """Return the PriorityClasses by namespace, which is "", and name."""
         return _index_by_name(self.cluster.priority_classes)
 
     @cached_property
     def storage_classes(self) -> dict[tuple[str, str], api.StorageClass]:
+        """Return the StorageClasses by namespace, which is "", and name."""
         return _index_by_name(self.cluster.storage_classes)
 
     @cached_property
     def claims(self) -> dict[tuple[str, str], api.PersistentVolumeClaim]:
+        """Return the PersistentVolumeClaims by namespace and name."""
         return _index_by_name(self.cluster.persistent_volume_claims)
 
     @cached_property
     def stateful_sets(self) -> dict[tuple[str, str], api.StoredWorkload]:
+        """Return the StatefulSets by namespace and name."""
         return _index_by_name(self.cluster.stateful_sets)
 
     def validate_selector(self, owner: Owner, selector: api.LabelSelector) -> ValidationErrors:
         """Yield errors if the selector differs from the deployed one or does not match the workload's pods."""
-        check = (
-            updates.validate_stateful_set_selector_update
-            if owner.kind == "StatefulSet"
-            else updates.validate_selector_update
-        )
-        old, wanted = self._selectors.get(owner), compiled(selector)
-        if old is not None:
-            yield from check(selector, old)
-        elif wanted and any(
-            not wanted.matches(pod.metadata.labels) for pod in self.context.facts.owners.get(owner, ())
-        ):
-            yield updates.immutable_selector(selector)
+        deployed_selector = self._selectors.get(owner)
+        if deployed_selector is not None and owner.kind == "StatefulSet":
+            yield from updates.validate_stateful_set_selector_update(selector, deployed_selector)
+        elif deployed_selector is not None:
+            yield from updates.validate_selector_update(selector, deployed_selector)
+        elif compiled_selector := compiled(selector):
+            pods = self.context.facts.pods_by_owner.get(owner, ())
+            if not all(compiled_selector.matches(pod.metadata.labels) for pod in pods):
+                yield updates.immutable_selector(selector)
 
     def validate_claim_templates(
         self, owner: Owner, templates: tuple[api.PersistentVolumeClaim, ...]
@@ -139,12 +140,12 @@ class _DeployedObjects:
         """Yield errors if the pods or claims of a StatefulSet were created from other claim templates."""
         at = ("spec", "volumeClaimTemplates")
         names = {template.metadata.name for template in templates}
-        for pod in self.context.facts.owners.get(owner, ())[:1]:
+        for pod in self.context.facts.pods_by_owner.get(owner, ())[:1]:
             claims = {
                 v.name: v.persistent_volume_claim.claim_name for v in pod.spec.volumes if v.persistent_volume_claim
             }
-            own = {name for name, claim in claims.items() if claim == f"{name}-{pod.metadata.name}"}
-            if own != names and (own or not claims):
+            from_template = {name for name, claim in claims.items() if claim == f"{name}-{pod.metadata.name}"}
+            if from_template != names and (from_template or not claims):
                 yield forbidden(("spec",), updates.STATEFUL_SET)._replace(at=at)
         for i, template in enumerate(templates):
             for claim in self._iter_template_claims(owner, template.metadata.name):
@@ -157,15 +158,21 @@ class _DeployedObjects:
         Older claims may come from an earlier StatefulSet of the same name.
         """
         stateful_set = self.stateful_sets.get(owner[1:])
-        since = (stateful_set.metadata.creation_timestamp or "") if stateful_set else ""
-        for pod in self.context.facts.owners.get(owner, ()) if since else ():
+        if stateful_set is None or not stateful_set.metadata.creation_timestamp:
+            return
+        for pod in self.context.facts.pods_by_owner.get(owner, ()):
             claim = self.claims.get((owner.namespace, f"{template_name}-{pod.metadata.name}"))
-            if claim is not None and (claim.metadata.creation_timestamp or "") >= since:
+            if claim is None:
+                continue
+            if (claim.metadata.creation_timestamp or "") >= stateful_set.metadata.creation_timestamp:
                 yield claim
 
     @cached_property
     def _selectors(self) -> dict[Owner, Selector]:
-        """The selectors of deployed workloads. A Deployment has that of its ReplicaSets without pod-template-hash."""
+        """Return the selectors of deployed workloads.
+
+        A Deployment has the selector of its ReplicaSets without pod-template-hash.
+        """
         selectors: dict[Owner, Selector] = {}
         sets = [("ReplicaSet", stored) for stored in self.cluster.replica_sets]
         sets += [("StatefulSet", stored) for stored in self.cluster.stateful_sets]
@@ -176,13 +183,13 @@ class _DeployedObjects:
             selectors[Owner(kind, metadata.namespace, metadata.name)] = selector
             controller = find_controller(metadata)
             if controller is not None and controller.kind == "Deployment":
-                kept = tuple(r for r in selector.requirements if r.key != TEMPLATE_HASH)
-                selectors[Owner("Deployment", metadata.namespace, controller.name)] = Selector(kept)
+                without_hash = tuple(r for r in selector.requirements if r.key != TEMPLATE_HASH)
+                selectors[Owner("Deployment", metadata.namespace, controller.name)] = Selector(without_hash)
         return selectors | self._stored_selectors
 
     @property
     def _stored_selectors(self) -> dict[Owner, Selector]:
-        """The selectors in the manifests that the cluster's files hold."""
+        """Return the selectors in the manifests that the cluster's files hold."""
         selectors = {}
         for owner, document in self.documents.items():
             try:
@@ -197,7 +204,7 @@ class _DeployedObjects:
 
 def _index_by_name(objects: Iterable[N]) -> dict[tuple[str, str], N]:
     """Return the objects by namespace and name."""
-    return {(known.metadata.namespace, known.metadata.name): known for known in objects}
+    return {(obj.metadata.namespace, obj.metadata.name): obj for obj in objects}
 
 
 def _differs_from_template(template: api.PersistentVolumeClaimSpec, claim: api.PersistentVolumeClaimSpec) -> bool:
@@ -205,19 +212,19 @@ def _differs_from_template(template: api.PersistentVolumeClaimSpec, claim: api.P
     if next(updates.validate_claim_update(template, claim), None) is not None:
         return True
     try:
-        asked, held = (parse(spec.resources.requests.get("storage", 0)) for spec in (template, claim))
+        template_size, claim_size = (parse(spec.resources.requests.get("storage", 0)) for spec in (template, claim))
     except QuantityError:
         return False
-    return asked.cmp(held) > 0
+    return template_size.cmp(claim_size) > 0
 
 
 def _keep_first_per_field(errors: ValidationErrors) -> Iterator[FieldError]:
     """Yield the first error of each field."""
     fields = set()
-    for fault in deduplicate(errors):
-        if fault.field not in fields:
-            fields.add(fault.field)
-            yield fault
+    for error in deduplicate(errors):
+        if error.field not in fields:
+            fields.add(error.field)
+            yield error
 
 
 def _is_hook(subject: Subject) -> bool:

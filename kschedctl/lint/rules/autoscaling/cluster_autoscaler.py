@@ -86,7 +86,7 @@ def find_unusable_groups(context: LintContext) -> Iterator[Problem]:
 
     assert context.cluster is not None
     groups = read_groups(machine_groups(context.cluster).groups).all
-    if not groups or not context.all_known("Pod"):
+    if not groups or not context.are_all_read("Pod"):
         return
     sets = {info.spec.tolerations for info in context.facts.view.pods.infos}
     sets |= {workload.spec.tolerations for workload in context.workloads}

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from kschedctl.api.objects import SelectorRequirement
 from kschedctl.api.quantity import Quantity, QuantityError, parse
 from kschedctl.api.tolerations import is_tolerated
-from kschedctl.lint.analysis.node_requirements import Conditions, Values, alternatives, equal
-from kschedctl.lint.analysis.placement import pod_terms
+from kschedctl.lint.analysis.node_requirements import AllowedValues, Conditions, list_alternatives, to_requirements
+from kschedctl.lint.analysis.placement import iter_pod_terms
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule
 from kschedctl.lint.objects.kinds import WELL_KNOWN_DOMAINS, WrittenNodePool
@@ -40,9 +40,9 @@ _STRICT_OPERATORS = {"Gte": ("Gt", -1), "Lte": ("Lt", 1)}
 
 def find_contradictory_requirements(context: LintContext) -> Iterator[Problem]:
     """Find NodePools whose requirements and labels no instance type can meet together."""
-    for subject, pool in context.linted(WrittenNodePool):
-        asked = Conditions().also(equal(pool.labels)).also(map(_use_strict_operator, pool.requirements))
-        for key in asked.conflicts:
+    for subject, pool in context.list_linted(WrittenNodePool):
+        conditions = _get_conditions(pool)
+        for key in conditions.conflicts:
             yield subject.problem(REQUIREMENTS, f"no value of {key} meets all requirements and labels of the pool")
 
 
@@ -57,34 +57,36 @@ KP_CONTRADICTORY = Rule(
 )
 
 
+def _get_conditions(pool: WrittenNodePool) -> Conditions:
+    """Return the conditions that a pool's labels and requirements set for its nodes."""
+    requirements = map(_use_strict_operator, pool.requirements)
+    return Conditions().restrict(to_requirements(pool.labels)).restrict(requirements)
+
+
 def _use_strict_operator(requirement: SelectorRequirement) -> SelectorRequirement:
     """Return the requirement with Gt instead of Gte and Lt instead of Lte; others stay as they are."""
-    operator, by = _STRICT_OPERATORS.get(requirement.operator, (requirement.operator, 0))
     values = requirement.values or ()
-    if not by or len(values) != 1 or not values[0].isdecimal():
+    if requirement.operator not in _STRICT_OPERATORS or len(values) != 1 or not values[0].isdecimal():
         return requirement
-    return SelectorRequirement(requirement.key, operator, (str(int(values[0]) + by),))
+    operator, difference = _STRICT_OPERATORS[requirement.operator]
+    return SelectorRequirement(requirement.key, operator, (str(int(values[0]) + difference),))
 
 
 def find_too_few_values(context: LintContext) -> Iterator[Problem]:
     """Find requirements with fewer values, or instance types with fewer values, than minValues asks for."""
-    for subject, pool in context.linted(WrittenNodePool):
+    for subject, pool in context.list_linted(WrittenNodePool):
         too_few = False
         for at, requirement in enumerate(pool.spec.template.spec.requirements):
-            if (
-                requirement.operator == "In"
-                and requirement.min_values is not None
-                and len(requirement.values) < requirement.min_values
-            ):
-                message = (
-                    f"minValues {requirement.min_values} of {requirement.key}, but "
-                    f"{counted(len(requirement.values), 'value')}"
-                )
+            if requirement.operator != "In" or requirement.min_values is None:
+                continue
+            if len(requirement.values) < requirement.min_values:
+                values = counted(len(requirement.values), "value")
+                message = f"minValues {requirement.min_values} of {requirement.key}, but {values}"
                 yield subject.problem((*REQUIREMENTS, at, "minValues"), message)
                 too_few = True
         if context.pool_types and not too_few:
-            for few in context.pool_types.of(subject.name, pool).too_few():
-                message = f"minValues {few.wanted} of {few.key}, but the instance types left have {few.values}"
+            for few in context.pool_types.find_types(subject.name, pool).iter_few_values():
+                message = f"minValues {few.min_values} of {few.key}, but the instance types left have {few.value_count}"
                 yield subject.problem(REQUIREMENTS, message)
 
 
@@ -102,7 +104,7 @@ KP_MIN_VALUES = Rule(
 
 def find_pools_without_disruption(context: LintContext) -> Iterator[Problem]:
     """Find NodePools with a budget that always forbids every disruption."""
-    for subject, pool in context.linted(WrittenNodePool):
+    for subject, pool in context.list_linted(WrittenNodePool):
         for at, budget in enumerate(pool.spec.disruption.budgets):
             if str(budget.nodes) in NO_NODES and not budget.schedule and not budget.reasons:
                 yield subject.problem(
@@ -126,7 +128,8 @@ def find_protected_pods(context: LintContext) -> Iterator[Problem]:
     for workload in context.workloads:
         if workload.annotations.get(DO_NOT_DISRUPT) == "true" and workload.kind not in FINITE_KINDS:
             path: Path = (*workload.at, "metadata", "annotations", DO_NOT_DISRUPT)
-            yield workload.subject.problem(path, f"Karpenter never consolidates a node with a pod of {_name(workload)}")
+            message = f"Karpenter never consolidates a node with a pod of {workload.kind} {workload.subject.name}"
+            yield workload.subject.problem(path, message)
 
 
 KP_DO_NOT_DISRUPT = Rule(
@@ -142,11 +145,11 @@ KP_DO_NOT_DISRUPT = Rule(
 
 def find_alternative_terms(context: LintContext) -> Iterator[Problem]:
     """Find pods with several required node affinity terms and preferences, if the cluster has NodePools."""
-    has_pools = context.linted(WrittenNodePool) or (context.cluster and context.cluster.karpenter_node_pools)
+    has_pools = context.list_linted(WrittenNodePool) or (context.cluster and context.cluster.karpenter_node_pools)
     for workload in context.workloads if has_pools else ():
-        count = len(alternatives(workload.spec))
-        preferred = workload.spec.affinity and workload.spec.affinity.node_affinity
-        if count > 1 and preferred and preferred.preferred_during_scheduling_ignored_during_execution:
+        count = len(list_alternatives(workload.spec))
+        affinity = workload.spec.affinity and workload.spec.affinity.node_affinity
+        if count > 1 and affinity and affinity.preferred_during_scheduling_ignored_during_execution:
             yield workload.problem(
                 ("affinity", "nodeAffinity"),
                 f"Karpenter tries the first of {count} required terms, and drops it before any preference",
@@ -170,17 +173,17 @@ def find_pools_without_instance_types(context: LintContext) -> Iterator[Problem]
 
     Without a list of instance types, only EC2's types and families are judged, by their names.
     """
-    pools = context.linted(WrittenNodePool)
-    sold = context.pool_types if pools else None
-    if sold is None:
+    pools = context.list_linted(WrittenNodePool)
+    pool_types = context.pool_types if pools else None
+    if pool_types is None:
         yield from _find_excluded_type_names(pools)
         return
     for subject, pool in pools:
-        types = sold.of(subject.name, pool)
-        if not types.number:
-            without = types.in_the_way()
-            hint = f"; without {' or '.join(without)} some would" if without else ""
-            message = f"none of {counted(types.all, 'instance type')} meets all requirements of the pool{hint}"
+        types = pool_types.find_types(subject.name, pool)
+        if not types.matching:
+            blocking = types.find_blocking_labels()
+            hint = f"; without {' or '.join(blocking)} some would" if blocking else ""
+            message = f"none of {counted(types.total, 'instance type')} meets all requirements of the pool{hint}"
             yield subject.problem(REQUIREMENTS, message)
 
 
@@ -199,19 +202,18 @@ KP_NO_TYPE = Rule(
 def _find_excluded_type_names(pools: Iterable[TypedObject[WrittenNodePool]]) -> Iterator[Problem]:
     """Find NodePools that name EC2 types or families that their other requirements exclude."""
     for subject, pool in pools:
-        asked = Conditions().also(equal(pool.labels)).also(map(_use_strict_operator, pool.requirements))
-        names = asked.by_key.get(INSTANCE_TYPE, Values()).allowed
-        families = asked.by_key.get(f"{EC2}/instance-family", Values()).allowed
-        described = [{INSTANCE_TYPE: name, **_parse_family_labels(name.partition(".")[0])} for name in names or ()] or [
-            _parse_family_labels(family) for family in families or ()
-        ]
-        if (
-            described
-            and not any(asked.also(equal(labels)).conflicts == [] for labels in described)
-            and not asked.conflicts
-        ):
-            what = ", ".join(sorted(names or families or ()))
-            yield subject.problem(REQUIREMENTS, f"none of {what} meets the other requirements of the pool")
+        conditions = _get_conditions(pool)
+        names = conditions.by_key.get(INSTANCE_TYPE, AllowedValues()).allowed
+        families = conditions.by_key.get(f"{EC2}/instance-family", AllowedValues()).allowed
+        if names:
+            label_sets = [{INSTANCE_TYPE: name, **_parse_family_labels(name.partition(".")[0])} for name in names]
+        else:
+            label_sets = [_parse_family_labels(family) for family in families or ()]
+        if not label_sets or conditions.conflicts:
+            continue  # kp-contradictory reports conflicts
+        if all(conditions.restrict(to_requirements(labels)).conflicts for labels in label_sets):
+            listed_names = ", ".join(sorted(names or families or ()))
+            yield subject.problem(REQUIREMENTS, f"none of {listed_names} meets the other requirements of the pool")
 
 
 def _parse_family_labels(family: str) -> dict[str, str]:
@@ -220,23 +222,27 @@ def _parse_family_labels(family: str) -> dict[str, str]:
     if parts is None:
         return {}
     arm = "g" in parts["more"] or family == "a1"
-    own = {f"{EC2}/instance-family": family, f"{EC2}/instance-category": parts["category"]}
-    return own | {f"{EC2}/instance-generation": parts["generation"], ARCH: "arm64" if arm else "amd64"}
+    return {
+        f"{EC2}/instance-family": family,
+        f"{EC2}/instance-category": parts["category"],
+        f"{EC2}/instance-generation": parts["generation"],
+        ARCH: "arm64" if arm else "amd64",
+    }
 
 
 def find_limits_below_one_node(context: LintContext) -> Iterator[Problem]:
     """Find NodePool limits that are smaller than the smallest node of the pool."""
-    for subject, pool in context.linted(WrittenNodePool):
-        asked = Conditions().also(equal(pool.labels)).also(map(_use_strict_operator, pool.requirements))
+    for subject, pool in context.list_linted(WrittenNodePool):
+        conditions = _get_conditions(pool)
         for name, limit in (pool.spec.limits or {}).items():
-            smallest = SMALLEST_NODE.get(name)
-            if smallest is None or not (amount := _parse_positive_quantity(limit)):
+            smallest, amount = SMALLEST_NODE.get(name), _parse_positive_quantity(limit)
+            if smallest is None or amount is None:
                 continue
             key, factor = _SIZE_LABELS.get(name, ("", 0))
-            sizes = asked.by_key.get(key, Values())
+            sizes = conditions.by_key.get(key, AllowedValues())
             least = max(parse(smallest), parse(str(factor * _find_smallest_size(sizes))))
             if context.pool_types:
-                least = max(least, context.pool_types.of(subject.name, pool).smallest(name))
+                least = max(least, context.pool_types.find_types(subject.name, pool).get_smallest_capacity(name))
             if amount < least:
                 message = f"limit {limit} of {name}: a node of the pool has at least {least}"
                 yield subject.problem(("spec", "limits", name), message)
@@ -262,15 +268,15 @@ def _parse_positive_quantity(limit: object) -> Quantity | None:
     return amount if amount.mantissa > 0 else None
 
 
-def _find_smallest_size(sizes: Values) -> int:
+def _find_smallest_size(sizes: AllowedValues) -> int:
     """Return the smallest size that the conditions allow, or 0 if they set no lower bound."""
-    allowed = [int(value) for value in sizes.allowed or () if value.isdecimal() and sizes.accepts(value)]
+    allowed = [int(value) for value in sizes.allowed or () if value.isdecimal() and sizes.is_in_bounds(value)]
     return min(allowed) if allowed else (sizes.above or -1) + 1
 
 
 def find_shadowed_pools(context: LintContext) -> Iterator[Problem]:
     """Find NodePools that are never used since a pool of more weight takes all their pods."""
-    pools = context.linted(WrittenNodePool)
+    pools = context.list_linted(WrittenNodePool)
     for subject, pool in pools:
         for heavier, other in pools:
             if (other.spec.weight or 0) > (pool.spec.weight or 0) and _covers_pool(other, pool):
@@ -292,20 +298,24 @@ KP_SHADOWED = Rule(
 
 def _covers_pool(other: WrittenNodePool, pool: WrittenNodePool) -> bool:
     """Return whether ``other`` has no limits, offers all that ``pool`` offers and needs no more tolerations."""
-    own, theirs = pool.spec.template.spec, other.spec.template.spec
-    if other.spec.limits is not None or own.node_class_ref != theirs.node_class_ref:
+    pool_spec, other_spec = pool.spec.template.spec, other.spec.template.spec
+    if other.spec.limits is not None or pool_spec.node_class_ref != other_spec.node_class_ref:
         return False
-    if not {(t.key, t.value, t.effect) for t in theirs.taints} <= {(t.key, t.value, t.effect) for t in own.taints}:
+    pool_taints = {(taint.key, taint.value, taint.effect) for taint in pool_spec.taints}
+    if not {(taint.key, taint.value, taint.effect) for taint in other_spec.taints} <= pool_taints:
         return False
-    wanted, given = ({(r.key, r.operator, r.values) for r in one_of.requirements} for one_of in (other, pool))
-    private = {key for key, *_ in given if not any(domain in key for domain in WELL_KNOWN_DOMAINS)}
-    return wanted <= given and pool.labels.items() <= other.labels.items() and private <= {key for key, *_ in wanted}
+    pool_requirements = {(r.key, r.operator, r.values) for r in pool.requirements}
+    other_requirements = {(r.key, r.operator, r.values) for r in other.requirements}
+    if not other_requirements <= pool_requirements or not pool.labels.items() <= other.labels.items():
+        return False
+    custom_keys = {key for key, *_ in pool_requirements if not any(domain in key for domain in WELL_KNOWN_DOMAINS)}
+    return custom_keys <= {key for key, *_ in other_requirements}
 
 
 def find_untolerated_startup_taints(context: LintContext) -> Iterator[Problem]:
     """Find startup taints that no DaemonSet tolerates, so that no DaemonSet can remove them."""
-    pools = context.linted(WrittenNodePool)
-    if not pools or context.cluster is None or not context.all_known("DaemonSet"):
+    pools = context.list_linted(WrittenNodePool)
+    if not pools or context.cluster is None or not context.are_all_read("DaemonSet"):
         return
     tolerations = [workload.spec.tolerations for workload in context.workloads if workload.kind == "DaemonSet"]
     tolerations += [daemon_set.spec.template.spec.tolerations for daemon_set in context.cluster.daemon_sets]
@@ -330,7 +340,7 @@ KP_STARTUP_TAINT = Rule(
 
 def find_preferences_that_add_nodes(context: LintContext) -> Iterator[Problem]:
     """Find preferences by hostname for which Karpenter would launch one node per pod."""
-    has_pools = context.linted(WrittenNodePool) or (context.cluster and context.cluster.karpenter_node_pools)
+    has_pools = context.list_linted(WrittenNodePool) or (context.cluster and context.cluster.karpenter_node_pools)
     for workload in context.workloads if has_pools else ():
         if workload.at_most > 1:
             for path in _iter_soft_host_spreads(workload):
@@ -351,7 +361,7 @@ KP_NODE_EACH = Rule(
 
 def _iter_soft_host_spreads(workload: Workload) -> Iterator[Path]:
     """Yield the paths of preferred terms and soft constraints that keep a workload's pods on different nodes."""
-    for path, term in pod_terms(workload):
+    for path, term in iter_pod_terms(workload):
         selector = compiled(term.label_selector)
         apart = path[1] == "podAntiAffinity" and PREFERRED in path and term.topology_key == HOSTNAME
         if apart and selector is not None and workload.selected_by(selector):
@@ -361,7 +371,3 @@ def _iter_soft_host_spreads(workload: Workload) -> Iterator[Path]:
         soft = constraint.when_unsatisfiable == "ScheduleAnyway" and constraint.topology_key == HOSTNAME
         if soft and constraint.max_skew == 1 and selector is not None and workload.selected_by(selector):
             yield "topologySpreadConstraints", at
-
-
-def _name(workload: Workload) -> str:
-    return f"{workload.kind} {workload.subject.name}"

@@ -18,7 +18,7 @@ from kschedctl.text.counts import counted
 
 def find_zero_disruption_budgets(context: LintContext) -> Iterator[Problem]:
     """Find budgets that never allow an eviction."""
-    for subject, budget, workloads in context.budgets():
+    for subject, budget, workloads in context.iter_budgets():
         spec = budget.spec
         if spec.max_unavailable in (0, "0%"):
             yield subject.problem(
@@ -49,13 +49,14 @@ PDB_ZERO_DISRUPTIONS = Rule(
 
 def find_budgets_over_autoscaler_minimum(context: LintContext) -> Iterator[Problem]:
     """Find budgets whose minAvailable is not below the autoscaler's minimum of replicas."""
-    for subject, budget, workloads in context.budgets():
-        wanted = budget.spec.min_available
+    for subject, budget, workloads in context.iter_budgets():
+        min_available = budget.spec.min_available
         fewest, most = sum(w.at_least for w in workloads), sum(w.at_most for w in workloads)
         autoscaled = any(workload.most is not None for workload in workloads)
-        if isinstance(wanted, int) and autoscaled and fewest <= wanted < most:
+        if isinstance(min_available, int) and autoscaled and fewest <= min_available < most:
             message = (
-                f"minAvailable {wanted}, but the autoscaler may scale down to {fewest}: then nothing can be evicted"
+                f"minAvailable {min_available}, but the autoscaler may scale down to {fewest}: then nothing can be "
+                "evicted"
             )
             yield subject.problem(("spec", "minAvailable"), message)
 
@@ -73,7 +74,7 @@ PDB_OVER_HPA_MIN = Rule(
 
 def find_percentages_rounded_to_all(context: LintContext) -> Iterator[Problem]:
     """Find budgets whose minAvailable percentage rounds up to all replicas."""
-    for subject, budget, workloads in context.budgets():
+    for subject, budget, workloads in context.iter_budgets():
         percent = budget.spec.min_available
         if not isinstance(percent, str) or percent == "100%":
             continue
@@ -97,14 +98,18 @@ PDB_PERCENT_ROUNDING = Rule(
 
 def find_budgets_that_protect_nothing(context: LintContext) -> Iterator[Problem]:
     """Find budgets that allow all pods to be evicted at once."""
-    for subject, budget, workloads in context.budgets():
-        field, number = ("maxUnavailable", budget.spec.max_unavailable)
-        if budget.spec.min_available in (0, "0%"):
-            field, number = ("minAvailable", budget.spec.min_available)
-        kept = workloads and all(workload.kind in SERVING for workload in workloads)
+    for subject, budget, workloads in context.iter_budgets():
+        min_available, max_unavailable = budget.spec.min_available, budget.spec.max_unavailable
+        serving_only = workloads and all(workload.kind in SERVING for workload in workloads)
         count = sum(workload.at_most for workload in workloads)
-        if field == "minAvailable" or number == "100%" or (kept and isinstance(number, int) and number >= count > 1):
-            yield subject.problem(("spec", field), f"{field} {number} lets all pods go at once")
+        if min_available in (0, "0%"):
+            message = f"minAvailable {min_available} lets all pods go at once"
+            yield subject.problem(("spec", "minAvailable"), message)
+        elif max_unavailable == "100%" or (
+            serving_only and isinstance(max_unavailable, int) and max_unavailable >= count > 1
+        ):
+            message = f"maxUnavailable {max_unavailable} lets all pods go at once"
+            yield subject.problem(("spec", "maxUnavailable"), message)
 
 
 PDB_PROTECTS_NOTHING = Rule(
@@ -120,7 +125,7 @@ PDB_PROTECTS_NOTHING = Rule(
 
 def find_budgets_blocked_by_unhealthy_pods(context: LintContext) -> Iterator[Problem]:
     """Find budgets whose unhealthyPodEvictionPolicy is not AlwaysAllow."""
-    for subject, budget, _ in context.budgets():
+    for subject, budget, _ in context.iter_budgets():
         if budget.spec.unhealthy_pod_eviction_policy != "AlwaysAllow":
             yield subject.problem(("spec",), "pods that are not ready can block a drain forever")
 
@@ -135,17 +140,19 @@ PDB_UNHEALTHY_POLICY = Rule(
     fix="Set unhealthyPodEvictionPolicy: AlwaysAllow",
     source=f"{doc.BUDGETS}#unhealthy-pod-eviction-policy",
     profile=RuleProfile.STRICT,
-    once=True,
+    once_per_namespace=True,
 )
 
 
 def find_unusable_budgets_of_bare_pods(context: LintContext) -> Iterator[Problem]:
     """Find budgets of pods without a controller that have no integer minAvailable."""
-    for subject, budget, workloads in context.budgets():
-        bare = workloads and all(workload.kind == "Pod" for workload in workloads)
-        integer = isinstance(budget.spec.min_available, int)
-        if bare and not integer and (budget.spec.min_available or budget.spec.max_unavailable) is not None:
-            field = "minAvailable" if budget.spec.min_available is not None else "maxUnavailable"
+    for subject, budget, workloads in context.iter_budgets():
+        spec = budget.spec
+        bare_pods_only = workloads and all(workload.kind == "Pod" for workload in workloads)
+        if not bare_pods_only or isinstance(spec.min_available, int):
+            continue
+        if (spec.min_available or spec.max_unavailable) is not None:
+            field = "minAvailable" if spec.min_available is not None else "maxUnavailable"
             yield subject.problem(("spec", field), "for pods without a controller only an integer minAvailable works")
 
 
@@ -162,7 +169,7 @@ PDB_ARBITRARY_CONTROLLER = Rule(
 
 def find_budgets_without_one_limit(context: LintContext) -> Iterator[Problem]:
     """Find budgets with neither or both of minAvailable and maxUnavailable."""
-    for subject, budget, _ in context.budgets():
+    for subject, budget, _ in context.iter_budgets():
         spec = budget.spec
         if spec.min_available is None and spec.max_unavailable is None:
             yield subject.problem(("spec",), "neither minAvailable nor maxUnavailable: no eviction is ever allowed")
@@ -208,17 +215,21 @@ PDB_OVERLAP = Rule(
 
 def find_budgets_without_pods(context: LintContext) -> Iterator[Problem]:
     """Find budgets that select no pods."""
-    for subject, budget, workloads in context.budgets():
+    for subject, budget, workloads in context.iter_budgets():
         namespace, selector = subject.namespace or "default", compiled(budget.spec.selector)
-        if workloads or selector is None or context.selected(namespace, selector):
+        if workloads or selector is None or context.select_workloads(namespace, selector):
             continue
-        if not context.all_known("Pod") or not context.whole or context.others_own((namespace,)):
+        if (
+            not context.are_all_read("Pod")
+            or not context.all_manifests_read
+            or context.may_have_unknown_pods((namespace,))
+        ):
             continue
-        if subject.namespace and (others := _find_matches_in_other_namespaces(context, subject, selector)):
-            message = f'"{selector}" selects {others[0].subject}, but a budget counts in its own namespace only'
+        if subject.namespace and (matches := _find_matches_in_other_namespaces(context, subject, selector)):
+            message = f'"{selector}" selects {matches[0].subject}, but a budget counts in its own namespace only'
             yield subject.problem(("metadata", "namespace"), message, "Put both into one namespace")
             continue
-        if context.cluster is None and not context.by_namespace.get(namespace):
+        if context.cluster is None and not context.workloads_by_namespace.get(namespace):
             continue
         if context.cluster is None or not context.facts.view.pods.matching(selector, frozenset((namespace,))).any():
             yield subject.problem(("spec", "selector"), f'"{selector}" selects no pod of namespace {namespace}')
@@ -241,15 +252,15 @@ def _find_matches_in_other_namespaces(context: LintContext, subject: Subject, se
         return []
     return [
         workload
-        for namespace in context.by_namespace
-        for workload in context.selected_beside(subject, namespace, selector)
+        for namespace in context.workloads_by_namespace
+        for workload in context.select_coexisting_workloads(subject, namespace, selector)
         if workload.subject.namespace
     ]
 
 
 def find_namespace_wide_budgets(context: LintContext) -> Iterator[Problem]:
     """Find budgets with an empty selector in namespaces with several workloads."""
-    for subject, budget, workloads in context.budgets():
+    for subject, budget, workloads in context.iter_budgets():
         if budget.spec.selector is not None and compiled(budget.spec.selector) == EVERYTHING and len(workloads) > 1:
             message = f"the empty selector selects every pod of the namespace: {len(workloads)} workloads share it"
             yield subject.problem(("spec", "selector"), message)
@@ -269,7 +280,7 @@ PDB_WHOLE_NAMESPACE = Rule(
 def find_workloads_without_budget(context: LintContext) -> Iterator[Problem]:
     """Find serving workloads with several replicas that no budget covers."""
     protected = _group_budgets_by_workload(context)
-    for workload in context.workloads if context.all_known("PodDisruptionBudget") else ():
+    for workload in context.workloads if context.are_all_read("PodDisruptionBudget") else ():
         if workload.serving and workload.at_least > 1 and workload not in protected:
             message = f"no budget covers its {workload.range} replicas: drains may take all at once"
             yield workload.subject.problem((), message)
@@ -283,7 +294,7 @@ PDB_MISSING = Rule(
     why="Drains evict all pods of a node at once; several drains together may take the whole workload down.",
     fix="Add a PodDisruptionBudget with maxUnavailable: 1",
     source=doc.DISRUPTIONS,
-    once=True,
+    once_per_namespace=True,
 )
 
 
@@ -293,17 +304,17 @@ def _find_coexisting_budgets(
     """Return the names in the largest set of budgets that can be in one cluster together with the workload."""
     if not context.variants:
         return {budget.subject.name for budget in budgets}
-    beside = (b.subject for b in budgets if context.variants.together(workload.subject, b.subject))
-    return {subject.name for subject in context.variants.largest(list(islice(beside, _MAX_COMPARED)))}
+    coexisting = (b.subject for b in budgets if context.variants.together(workload.subject, b.subject))
+    return {subject.name for subject in context.variants.largest(list(islice(coexisting, _MAX_COMPARED)))}
 
 
 def _group_budgets_by_workload(context: LintContext) -> dict[Workload, list[TypedObject[PodDisruptionBudget]]]:
     """Return all known budgets of each linted workload that has any."""
     budgets: dict[Workload, list[TypedObject[PodDisruptionBudget]]] = {}
-    for item in context.known_items(PodDisruptionBudget):
+    for item in context.list_all_items(PodDisruptionBudget):
         budget = item.value
         selector = compiled(budget.spec.selector)
         if selector is not None and not selector.matches_nothing:
-            for workload in context.selected(budget.metadata.namespace or "default", selector):
+            for workload in context.select_workloads(budget.metadata.namespace or "default", selector):
                 budgets.setdefault(workload, []).append(item)
     return budgets

@@ -19,10 +19,10 @@ def find_pods_without_other_node(context: LintContext) -> Iterator[Problem]:
     """Find serving workloads with a pod that would fit on no other node after an eviction."""
     facts = context.facts
     for workload in context.workloads:
-        rows = facts.rows_of(workload)
-        if workload.kind not in SERVING or not rows or facts.selected(workload).sum() < 2:
+        rows = facts.list_pod_rows(workload)
+        if workload.kind not in SERVING or not rows or facts.get_selected_nodes(workload).sum() < 2:
             continue
-        room = np.flatnonzero(facts.eligible(workload) & facts.room(workload)).tolist()
+        room = np.flatnonzero(facts.get_eligible_nodes(workload) & facts.get_nodes_with_room(workload)).tolist()
         tight = [row for row in dict.fromkeys(rows) if not room or room == [row]]
         if tight and _fits_only_on(context, workload, tight[0]):
             name = facts.view.nodes.names[tight[0]]
@@ -49,7 +49,7 @@ def _fits_only_on(context: LintContext, workload: Workload, row: Row) -> bool:
     make it worse.
     """
     view = context.facts.view.fork()
-    names = {pod.key for pod in context.facts.owners[workload.owner]}
+    names = {pod.key for pod in context.facts.pods_by_owner[workload.owner]}
     position = next(p for p in view.pods_on(row) if view.pods.objects[p].key in names)
     view.forget(position)
     cycle = context.facts.replay(workload, view)
@@ -64,19 +64,19 @@ def find_drain_deadlocks(context: LintContext) -> Iterator[Problem]:
     assert context.cluster is not None
     view = context.facts.view
     pods = view.pods
-    held: dict[int, list[str]] = {}
+    budgets_on_node: dict[int, list[str]] = {}
     for budget in context.cluster.pod_disruption_budgets:
         selector = compiled(budget.spec.selector)
         if budget.status.disruptions_allowed > 0 or selector is None:
             continue
         selected = pods.matching(selector, frozenset((budget.metadata.namespace,)))[pods.info] & (view.node >= 0)
         for row in np.unique(view.node[selected]).tolist():
-            held.setdefault(row, []).append(f"{budget.metadata.namespace}/{budget.metadata.name}")
-    together: dict[tuple[str, ...], list[int]] = {}
-    for row, budgets in held.items():
+            budgets_on_node.setdefault(row, []).append(f"{budget.metadata.namespace}/{budget.metadata.name}")
+    shared_nodes: dict[tuple[str, ...], list[int]] = {}
+    for row, budgets in budgets_on_node.items():
         if len(budgets) > 1:
-            together.setdefault(tuple(budgets), []).append(row)
-    for sharing, rows in together.items():
+            shared_nodes.setdefault(tuple(budgets), []).append(row)
+    for sharing, rows in shared_nodes.items():
         namespace, _, name = sharing[0].partition("/")
         node = context.facts.view.nodes.names[rows[0]]
         message = (

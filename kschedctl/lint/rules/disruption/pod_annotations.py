@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kschedctl.api.json_values import JsonObject, field_at, object_at
 from kschedctl.cel.errors import CelError
 from kschedctl.cel.library.times import parse_duration
-from kschedctl.lint.analysis.near_names import one_meant
+from kschedctl.lint.analysis.near_names import find_similar_name
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.field_edits import FieldEdit, RenameField
@@ -103,7 +103,7 @@ def _find_node_annotation_flaw(key: str, value: str) -> _Flaw | None:
     """Return why an annotation of a node has no effect, or None."""
     if key == _SCALE_DOWN_DISABLED and value != "true":
         return _Flaw(f'"{value}" is not read: the node stays only where the value is true')
-    if one_meant(key, (_SCALE_DOWN_DISABLED,)):
+    if find_similar_name(key, (_SCALE_DOWN_DISABLED,)):
         return _Flaw(f"nothing reads {key}", f"Write {_SCALE_DOWN_DISABLED}", _SCALE_DOWN_DISABLED)
     return None
 
@@ -136,7 +136,7 @@ def _find_pod_annotation_flaw(
     if field := _REPLACED_BY_FIELD.get(key):
         message = f"{key} is no longer read: {field} replaced it"
         return None if workload.written.get(field) else _Flaw(message, f"Set {field} of the pod's spec")
-    if key not in _POD_ANNOTATIONS and (meant := one_meant(key, _POD_ANNOTATIONS)):
+    if key not in _POD_ANNOTATIONS and (meant := find_similar_name(key, _POD_ANNOTATIONS)):
         return _Flaw(f"nothing reads {key}", f"Write {meant}", meant)
     if key == _SCALE_DOWN_DISABLED:
         return _Flaw(f"{key} is read of nodes, not of pods: nothing reads it here", "Annotate the node")

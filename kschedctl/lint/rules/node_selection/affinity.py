@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from kschedctl.api.labels import parse_int64
 from kschedctl.api.node_selector import NodeSelectorError, compile_preferred_terms
 from kschedctl.api.objects import StorageClass
-from kschedctl.lint.analysis.node_requirements import alternatives
-from kschedctl.lint.analysis.placement import NODE_TERMS, PREFERRED, node_terms
+from kschedctl.lint.analysis.node_requirements import list_alternatives
+from kschedctl.lint.analysis.placement import NODE_TERMS, PREFERRED, iter_node_terms
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, each_workload
+from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, for_each_workload
 from kschedctl.lint.objects.subject import Path, Problem
 from kschedctl.lint.objects.workload import SERVING, Workload
 from kschedctl.scheduler.plugins.helper.volumes.listers import WAIT_FOR_FIRST_CONSUMER, claim_class
@@ -30,8 +30,9 @@ def find_selectors_without_nodes(context: LintContext) -> Iterator[Problem]:
     """
     facts = context.facts
     for workload in context.workloads:
-        wanted = workload.kind != "DaemonSet"  # which may wait for its nodes
-        if wanted and len(facts) and not facts.selected(workload).any() and facts.never(workload, (NodeAffinity,)):
+        if workload.kind == "DaemonSet" or not len(facts) or facts.get_selected_nodes(workload).any():
+            continue
+        if facts.can_never_schedule(workload, (NodeAffinity,)):
             yield workload.problem(
                 find_selection_path(workload),
                 f"none of the {counted(len(facts), 'node')} matches {describe_demands(workload)}",
@@ -54,11 +55,12 @@ def find_selectors_with_one_node(context: LintContext) -> Iterator[Problem]:
     """Find serving workloads that only one node matches."""
     facts = context.facts
     for workload in context.workloads:
-        selected = facts.selected(workload)
+        selected = facts.get_selected_nodes(workload)
         named = HOSTNAME in workload.spec.node_selector
         if workload.kind in SERVING and len(facts) > 1 and selected.sum() == 1 and not named:
             yield workload.problem(
-                find_selection_path(workload), f"only node {facts.names(selected)} matches {describe_demands(workload)}"
+                find_selection_path(workload),
+                f"only node {facts.format_node_names(selected)} matches {describe_demands(workload)}",
             )
 
 
@@ -76,9 +78,8 @@ NA_ONE_NODE_MATCHES = Rule(
 
 def find_contradictory_conditions(workload: Workload) -> Iterator[Problem]:
     """Find workloads whose required conditions on node labels exclude each other."""
-    ways = alternatives(workload.spec)
-    conflicts = [way.conditions.conflicts for way in ways]
-    if ways and all(conflicts):
+    conflicts = [alternative.conditions.conflicts for alternative in list_alternatives(workload.spec)]
+    if conflicts and all(conflicts):
         keys = ", ".join(dict.fromkeys(key for keys_of_term in conflicts for key in keys_of_term))
         yield workload.problem(find_selection_path(workload), f"no node can meet all that is required of {keys}")
 
@@ -86,7 +87,7 @@ def find_contradictory_conditions(workload: Workload) -> Iterator[Problem]:
 NA_CONTRADICTION = Rule(
     "na-contradiction",
     ERROR,
-    each_workload(find_contradictory_conditions),
+    for_each_workload(find_contradictory_conditions),
     summary="Required node conditions that contradict each other",
     why="nodeSelector and required node affinity must both hold; no node can meet both, so the pods stay Pending.",
     fix="Remove one of the conditions",
@@ -96,7 +97,7 @@ NA_CONTRADICTION = Rule(
 
 def find_non_integer_bounds(workload: Workload) -> Iterator[Problem]:
     """Find Gt and Lt conditions whose value is not an integer."""
-    for path, term in node_terms(workload):
+    for path, term in iter_node_terms(workload):
         for j, expression in enumerate(term.match_expressions):
             values = expression.values or ()
             if expression.operator in ("Gt", "Lt") and len(values) == 1 and parse_int64(values[0]) is None:
@@ -107,7 +108,7 @@ def find_non_integer_bounds(workload: Workload) -> Iterator[Problem]:
 NA_NOT_INTEGER = Rule(
     "na-not-integer",
     ERROR,
-    each_workload(find_non_integer_bounds),
+    for_each_workload(find_non_integer_bounds),
     summary="Gt or Lt with a value that is not an integer",
     why="The API server takes it, but every attempt to schedule such a pod fails.",
     fix="Write an integer in quotes",
@@ -147,12 +148,12 @@ NA_PREFERRED_DEAD = Rule(
 def find_pods_pinned_to_node(context: LintContext) -> Iterator[Problem]:
     """Find workloads with nodeName, or with a hostname in nodeSelector."""
     waiting_classes = {
-        c.metadata.name for c in context.known(StorageClass) if c.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+        c.metadata.name for c in context.list_all(StorageClass) if c.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
     }
     for workload in context.workloads:
         spec = workload.spec
         if spec.node_name:
-            claims = (claim for _, claim in context.claims(workload) if not claim.spec.volume_name)
+            claims = (claim for _, claim in context.iter_claims(workload) if not claim.spec.volume_name)
             unbound = next((claim for claim in claims if claim_class(claim) in waiting_classes), None)
             message = f"nodeName {spec.node_name} bypasses the scheduler: no check of room, taints or volumes"
             if unbound is not None:
@@ -186,7 +187,7 @@ def find_isolation_by_kubelet_labels(workload: Workload) -> Iterator[Problem]:
 NA_KUBELET_SETTABLE_LABEL = Rule(
     "na-kubelet-settable-label",
     NOTE,
-    each_workload(find_isolation_by_kubelet_labels),
+    for_each_workload(find_isolation_by_kubelet_labels),
     summary="Isolation by a label that kubelets may set",
     why="A compromised node can label itself to attract sensitive pods.",
     fix="Use labels with the prefix node-restriction.kubernetes.io/",
@@ -203,6 +204,6 @@ def find_selection_path(workload: Workload) -> Path:
 
 def describe_demands(workload: Workload) -> str:
     """Return the node labels that a workload asks for, as a short list."""
-    keys = dict.fromkeys(key for way in alternatives(workload.spec) for key in way.conditions.by_key)
+    keys = dict.fromkeys(key for way in list_alternatives(workload.spec) for key in way.conditions.by_key)
     shown = [f"{key}={workload.spec.node_selector[key]}" if key in workload.spec.node_selector else key for key in keys]
     return ", ".join(shown) or "its node affinity"

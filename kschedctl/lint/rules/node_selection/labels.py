@@ -8,19 +8,19 @@ from typing import NamedTuple
 
 from kschedctl.api.json_values import array_at, field_at
 from kschedctl.api.objects import NodeSelectorTerm, PersistentVolume, StorageClass
-from kschedctl.lint.analysis.near_names import one_meant
-from kschedctl.lint.analysis.node_requirements import DEPRECATED, NO_LABELS, alternatives
+from kschedctl.lint.analysis.near_names import find_similar_name
+from kschedctl.lint.analysis.node_requirements import DEPRECATED_LABELS, MISTAKEN_LABELS, list_alternatives
 from kschedctl.lint.analysis.placement import (
     NODE_TERMS,
-    node_label_keys,
-    node_terms,
-    required_node_terms,
-    volume_label_keys,
+    get_required_node_terms,
+    iter_node_label_keys,
+    iter_node_terms,
+    iter_volume_label_keys,
 )
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.field_edits import replace_value
-from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, each_workload
+from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, for_each_workload
 from kschedctl.lint.objects.kinds import WrittenNodePool
 from kschedctl.lint.objects.subject import Path, Problem, Subject
 from kschedctl.lint.objects.workload import Workload
@@ -57,12 +57,15 @@ _COMMON_LABELS = ((OS, "linux"), (ARCH, "amd64"))
 
 def find_misspelt_node_labels(context: LintContext) -> Iterator[Problem]:
     """Find node labels in workloads, volumes, StorageClasses and NodePools that look misspelt."""
-    of_pools = {key for _, pool in context.linted(WrittenNodePool) for key in pool.labels}
+    pool_labels = {key for _, pool in context.list_linted(WrittenNodePool) for key in pool.labels}
     for workload in context.workloads:
-        for path, key in node_label_keys(workload):
-            told_elsewhere = key in NO_LABELS and path[-1] == "topologyKey"  # ts-wrong-hostname-key tells of these
-            meant = find_meant_label(key) or ("" if key in of_pools else one_meant(key, of_pools))
-            if meant and not told_elsewhere:
+        for path, key in iter_node_label_keys(workload):
+            if key in MISTAKEN_LABELS and path[-1] == "topologyKey":
+                continue  # ts-wrong-hostname-key reports it
+            meant = find_meant_label(key)
+            if not meant and key not in pool_labels:
+                meant = find_similar_name(key, pool_labels)
+            if meant:
                 yield workload.problem(path, f"no node has the label {key}", f"Write {meant}")
     for subject, path, key in _iter_other_label_keys(context):
         if meant := find_meant_label(key):
@@ -82,12 +85,12 @@ LB_MISSPELT = Rule(
 
 def _iter_other_label_keys(context: LintContext) -> Iterator[tuple[Subject, Path, str]]:
     """Yield the node labels that PersistentVolumes, NodePools and StorageClasses name, with their paths."""
-    for subject, volume in context.linted(PersistentVolume):
-        yield from ((subject, path, key) for path, key in volume_label_keys(volume))
-    for subject, pool in context.linted(WrittenNodePool):
+    for subject, volume in context.list_linted(PersistentVolume):
+        yield from ((subject, path, key) for path, key in iter_volume_label_keys(volume))
+    for subject, pool in context.list_linted(WrittenNodePool):
         for i, declared in enumerate(pool.spec.template.spec.requirements):
             yield subject, ("spec", "template", "spec", "requirements", i, "key"), declared.key
-    for subject, storage_class in context.linted(StorageClass):
+    for subject, storage_class in context.list_linted(StorageClass):
         for i, topology in enumerate(storage_class.allowed_topologies):
             for j, requirement in enumerate(topology.match_label_expressions):
                 yield subject, ("allowedTopologies", i, "matchLabelExpressions", j, "key"), requirement.key
@@ -99,25 +102,24 @@ def find_meant_label(key: str) -> str:
     domain, _, name = key.rpartition("/")
     if key in _SIMILAR_LABELS or name in _LABELS_BY_DOMAIN.get(domain, ()):
         return ""
-    if key in NO_LABELS:
-        return NO_LABELS[key]
+    if key in MISTAKEN_LABELS:
+        return MISTAKEN_LABELS[key]
     if domain in _LABELS_BY_DOMAIN:
-        here = one_meant(name, _LABELS_BY_DOMAIN[domain])
-        return (
-            f"{domain}/{here}" if here else _LABEL_BY_NAME.get(name, "") if domain.endswith(_KUBERNETES_DOMAIN) else ""
-        )
-    known = [known for known, names in _LABELS_BY_DOMAIN.items() if name in names]
-    if near := one_meant(domain, known):
-        return f"{near}/{name}"
+        if similar_name := find_similar_name(name, _LABELS_BY_DOMAIN[domain]):
+            return f"{domain}/{similar_name}"
+        return _LABEL_BY_NAME.get(name, "") if domain.endswith(_KUBERNETES_DOMAIN) else ""
+    domains = [domain for domain, names in _LABELS_BY_DOMAIN.items() if name in names]
+    if similar_domain := find_similar_name(domain, domains):
+        return f"{similar_domain}/{name}"
     return _LABEL_BY_NAME.get(name, "") if domain.endswith("." + _KUBERNETES_DOMAIN) else ""
 
 
 def find_ored_terms(workload: Workload) -> Iterator[Problem]:
     """Find node selector terms that nearly every node meets beside terms about other labels."""
-    terms = required_node_terms(workload)
+    terms = get_required_node_terms(workload)
     unselective = [i for i, term in enumerate(terms) if _matches_nearly_all_nodes(term)]
-    others = [term for i, term in enumerate(terms) if i not in unselective]
-    if unselective and any(_list_keys(term).isdisjoint(_list_keys(terms[unselective[0]])) for term in others):
+    selective = [term for i, term in enumerate(terms) if i not in unselective]
+    if unselective and any(_list_keys(term).isdisjoint(_list_keys(terms[unselective[0]])) for term in selective):
         message = "terms are alternatives: this one takes nearly every node, whatever the others ask for"
         yield workload.problem((*NODE_TERMS, unselective[0]), message)
 
@@ -125,7 +127,7 @@ def find_ored_terms(workload: Workload) -> Iterator[Problem]:
 NA_TERMS_ORED = Rule(
     "na-terms-ored",
     NOTE,
-    each_workload(find_ored_terms),
+    for_each_workload(find_ored_terms),
     summary="Node selector terms that were meant to be combined",
     why="nodeSelectorTerms are ORed: a term that nearly every node meets makes the others pointless.",
     fix="Put all matchExpressions into one term",
@@ -140,9 +142,13 @@ def _list_keys(term: NodeSelectorTerm) -> set[str]:
 
 def _matches_nearly_all_nodes(term: NodeSelectorTerm) -> bool:
     """Return whether a term only asks for labels that nearly every node has."""
-    asked = term.match_expressions
-    common = all(e.operator == "In" and (e.key, v) in _COMMON_LABELS for e in asked for v in (e.values or ("",))[:1])
-    return bool(asked) and common and not term.match_fields
+    if not term.match_expressions or term.match_fields:
+        return False
+    for expression in term.match_expressions:
+        first_value = (expression.values or ("",))[0]
+        if expression.operator != "In" or (expression.key, first_value) not in _COMMON_LABELS:
+            return False
+    return True
 
 
 _ARCHITECTURES = ("amd64", "arm64", "arm", "386", "ppc64le", "ppc64", "s390x", "riscv64", "loong64", "mips64le")
@@ -193,7 +199,7 @@ class _WrongValue(NamedTuple):
 
 def find_impossible_label_values(context: LintContext) -> Iterator[Problem]:
     """Find values of well-known node labels that no node has, and misspelt names of NodePools."""
-    pools = {subject.name for subject, _ in context.linted(WrittenNodePool)}
+    pools = {subject.name for subject, _ in context.list_linted(WrittenNodePool)}
     for workload in context.workloads:
         for requirement in _iter_requirements(workload):
             if requirement.key == _POOL_LABEL:
@@ -201,7 +207,7 @@ def find_impossible_label_values(context: LintContext) -> Iterator[Problem]:
             else:
                 wrong_values = _find_impossible_values(requirement)
             yield from (workload.problem(*wrong_value) for wrong_value in wrong_values)
-    for subject, pool in context.linted(WrittenNodePool):
+    for subject, pool in context.list_linted(WrittenNodePool):
         for i, declared in enumerate(pool.spec.template.spec.requirements):
             at: Path = ("spec", "template", "spec", "requirements", i, "values")
             values = tuple(((*at, j), str(value)) for j, value in enumerate(declared.values))
@@ -228,7 +234,7 @@ def _iter_requirements(workload: Workload) -> Iterator[_Requirement]:
     """Yield what a pod's nodeSelector and node affinity ask for, preferences included."""
     for key, value in workload.spec.node_selector.items():
         yield _Requirement(key, "In", ((("nodeSelector", key), value),))
-    for at, term in node_terms(workload):
+    for at, term in iter_node_terms(workload):
         for i, expression in enumerate(term.match_expressions):
             path: Path = (*at, "matchExpressions", i, "values")
             values = tuple(((*path, j), value) for j, value in enumerate(expression.values or ()))
@@ -237,7 +243,7 @@ def _iter_requirements(workload: Workload) -> Iterator[_Requirement]:
 
 def _find_impossible_values(requirement: _Requirement) -> Iterator[_WrongValue]:
     """Yield the values of a well-known label that no node has, unless the value that was meant is listed, too."""
-    key = DEPRECATED.get(requirement.key, requirement.key)
+    key = DEPRECATED_LABELS.get(requirement.key, requirement.key)
     known = KNOWN_VALUES.get(key, ())
     if not known or requirement.operator not in ("In", "NotIn"):
         return
@@ -255,13 +261,13 @@ def _find_impossible_values(requirement: _Requirement) -> Iterator[_WrongValue]:
 def _find_meant_value(value: str, known: tuple[str, ...]) -> str:
     """Return the known value that a value is an alias or a misspelling of, or ""."""
     alias = _ALIASES.get(value.lower(), "")
-    return alias if alias in known else one_meant(value, known)
+    return alias if alias in known else find_similar_name(value, known)
 
 
 def _find_misspelt_pool_names(requirement: _Requirement, pools: Collection[str]) -> Iterator[_WrongValue]:
     """Yield the names of NodePools that do not exist but are similar to one of `pools`."""
     for path, value in requirement.values:
-        if meant := one_meant(value, pools) if value not in pools else "":
+        if meant := find_similar_name(value, pools) if value not in pools else "":
             yield _WrongValue(path, f'there is no NodePool "{value}", but "{meant}"', f"Write {meant}", meant)
 
 
@@ -270,11 +276,11 @@ def find_os_mismatches(workload: Workload) -> Iterator[Problem]:
     field, name = _find_pod_os(workload)
     if name not in _OPERATING_SYSTEMS:
         return
-    asked = [way.conditions.by_key.get(OS) for way in alternatives(workload.spec)]
-    allowed = [values.allowed for values in asked if values is not None and values.allowed is not None]
+    conditions = [alternative.conditions.by_key.get(OS) for alternative in list_alternatives(workload.spec)]
+    allowed = [values.allowed for values in conditions if values is not None and values.allowed is not None]
     if allowed and not any(name in values for values in allowed):
-        wanted = ", ".join(sorted({value for values in allowed for value in values}))
-        message = f"{field} says {name}, but the pods go to {wanted} nodes only: the kubelet refuses them there"
+        systems = ", ".join(sorted({value for values in allowed for value in values}))
+        message = f"{field} says {name}, but the pods go to {systems} nodes only: the kubelet refuses them there"
         yield workload.problem(find_selection_path(workload), message)
     elif name == "windows" and field == _OS_NAME and not allowed and not workload.spec.node_name:
         yield workload.problem(("os", "name"), "the scheduler does not read it: the pods go to linux nodes too")
@@ -283,7 +289,7 @@ def find_os_mismatches(workload: Workload) -> Iterator[Problem]:
 NA_OS_MISMATCH = Rule(
     "na-os-mismatch",
     ERROR,
-    each_workload(find_os_mismatches),
+    for_each_workload(find_os_mismatches),
     summary="Pods whose operating system differs from that of their nodes",
     why="The scheduler does not read spec.os: it places the pods by labels alone, and the kubelet refuses them.",
     fix="Select nodes by kubernetes.io/os with the value of spec.os.name",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated
-from kschedctl.lint.analysis.node_requirements import Conditions, alternatives, equal
+from kschedctl.lint.analysis.node_requirements import Conditions, list_alternatives, to_requirements
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import WARNING, Rule
@@ -31,14 +31,14 @@ def find_pods_without_node_pool(context: LintContext) -> Iterator[Problem]:
 
     DaemonSets are left out, as they run on the nodes that exist, and so are workloads that present nodes suit.
     """
-    pools = context.linted(WrittenNodePool)
-    of_pools = {key for _, pool in pools for key in (*pool.labels, *(r.key for r in pool.requirements))}
+    pools = context.list_linted(WrittenNodePool)
+    pool_keys = {key for _, pool in pools for key in (*pool.labels, *(r.key for r in pool.requirements))}
     for workload in context.workloads if pools else ():
-        asked = {key for way in alternatives(workload.spec) for key in way.conditions.by_key}
-        wants_pool = any(key in of_pools or key.startswith(_KARPENTER_PREFIXES) for key in asked)
-        if not wants_pool or workload.kind == "DaemonSet":  # other nodes may do; of a DaemonSet, those that it finds
+        keys = {key for alternative in list_alternatives(workload.spec) for key in alternative.conditions.by_key}
+        selects_pool_nodes = any(key in pool_keys or key.startswith(_KARPENTER_PREFIXES) for key in keys)
+        if not selects_pool_nodes or workload.kind == "DaemonSet":
             continue
-        if context.cluster is not None and context.facts.eligible(workload).any():
+        if context.cluster is not None and context.facts.get_eligible_nodes(workload).any():
             continue
         if not any(_can_pool_serve(pool, workload) for _, pool in pools):
             names = ", ".join(subject.name for subject, _ in pools)
@@ -62,30 +62,32 @@ NA_NODEPOOL_IMPOSSIBLE = Rule(
 
 def _can_pool_serve(pool: WrittenNodePool, workload: Workload) -> bool:
     """Return whether the NodePool can create a node whose taints and labels suit the workload."""
-    labels, declared = pool.labels, pool.requirements
     taints = pool.spec.template.spec.taints
     if find_untolerated(taints, workload.spec.tolerations, HARD_EFFECTS) is not None:
         return False
-    own = {*labels, *(requirement.key for requirement in declared)}
-    base = Conditions().also(equal(labels)).also(declared)
-    return any(_can_pool_meet(base, way.conditions, own) for way in alternatives(workload.spec))
+    declared_keys = {*pool.labels, *(requirement.key for requirement in pool.requirements)}
+    offered = Conditions().restrict(to_requirements(pool.labels)).restrict(pool.requirements)
+    alternatives = list_alternatives(workload.spec)
+    return any(_can_pool_meet(offered, alternative.conditions, declared_keys) for alternative in alternatives)
 
 
 def _can_pool_meet(pool: Conditions, conditions: Conditions, declared_keys: set[str]) -> bool:
     """Return whether a node of the pool can meet the conditions."""
     for key, values in conditions.by_key.items():
         if key not in declared_keys and not any(domain in key for domain in WELL_KNOWN_DOMAINS):
-            if values.must_exist or values.present:
+            if values.requires_label or values.present:
                 return False
             continue
         offered = pool.by_key.get(key)
         if offered is None:
             continue
-        both = [v.allowed for v in (offered, values) if v.allowed is not None]
-        left = frozenset.intersection(*both) - offered.excluded - values.excluded if both else None
-        if values.present is False or (
-            left is not None and not any(offered.accepts(v) and values.accepts(v) for v in left)
-        ):
+        if values.present is False:
+            return False
+        allowed_sets = [v.allowed for v in (offered, values) if v.allowed is not None]
+        if not allowed_sets:
+            continue
+        common = frozenset.intersection(*allowed_sets) - offered.excluded - values.excluded
+        if not any(offered.is_in_bounds(value) and values.is_in_bounds(value) for value in common):
             return False
     return True
 

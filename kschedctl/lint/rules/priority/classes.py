@@ -21,9 +21,11 @@ PREEMPTING_WORDS = ("critical", "urgent", "preempt", "evict")
 
 def find_values_over_1e9(context: LintContext) -> Iterator[Problem]:
     """Find PriorityClasses with a value above 1,000,000,000, apart from the system's own."""
-    for subject, linted in context.linted(PriorityClass):
-        if linted.value > HIGHEST_USER_DEFINABLE and not linted.metadata.name.startswith(RESERVED_PREFIX):
-            yield subject.problem(("value",), f"{linted.value:,} is above 1,000,000,000")
+    for subject, priority_class in context.list_linted(PriorityClass):
+        if priority_class.value > HIGHEST_USER_DEFINABLE and not priority_class.metadata.name.startswith(
+            RESERVED_PREFIX
+        ):
+            yield subject.problem(("value",), f"{priority_class.value:,} is above 1,000,000,000")
 
 
 PC_VALUE_OVER_1E9 = Rule(
@@ -40,9 +42,11 @@ PC_VALUE_OVER_1E9 = Rule(
 def find_reserved_names(context: LintContext) -> Iterator[Problem]:
     """Find PriorityClasses with a system- name that are not the system's own."""
     system = {(c.metadata.name, c.value) for c in SYSTEM_CLASSES}
-    for subject, linted in context.linted(PriorityClass):
-        name = linted.metadata.name
-        if name.startswith(RESERVED_PREFIX) and ((name, linted.value) not in system or linted.global_default):
+    for subject, priority_class in context.list_linted(PriorityClass):
+        name = priority_class.metadata.name
+        if name.startswith(RESERVED_PREFIX) and (
+            (name, priority_class.value) not in system or priority_class.global_default
+        ):
             yield subject.problem(("metadata", "name"), f"{name}: the prefix system- is reserved")
 
 
@@ -59,12 +63,12 @@ PC_SYSTEM_PREFIX = Rule(
 
 def find_several_global_defaults(context: LintContext) -> Iterator[Problem]:
     """Find PriorityClasses that are the global default although another one is, too."""
-    defaults = [known for known in context.known_items(PriorityClass) if known.value.global_default]
-    for subject, linted in context.linted(PriorityClass):
-        beside = context.beside(subject, defaults) if linted.global_default else []
-        names = sorted({c.metadata.name for c in beside})
+    defaults = [item for item in context.list_all_items(PriorityClass) if item.value.global_default]
+    for subject, priority_class in context.list_linted(PriorityClass):
+        coexisting = context.list_coexisting(subject, defaults) if priority_class.global_default else []
+        names = sorted({c.metadata.name for c in coexisting})
         if len(names) > 1:
-            wins = min(beside, key=lambda c: c.value).metadata.name
+            wins = min(coexisting, key=lambda c: c.value).metadata.name
             message = f"{len(names)} classes are the global default ({', '.join(names)}); {wins}, the lowest, would win"
             yield subject.problem(("globalDefault",), message)
 
@@ -82,14 +86,18 @@ PC_MULTIPLE_GLOBAL_DEFAULT = Rule(
 
 def find_highest_global_default(context: LintContext) -> Iterator[Problem]:
     """Find global defaults whose value no other class exceeds."""
-    classes = [i for i in context.known_items(PriorityClass) if not i.subject.name.startswith(RESERVED_PREFIX)]
-    for subject, linted in context.linted(PriorityClass):
-        beside = context.beside(subject, classes) if linted.global_default else []
-        others = [c.value for c in beside if not c.global_default]
-        placeholders = linted.value <= 0 and all(value < 0 for value in others)  # pods that only keep room
-        if others and linted.value >= max(others) and not placeholders:
+    classes = [i for i in context.list_all_items(PriorityClass) if not i.subject.name.startswith(RESERVED_PREFIX)]
+    for subject, priority_class in context.list_linted(PriorityClass):
+        coexisting = context.list_coexisting(subject, classes) if priority_class.global_default else []
+        other_values = [c.value for c in coexisting if not c.global_default]
+        if not other_values or priority_class.value < max(other_values):
+            continue
+        # Classes below 0 are for placeholder pods, which only reserve room.
+        only_placeholders = priority_class.value <= 0 and all(value < 0 for value in other_values)
+        if not only_placeholders:
+            highest = max(other_values)
             message = (
-                f"pods that name no class get {linted.value:,}, no class gives more (the highest: {max(others):,})"
+                f"pods that name no class get {priority_class.value:,}, no class gives more (the highest: {highest:,})"
             )
             yield subject.problem(("globalDefault",), message)
 
@@ -108,14 +116,15 @@ PC_GLOBAL_DEFAULT_HIGH = Rule(
 def find_duplicate_values(context: LintContext) -> Iterator[Problem]:
     """Find PriorityClasses with the same value as another class, each pair once."""
     by_value: dict[int, list[TypedObject[PriorityClass]]] = {}
-    for known in context.known_items(PriorityClass):
-        by_value.setdefault(known.value.value, []).append(known)
-    for subject, linted in context.linted(PriorityClass):
-        same = [known for known in by_value[linted.value] if context.variants.together(subject, known.subject)]
-        others = sorted({known.subject.name for known in same} - {subject.name})
-        reported = any(known.subject.place and known.subject.name < subject.name for known in same)
-        if others and not reported:
-            yield subject.problem(("value",), f"{linted.value:,} is also the value of {', '.join(others)}")
+    for item in context.list_all_items(PriorityClass):
+        by_value.setdefault(item.value.value, []).append(item)
+    for subject, priority_class in context.list_linted(PriorityClass):
+        same_value = [i for i in by_value[priority_class.value] if context.variants.together(subject, i.subject)]
+        other_names = sorted({item.subject.name for item in same_value} - {subject.name})
+        reported = any(item.subject.place and item.subject.name < subject.name for item in same_value)
+        if other_names and not reported:
+            message = f"{priority_class.value:,} is also the value of {', '.join(other_names)}"
+            yield subject.problem(("value",), message)
 
 
 PC_DUPLICATE_VALUE = Rule(
@@ -133,12 +142,12 @@ PC_DUPLICATE_VALUE = Rule(
 def find_classes_without_description(context: LintContext) -> Iterator[Problem]:
     """Find PriorityClasses without a description.
 
-    A cluster in which no class has a description has none, as snapshots may leave descriptions out.
+    Finds nothing in a cluster whose classes all have none, as snapshots may leave descriptions out.
     """
-    classes = context.linted(PriorityClass)
-    recorded = any(subject.document or linted.description for subject, linted in classes)
-    for subject, linted in classes if recorded else ():
-        if not linted.description and not linted.metadata.name.startswith(RESERVED_PREFIX):
+    classes = context.list_linted(PriorityClass)
+    recorded = any(subject.document or priority_class.description for subject, priority_class in classes)
+    for subject, priority_class in classes if recorded else ():
+        if not priority_class.description and not priority_class.metadata.name.startswith(RESERVED_PREFIX):
             yield subject.problem((), "no description says which pods should use it")
 
 
@@ -156,10 +165,10 @@ PC_NO_DESCRIPTION = Rule(
 
 def find_urgent_classes_without_preemption(context: LintContext) -> Iterator[Problem]:
     """Find classes with preemptionPolicy Never whose name or description suggests preemption."""
-    for subject, linted in context.linted(PriorityClass):
-        text = f"{linted.metadata.name} {linted.description}".lower()
+    for subject, priority_class in context.list_linted(PriorityClass):
+        text = f"{priority_class.metadata.name} {priority_class.description}".lower()
         words = [word for word in PREEMPTING_WORDS if word in text and not any(no + word in text for no in _NEGATIONS)]
-        if linted.preemption_policy == "Never" and words:
+        if priority_class.preemption_policy == "Never" and words:
             message = f'called "{words[0]}", but preemptionPolicy Never evicts nobody: its pods wait for room'
             yield subject.problem(("preemptionPolicy",), message)
 

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterator
 
 from kschedctl.api.objects import Pod, PriorityClass, ResourceQuota
-from kschedctl.lint.analysis.near_names import one_meant
+from kschedctl.lint.analysis.near_names import find_similar_name
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, RuleProfile, each_workload
+from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, RuleProfile, for_each_workload
 from kschedctl.lint.objects.owners import pods_by_owner
 from kschedctl.lint.objects.subject import Problem, Subject
 from kschedctl.lint.objects.workload import SERVING, Workload
@@ -22,17 +22,17 @@ SYSTEM_NAMESPACE_PREFIXES = ("openshift-", "kube-")
 
 def _are_classes_known(context: LintContext) -> bool:
     """Return whether PriorityClasses were read. Every cluster has some, so none at all means that none were read."""
-    return bool(context.known(PriorityClass)) and context.all_known("PriorityClass")
+    return bool(context.list_all(PriorityClass)) and context.are_all_read("PriorityClass")
 
 
 def find_missing_classes(context: LintContext) -> Iterator[Problem]:
     """Find workloads whose priorityClassName does not exist."""
-    known = _are_classes_known(context)
+    are_classes_known = _are_classes_known(context)
     for workload in context.workloads:
         name = workload.spec.priority_class_name
-        reserved = name.startswith(RESERVED_PREFIX)  # nobody can make another
-        if name and name not in context.priority_classes and (known or reserved):
-            meant = one_meant(name, context.priority_classes)
+        is_reserved = name.startswith(RESERVED_PREFIX)  # users cannot create such a class
+        if name and name not in context.priority_classes and (are_classes_known or is_reserved):
+            meant = find_similar_name(name, context.priority_classes)
             yield workload.problem(
                 ("priorityClassName",), f'there is no PriorityClass "{name}"', f"Write {meant}" if meant else ""
             )
@@ -52,15 +52,15 @@ PC_MISSING = Rule(
 
 def find_workloads_without_class(context: LintContext) -> Iterator[Problem]:
     """Find serving workloads without a class in namespaces where others have one above 0."""
-    classes = [c for c in context.known(PriorityClass) if not c.metadata.name.startswith(RESERVED_PREFIX)]
+    classes = [c for c in context.list_all(PriorityClass) if not c.metadata.name.startswith(RESERVED_PREFIX)]
     serving = [workload for workload in context.workloads if workload.kind in SERVING]
     if not _are_classes_known(context) or any(c.global_default for c in classes):
         return
-    used = {(workload.namespace, workload.spec.priority_class_name) for workload in serving}
+    uses = {(workload.namespace, workload.spec.priority_class_name) for workload in serving}
     pods = context.cluster.pods if context.cluster else ()
-    used |= {(pod.metadata.namespace, pod.spec.priority_class_name) for pod in pods}
-    above = {c.metadata.name for c in classes if c.value > 0}
-    namespaces = {namespace for namespace, name in used if name in above}
+    uses |= {(pod.metadata.namespace, pod.spec.priority_class_name) for pod in pods}
+    classes_above_zero = {c.metadata.name for c in classes if c.value > 0}
+    namespaces = {namespace for namespace, name in uses if name in classes_above_zero}
     for workload in serving:
         spec = workload.spec
         if not spec.priority_class_name and not spec.priority and workload.namespace in namespaces:
@@ -76,7 +76,7 @@ PC_NOT_SET = Rule(
     "need room.",
     fix="Set priorityClassName",
     source=doc.PRIORITY,
-    once=True,
+    once_per_namespace=True,
 )
 
 
@@ -86,20 +86,22 @@ def find_system_classes_in_user_namespaces(workload: Workload) -> Iterator[Probl
     DaemonSets are left out: node agents are part of the system in every namespace.
     """
     name, namespace = workload.spec.priority_class_name, workload.subject.namespace
-    of_system = "system" in namespace or namespace.startswith(SYSTEM_NAMESPACE_PREFIXES) or workload.kind == "DaemonSet"
-    if name.startswith(RESERVED_PREFIX) and namespace and not of_system:
+    if workload.kind == "DaemonSet" or not namespace:
+        return
+    is_system_namespace = "system" in namespace or namespace.startswith(SYSTEM_NAMESPACE_PREFIXES)
+    if name.startswith(RESERVED_PREFIX) and not is_system_namespace:
         yield workload.problem(("priorityClassName",), f"{name} in namespace {namespace}: its pods evict all others")
 
 
 PC_SYSTEM_CRITICAL_IN_USER_NS = Rule(
     "pc-system-critical-in-user-ns",
     NOTE,
-    each_workload(find_system_classes_in_user_namespaces),
+    for_each_workload(find_system_classes_in_user_namespaces),
     summary="A system-*-critical class outside system namespaces",
     why="With a priority of 2,000,000,000 such pods evict everything else, ingress and monitoring included.",
     fix="Use your own class with a value of at most 1000000000",
     source=doc.PRIORITY,
-    once=True,
+    once_per_namespace=True,
 )
 
 
@@ -108,15 +110,15 @@ def find_deleted_classes_in_use(context: LintContext) -> Iterator[Problem]:
     assert context.cluster is not None
     if not _are_classes_known(context):
         return
-    used: Counter[str] = Counter()
-    first: dict[str, Pod] = {}
+    pod_counts: Counter[str] = Counter()
+    first_pods: dict[str, Pod] = {}
     for pod in context.cluster.pods:
         name = pod.spec.priority_class_name
         if pod.spec.node_name and name and name not in context.priority_classes:
-            used[name] += 1
-            first.setdefault(name, pod)
-    for name, count in used.items():
-        pod = first[name]
+            pod_counts[name] += 1
+            first_pods.setdefault(name, pod)
+    for name, count in pod_counts.items():
+        pod = first_pods[name]
         subject = Subject("Pod", pod.metadata.name, pod.metadata.namespace)
         message = (
             f'PriorityClass "{name}" is gone, but {counted(count, "running pod")} {agreeing(count, "has", "have")} it: '
@@ -165,7 +167,7 @@ def find_unused_classes(context: LintContext) -> Iterator[Problem]:
     assert context.cluster is not None
     used = {pod.spec.priority_class_name for pod in context.cluster.pods}
     used |= {workload.spec.priority_class_name for workload in context.workloads}
-    for subject, priority_class in context.linted(PriorityClass) if context.all_known("Pod") else ():
+    for subject, priority_class in context.list_linted(PriorityClass) if context.are_all_read("Pod") else ():
         name = priority_class.metadata.name
         if name not in used and not priority_class.global_default and not name.startswith(RESERVED_PREFIX):
             yield subject.problem((), "no pod and no workload uses it")
@@ -185,7 +187,7 @@ PC_UNUSED = Rule(
 
 def find_top_classes_without_quota(context: LintContext) -> Iterator[Problem]:
     """Find the highest PriorityClasses if no ResourceQuota among the manifests limits their use."""
-    quotas = context.linted(ResourceQuota)
+    quotas = context.list_linted(ResourceQuota)
     if not quotas:
         return
     limited = set()
@@ -193,9 +195,9 @@ def find_top_classes_without_quota(context: LintContext) -> Iterator[Problem]:
         for expression in quota.spec.scope_selector.match_expressions:
             if expression.scope_name == "PriorityClass":
                 limited |= set(expression.values or context.priority_classes)
-    classes = [c for c in context.known(PriorityClass) if not c.metadata.name.startswith(RESERVED_PREFIX)]
+    classes = [c for c in context.list_all(PriorityClass) if not c.metadata.name.startswith(RESERVED_PREFIX)]
     top = max((c.value for c in classes), default=0)
-    for subject, priority_class in context.linted(PriorityClass):
+    for subject, priority_class in context.list_linted(PriorityClass):
         if priority_class.value == top and priority_class.value > 0 and priority_class.metadata.name not in limited:
             yield subject.problem((), "no ResourceQuota limits who may use it: every namespace may take top priority")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from kschedctl.api.arrays import Amounts, Bools
-from kschedctl.lint.analysis.placement import Term, anti_affinity_terms, required_terms
+from kschedctl.lint.analysis.placement import RequiredTerm, iter_required_affinity, iter_required_anti_affinity
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import NOTE, WARNING, Rule, RuleProfile
@@ -24,11 +24,11 @@ REQUIRED = ("affinity", "podAffinity", "requiredDuringSchedulingIgnoredDuringExe
 def find_affinity_to_lower_priority(context: LintContext) -> Iterator[Problem]:
     """Find required affinity to pods that all have a lower priority."""
     for workload in context.workloads:
-        for term in required_terms(workload):
+        for term in iter_required_affinity(workload):
             priorities = _list_bound_priorities(context, workload, term)
-            own = context.priority(workload)
-            if len(priorities) and not term.selects_itself and priorities.max() < own:
-                highest = f"{priorities.max():,} at most, its own is {own:,}"
+            priority = context.get_priority(workload)
+            if len(priorities) and not term.selects_itself and priorities.max() < priority:
+                highest = f"{priorities.max():,} at most, its own is {priority:,}"
                 message = f"the pods that it must be with have priority {highest}"
                 yield workload.problem(term.path, message)
 
@@ -52,19 +52,19 @@ def find_anti_affinity_across_nodes(context: LintContext) -> Iterator[Problem]:
     """
     facts = context.facts
     for workload in context.workloads:
-        own = context.priority(workload)
-        for term in anti_affinity_terms(workload):
-            if term.key == HOSTNAME or own <= 0:
+        priority = context.get_priority(workload)
+        for term in iter_required_anti_affinity(workload):
+            if term.key == HOSTNAME or priority <= 0:
                 continue
             view, matching = facts.view, _match_pod_infos(context, workload, term)
-            rows = view.node[matching[view.pods.info] & (view.pods.priority[view.pods.info] < own)]
+            rows = view.node[matching[view.pods.info] & (view.pods.priority[view.pods.info] < priority)]
             rows = rows[rows >= 0]
             codes = view.nodes.label(term.key).codes
-            eligible = facts.eligible(workload)
+            eligible = facts.get_eligible_nodes(workload)
             occupied = np.isin(codes, codes[rows]) & (codes >= 0)
             if not len(rows) or not eligible.any() or not occupied[eligible].all():
                 continue
-            if facts.refused(workload, InterPodAffinity)[eligible].all():
+            if facts.get_rejected_nodes(workload, InterPodAffinity)[eligible].all():
                 message = (
                     f"every {term.key} holds pods of lower priority that it must avoid; those on other nodes of it stay"
                 )
@@ -89,9 +89,9 @@ def find_victims_with_long_grace(context: LintContext) -> Iterator[Problem]:
     highest = _find_highest_preempting_priority(context)
     for workload in context.workloads:
         grace = workload.spec.termination_grace_period_seconds or 0
-        own = context.priority(workload)
-        if grace >= LONG_GRACE_SECONDS and own < highest:
-            message = f"pods that evict it (priority {highest:,} against {own:,}) wait up to {grace:,} s"
+        priority = context.get_priority(workload)
+        if grace >= LONG_GRACE_SECONDS and priority < highest:
+            message = f"pods that evict it (priority {highest:,} against {priority:,}) wait up to {grace:,} s"
             yield workload.problem(("terminationGracePeriodSeconds",), message)
 
 
@@ -111,9 +111,12 @@ def find_budgets_of_first_victims(context: LintContext) -> Iterator[Problem]:
     """Find budgets that cover pods of the lowest priority, which preemption evicts first."""
     highest = _find_highest_preempting_priority(context)
     lowest = min((info.priority for info in context.facts.view.pods.infos), default=0)
-    for subject, _, covered in context.budgets():
-        if covered and (low := min(map(context.priority, covered))) < highest and low <= lowest:
-            message = f"its pods have the lowest priority, {low:,}: those of up to {highest:,} may evict them"
+    for subject, _, workloads in context.iter_budgets():
+        if not workloads:
+            continue
+        priority = min(map(context.get_priority, workloads))
+        if priority < highest and priority <= lowest:
+            message = f"its pods have the lowest priority, {priority:,}: those of up to {highest:,} may evict them"
             yield subject.problem(("spec",), message)
 
 
@@ -128,7 +131,7 @@ PC_PDB_NOT_GUARANTEE = Rule(
     source=f"{doc.PRIORITY}#poddisruptionbudget-is-supported-but-not-guaranteed",
     needs_cluster=True,
     profile=RuleProfile.STRICT,
-    once=True,
+    once_per_namespace=True,
 )
 
 
@@ -136,8 +139,9 @@ def find_low_priority_daemon_sets(context: LintContext) -> Iterator[Problem]:
     """Find DaemonSets without a priority of their own that other pods may preempt."""
     highest = _find_highest_preempting_priority(context)
     for workload in context.workloads:
-        if workload.kind == "DaemonSet" and context.priority(workload) <= min(context.default_priority, highest - 1):
-            message = f"priority {context.priority(workload):,} is below {highest:,} of other pods, that may evict it"
+        priority = context.get_priority(workload)
+        if workload.kind == "DaemonSet" and priority <= context.default_priority and priority < highest:
+            message = f"priority {priority:,} is below {highest:,} of other pods, that may evict it"
             yield workload.problem(("priorityClassName",), message)
 
 
@@ -155,16 +159,16 @@ PC_DAEMONSET_LOW = Rule(
 
 def find_claims_shared_with_lower_priority(context: LintContext) -> Iterator[Problem]:
     """Find single-node claims that a workload shares with one of lower priority."""
-    users: dict[tuple[str, str], list[Workload]] = {}
+    users_of_claim: dict[tuple[str, str], list[Workload]] = {}
     for workload in context.workloads:
-        for _, claim in context.claims(workload):
+        for _, claim in context.iter_claims(workload):
             if claim.spec.access_modes in (("ReadWriteOnce",), ("ReadWriteOncePod",)):
-                users.setdefault((workload.namespace, claim.metadata.name), []).append(workload)
-    for (_, claim_name), sharing in users.items():
-        lowest = min(sharing, key=context.priority)
-        for workload in sharing:
-            if context.priority(workload) > context.priority(lowest):
-                i = next(i for i, c in context.claims(workload) if c.metadata.name == claim_name)
+                users_of_claim.setdefault((workload.namespace, claim.metadata.name), []).append(workload)
+    for (_, claim_name), users in users_of_claim.items():
+        lowest = min(users, key=context.get_priority)
+        for workload in users:
+            if context.get_priority(workload) > context.get_priority(lowest):
+                i = next(i for i, c in context.iter_claims(workload) if c.metadata.name == claim_name)
                 message = f"claim {claim_name} ties it to the node of {lowest.subject}, which has a lower priority"
                 yield workload.problem(("volumes", i), message)
 
@@ -181,23 +185,21 @@ PC_INVERSION = Rule(
 )
 
 
-def _match_pod_infos(context: LintContext, workload: Workload, term: Term) -> Bools:
+def _match_pod_infos(context: LintContext, workload: Workload, term: RequiredTerm) -> Bools:
     """Return (T,) which distinct PodInfos of the cluster a term matches."""
     view = context.facts.view
-    return view.pods.matching(term.selector, term.namespaces_in(view.namespace_labels, workload.namespace))
+    return view.pods.matching(term.selector, term.list_namespaces(view.namespace_labels, workload.namespace))
 
 
-def _list_bound_priorities(context: LintContext, workload: Workload, term: Term) -> Amounts:
+def _list_bound_priorities(context: LintContext, workload: Workload, term: RequiredTerm) -> Amounts:
     """Return the priorities of the bound pods that a term matches."""
     view = context.facts.view
     pods = view.pods
-    chosen = _match_pod_infos(context, workload, term)[pods.info] & (view.node >= 0)
-    return pods.priority[pods.info[chosen]]
+    bound_matches = _match_pod_infos(context, workload, term)[pods.info] & (view.node >= 0)
+    return pods.priority[pods.info[bound_matches]]
 
 
 def _find_highest_preempting_priority(context: LintContext) -> int:
     """Return the highest priority of pods that may preempt others, system priorities apart, or 0."""
-    infos = context.facts.view.pods.infos
-    return max(
-        (i.priority for i in infos if i.priority < SYSTEM_PRIORITY and i.spec.preemption_policy != "Never"), default=0
-    )
+    preempting = [info for info in context.facts.view.pods.infos if info.spec.preemption_policy != "Never"]
+    return max((info.priority for info in preempting if info.priority < SYSTEM_PRIORITY), default=0)

@@ -11,9 +11,9 @@ from kschedctl.api.pod_requests import parse_quantities
 from kschedctl.api.quantity import QuantityError, parse
 from kschedctl.api.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY
 from kschedctl.api.validation.resources import validate_container_resource_name
-from kschedctl.lint.analysis.near_names import one_meant
+from kschedctl.lint.analysis.near_names import find_similar_name
 from kschedctl.lint.framework import documentation as doc
-from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, RuleProfile, each_workload
+from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, RuleProfile, for_each_workload
 from kschedctl.lint.objects.amounts import asked_amounts
 from kschedctl.lint.objects.subject import Problem
 from kschedctl.lint.objects.workload import Workload
@@ -37,12 +37,12 @@ def find_missing_requests(workload: Workload) -> Iterator[Problem]:
 RQ_MISSING = Rule(
     "rq-missing",
     WARNING,
-    each_workload(find_missing_requests),
+    for_each_workload(find_missing_requests),
     summary="Container, or sidecar, without cpu or memory requests",
     why=_WHY_REQUESTS,
     fix="Set resources.requests for cpu and memory",
     source=doc.REQUESTS,
-    once_an_object=True,
+    once_per_object=True,
 )
 
 
@@ -55,12 +55,12 @@ def find_missing_requests_of_jobs(workload: Workload) -> Iterator[Problem]:
 RQ_MISSING_IN_JOBS = Rule(
     "rq-missing-in-jobs",
     NOTE,
-    each_workload(find_missing_requests_of_jobs),
+    for_each_workload(find_missing_requests_of_jobs),
     summary="Container of a Job or bare pod without cpu or memory requests",
     why=_WHY_REQUESTS,
     fix="Set resources.requests for cpu and memory",
     source=doc.REQUESTS,
-    once=True,
+    once_per_namespace=True,
     profile=RuleProfile.STRICT,
 )
 
@@ -68,8 +68,8 @@ RQ_MISSING_IN_JOBS = Rule(
 def _runs_to_completion(workload: Workload) -> bool:
     """Return whether the workload's pods run to completion once, or have no controller."""
     kind = workload.subject.kind
-    ends = any(word in kind for word in _FINITE_KIND_WORDS) and kind != "CronJob"
-    return ends or kind in ("Pod", "PodTemplate")
+    is_job = any(word in kind for word in _FINITE_KIND_WORDS) and kind != "CronJob"
+    return is_job or kind in ("Pod", "PodTemplate")
 
 
 def _find_containers_without_requests(workload: Workload) -> Iterator[Problem]:
@@ -77,14 +77,15 @@ def _find_containers_without_requests(workload: Workload) -> Iterator[Problem]:
     if workload.kind.endswith(_DEFAULTING_GROUP):
         return
     pod_level = workload.spec.resources
-    given = {*pod_level.requests, *pod_level.limits} if pod_level else set()
+    pod_level_names = {*pod_level.requests, *pod_level.limits} if pod_level else set()
     for at, container in workload.containers:
-        if at[0] == "initContainers" and container.restart_policy != "Always":  # the others run as long as the pod does
-            continue
-        has = given | {*container.resources.requests, *container.resources.limits}
-        missing_resources = [name for name in REQUIRED_RESOURCES if name not in has]
-        partial = workload.made_by and not container.image  # an operator adds its own to it
-        if missing_resources and not partial:
+        if at[0] == "initContainers" and container.restart_policy != "Always":
+            continue  # only sidecars run as long as the pod does
+        if workload.made_by and not container.image:
+            continue  # an operator completes the container
+        names = pod_level_names | {*container.resources.requests, *container.resources.limits}
+        missing_resources = [name for name in REQUIRED_RESOURCES if name not in names]
+        if missing_resources:
             message = f"container {container.name} requests no {' and no '.join(missing_resources)}"
             yield workload.problem(at, message)
 
@@ -101,7 +102,7 @@ def find_invalid_resource_names(workload: Workload) -> Iterator[Problem]:
 RQ_UNKNOWN_RESOURCE = Rule(
     "rq-unknown-resource",
     ERROR,
-    each_workload(find_invalid_resource_names),
+    for_each_workload(find_invalid_resource_names),
     summary="Request for a resource name that containers may not use",
     why="The API server refuses containers with such names; the scheduler would ignore them.",
     fix="Write the full name, such as nvidia.com/gpu",
@@ -111,8 +112,9 @@ RQ_UNKNOWN_RESOURCE = Rule(
 
 def find_missing_disk_requests(workload: Workload) -> Iterator[Problem]:
     """Find workloads with an emptyDir on disk and no request for ephemeral-storage."""
-    asked = any({*c.resources.requests, *c.resources.limits} & {"ephemeral-storage"} for c in workload.spec.containers)
-    if workload.on_disk and not asked:
+    resources = [container.resources for container in workload.spec.containers]
+    has_request = any(EPHEMERAL_STORAGE in (*r.requests, *r.limits) for r in resources)
+    if workload.on_disk and not has_request:
         index, name = next(iter(workload.on_disk.items()))
         message = f"emptyDir {name} is on the node's disk, but no container requests ephemeral-storage"
         yield workload.problem(("volumes", index), message)
@@ -121,13 +123,13 @@ def find_missing_disk_requests(workload: Workload) -> Iterator[Problem]:
 RQ_EPHEMERAL_MISSING = Rule(
     "rq-ephemeral-missing",
     NOTE,
-    each_workload(find_missing_disk_requests),
+    for_each_workload(find_missing_disk_requests),
     summary="emptyDir without a request for ephemeral-storage",
     why="The disk is not reserved: when the node runs short, the kubelet evicts pods.",
     fix="Request ephemeral-storage",
     source=f"{doc.REQUESTS}#local-ephemeral-storage",
     profile=RuleProfile.STRICT,
-    once=True,
+    once_per_namespace=True,
 )
 
 
@@ -160,7 +162,7 @@ def find_absurd_amounts(workload: Workload) -> Iterator[Problem]:
 RQ_ABSURD = Rule(
     "rq-absurd",
     WARNING,
-    each_workload(find_absurd_amounts),
+    for_each_workload(find_absurd_amounts),
     summary="A quantity whose unit looks wrong",
     why="512m of memory is half a byte, and 512 are bytes: the scheduler counts them as nothing, and a limit of "
     "that size lets nothing start. 500 of cpu are cores, which no node has.",
@@ -186,49 +188,43 @@ def _describe_absurdity(name: str, text: str | int | float, amounts: Resources) 
     if name == CPU and milli >= MANY_CPUS * 1000:
         memory = parsed[MEMORY].value() if MEMORY in parsed else 0
         if memory < milli // 1000 * MIN_BYTES_PER_CPU:
-            missing = (
-                "hardly any node has that many" if str(text).endswith("m") else "an m, for thousandths, is missing"
-            )
-            return f'"{text}" is {milli // 1000:,} cores: {missing}'
+            is_in_milli = str(text).endswith("m")
+            hint = "hardly any node has that many" if is_in_milli else "an m, for thousandths, is missing"
+            return f'"{text}" is {milli // 1000:,} cores: {hint}'
     return ""
 
 
 def find_oversized_init_containers(workload: Workload) -> Iterator[Problem]:
     """Find init containers that request many times what the pod needs later."""
     spec = workload.spec
-    beside = [c for c in spec.init_containers if c.restart_policy == "Always"]
+    sidecars = [c for c in spec.init_containers if c.restart_policy == "Always"]
     for i, container in enumerate(spec.init_containers if spec.resources is None else ()):
         if container.restart_policy == "Always":
             continue
-        for name, least, unit in ((CPU, _MIN_INIT_CPUS, "cores"), (MEMORY, _MIN_INIT_GIB << 30, "GiB")):
-            asked, running = (
-                _get_milli_request(container, name),
-                sum(_get_milli_request(c, name) for c in (*spec.containers, *beside)),
-            )
-            if asked >= least * 1000 and asked >= running * _MIN_RATIO and not _is_absurd(container, name):
+        for name, minimum, unit in ((CPU, _MIN_INIT_CPUS, "cores"), (MEMORY, _MIN_INIT_GIB << 30, "GiB")):
+            request = _get_milli_request(container, name)
+            later_requests = sum(_get_milli_request(c, name) for c in (*spec.containers, *sidecars))
+            if request < minimum * 1000 or request < later_requests * _MIN_RATIO:
+                continue
+            amounts = {**container.resources.limits, **container.resources.requests}
+            if not _describe_absurdity(name, amounts[name], amounts):  # rq-absurd reports it
                 part = "requests" if name in container.resources.requests else "limits"
-                one = 1000 if name == CPU else 1000 << 30
-                later = f"{running / one:,.3g} {unit}" if running else "none"
-                message = f"it requests {asked / one:,.3g} {unit}, all that runs later for {later}"
+                milli_unit = 1000 if name == CPU else 1000 << 30
+                later = f"{later_requests / milli_unit:,.3g} {unit}" if later_requests else "none"
+                message = f"it requests {request / milli_unit:,.3g} {unit}, all that runs later for {later}"
                 yield workload.problem(("initContainers", i, "resources", part, name), message)
 
 
 RQ_DECIDED_BY_INIT = Rule(
     "rq-decided-by-init",
     WARNING,
-    each_workload(find_oversized_init_containers),
+    for_each_workload(find_oversized_init_containers),
     summary="An init container that requests many times what the pod needs afterwards",
     why="The scheduler reserves the larger of the two for the whole life of the pod: most of it lies idle, and few "
     "nodes, or none, have the room.",
     fix="Lower the request of the init container, or do its work in a Job",
     source="https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sharing-within-containers",
 )
-
-
-def _is_absurd(container: Container, name: str) -> bool:
-    """Whether another rule says more of the amount."""
-    asked = {**container.resources.limits, **container.resources.requests}
-    return bool(_describe_absurdity(name, asked[name], asked))
 
 
 def _get_milli_request(container: Container, name: str) -> int:
@@ -242,18 +238,18 @@ def _get_milli_request(container: Container, name: str) -> int:
 
 def find_misspelt_resources(workload: Workload) -> Iterator[Problem]:
     """Find extended resources whose names look misspelt."""
-    for at, asked in asked_amounts(workload):
-        for name in asked:
-            known = name in _DEVICE_RESOURCES or "/" not in name
-            meant = "" if known else _WITHOUT_DOMAIN.get(name) or one_meant(name, _DEVICE_RESOURCES)
-            if meant:
+    for at, amounts in asked_amounts(workload):
+        for name in amounts:
+            if name in _DEVICE_RESOURCES or "/" not in name:
+                continue
+            if meant := _WITHOUT_DOMAIN.get(name) or find_similar_name(name, _DEVICE_RESOURCES):
                 yield workload.problem((*at, name), f"no node offers {name}", f"Write {meant}")
 
 
 RQ_MISSPELT = Rule(
     "rq-misspelt",
     WARNING,
-    each_workload(find_misspelt_resources),
+    for_each_workload(find_misspelt_resources),
     summary="A resource name that looks like a misspelt device plugin resource",
     why="No node offers it: the pods stay Pending (Insufficient).",
     fix="Correct the name",

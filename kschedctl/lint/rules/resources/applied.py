@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kschedctl.admission import resource_quota
-from kschedctl.admission.admit import VALIDATION, outcomes
-from kschedctl.admission.pod_security_policy import TEMPLATES, pod_of
+from kschedctl.admission.admit import VALIDATION, iter_outcomes
+from kschedctl.admission.pod_security_policy import TEMPLATE_PATHS, extract_pod
 from kschedctl.admission.request import AdmissionRequest
-from kschedctl.admission.unknown import not_known, not_known_of
+from kschedctl.admission.unknown import find_undecidable_plugins, find_undecidable_plugins_for_pod
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.objects import ResourceQuota
@@ -31,13 +31,15 @@ PLUGINS_WITH_OWN_RULES = frozenset({"Priority"})
 def find_denied_pods(context: LintContext) -> Iterator[Problem]:
     """Find workloads whose pods the cluster's API server would not create."""
     cluster = context.cluster
-    if cluster is None or context.own:
+    if cluster is None or context.is_self_described:
         return
-    context.all_known(*_iter_unreadable_kinds(cluster))
-    applied = _AdmissionReplay(context, cluster)
+    context.are_all_read(*_iter_unreadable_kinds(cluster))  # records the gaps
+    replay = _AdmissionReplay(context, cluster)
     for workload in context.workloads:
-        if workload.subject.kind in TEMPLATES and workload.subject.document and (why := applied.create_pods(workload)):
-            yield workload.problem((), f"the API server would not create {why}")
+        if workload.subject.kind not in TEMPLATE_PATHS or not workload.subject.document:
+            continue
+        if denied := replay.create_pods(workload):
+            yield workload.problem((), f"the API server would not create {denied}")
 
 
 RQ_APPLY_REFUSED = Rule(
@@ -74,15 +76,18 @@ class _AdmissionReplay:
         """
         subject = workload.subject
         namespace = subject.namespace or DEFAULT_NAMESPACE
-        template = pod_of(subject.kind, without_nulls(subject.document))
+        template = extract_pod(subject.kind, without_nulls(subject.document))
         spec = object_at(template, "spec")
         if not spec:
             return ""
         metadata = {**object_at(template, "metadata"), "generateName": f"{subject.name}-", "namespace": namespace}
         metadata.pop("name", None)
         manifest = {"kind": "Pod", "metadata": metadata, "spec": spec}
-        namespace_quotas = tuple(self.cluster.in_namespace("resource_quotas", namespace))
-        quotas = () if self.context.facts.rows_of(workload) else self.remaining_quotas.get(namespace, namespace_quotas)
+        quotas: tuple[ResourceQuota, ...] = ()
+        if not self.context.facts.list_pod_rows(workload):
+            if namespace not in self.remaining_quotas:
+                self.remaining_quotas[namespace] = tuple(self.cluster.in_namespace("resource_quotas", namespace))
+            quotas = self.remaining_quotas[namespace]
         outcomes_of_pod = self._replay_admission(manifest, namespace, quotas)
         created = next((admission.object for admission in outcomes_of_pod if admission.object is not None), None)
         if created is None:
@@ -94,19 +99,19 @@ class _AdmissionReplay:
     ) -> str:
         """Charge the quotas for all pods of a workload and return how many are denied and why, or ""."""
         namespace, wanted = workload.subject.namespace or DEFAULT_NAMESPACE, workload.at_least
-        bound = tuple(quota for quota in quotas if quota.status.hard)
-        request = AdmissionRequest(self.cluster, "Pod", dict(created), namespace, (), bound)
-        number = resource_quota.room(request, wanted)
-        self.remaining_quotas[namespace] = resource_quota.charged(request, number)
-        if number == wanted:
+        active_quotas = tuple(quota for quota in quotas if quota.status.hard)
+        request = AdmissionRequest(self.cluster, "Pod", dict(created), namespace, (), active_quotas)
+        admitted = resource_quota.count_fitting(request, wanted)
+        self.remaining_quotas[namespace] = resource_quota.charge(request, admitted)
+        if admitted == wanted:
             return ""
-        said = self._replay_admission(manifest, namespace, self.remaining_quotas[namespace])[0].message or ""
-        return f"{wanted - number:,} of its {counted(wanted, 'pod')}: {shorten_api_message(said)}"
+        denial = self._replay_admission(manifest, namespace, self.remaining_quotas[namespace])[0].message or ""
+        return f"{wanted - admitted:,} of its {counted(wanted, 'pod')}: {shorten_api_message(denial)}"
 
     def _replay_admission(
         self, manifest: JsonObject, namespace: str, quotas: tuple[ResourceQuota, ...]
     ) -> list[Admission]:
         """Return the admission outcome of one pod, without plugins that lack data or have rules of their own."""
-        without = {VALIDATION, *PLUGINS_WITH_OWN_RULES, *not_known(self.cluster, namespace)}
-        without.update(not_known_of(self.cluster, namespace, object_at(manifest, "spec")))
-        return list(outcomes(self.cluster, manifest, namespace, quotas=quotas, without=without, annotated=False))
+        without = {VALIDATION, *PLUGINS_WITH_OWN_RULES, *find_undecidable_plugins(self.cluster, namespace)}
+        without.update(find_undecidable_plugins_for_pod(self.cluster, namespace, object_at(manifest, "spec")))
+        return list(iter_outcomes(self.cluster, manifest, namespace, quotas=quotas, skipped=without, annotated=False))

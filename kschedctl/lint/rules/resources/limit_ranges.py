@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kschedctl.admission.resource_quota import COMPUTE
+from kschedctl.admission.resource_quota import COMPUTE_RESOURCES
 from kschedctl.api.objects import LimitRange, LimitRangeItem, ResourceQuota
 from kschedctl.api.quantity import Quantity
 from kschedctl.lint.framework.context import LintContext
@@ -39,16 +39,17 @@ class _RequiredAmount(NamedTuple):
 
 def find_contradictory_limit_ranges(context: LintContext) -> Iterator[Problem]:
     """Find LimitRanges whose minimum or default is above a maximum or a quota of the namespace."""
-    for subject, limit_range in context.linted(LimitRange):
+    for subject, limit_range in context.list_linted(LimitRange):
         for at, item in enumerate(limit_range.spec.limits):
             for field, required in _iter_required_amounts(subject, item):
-                why = _describe_lower_maximum(context, required, defaults=field != "min") or _describe_lower_quota(
-                    context, required
-                )
-                if why:
-                    what, _ = DEFAULT_FIELDS.get(field, ("minimum", ""))
-                    who = ": pods that say none may be refused" if field != "min" else ""
-                    message = f"{what} {required.name} per {item.type} is {required.amount}, {why}{who}"
+                is_default = field != "min"
+                bound = _describe_lower_maximum(context, required, is_default=is_default)
+                bound = bound or _describe_lower_quota(context, required)
+                if bound:
+                    noun, _ = DEFAULT_FIELDS.get(field, ("minimum", ""))
+                    message = f"{noun} {required.name} per {item.type} is {required.amount}, {bound}"
+                    if is_default:
+                        message += ": pods that say none may be refused"
                     yield subject.problem(("spec", "limits", at, field, required.name), message)
 
 
@@ -65,41 +66,47 @@ RQ_LIMIT_RANGE_CONTRADICTS = Rule(
 
 def _iter_required_amounts(subject: Subject, item: LimitRangeItem) -> Iterator[tuple[str, _RequiredAmount]]:
     """Yield the field and amount of each minimum, and of each default of containers."""
-    for name, least in readable(item.min).items():
-        plain = {name} & set(COMPUTE) if item.type != "PersistentVolumeClaim" else set()
-        yield "min", _RequiredAmount(subject, item, name, least, frozenset({f"requests.{name}", *plain}))
+    for name, minimum in readable(item.min).items():
+        quota_resources = {f"requests.{name}"}
+        if name in COMPUTE_RESOURCES and item.type != "PersistentVolumeClaim":
+            quota_resources.add(name)
+        yield "min", _RequiredAmount(subject, item, name, minimum, frozenset(quota_resources))
+    if item.type != "Container":
+        return
     for field, amounts in (("defaultRequest", item.default_request), ("default", item.default)):
-        for name, amount in readable(amounts).items() if item.type == "Container" else ():
-            plain = {name} & set(COMPUTE) if field == "defaultRequest" else set()
-            yield (
-                field,
-                _RequiredAmount(subject, item, name, amount, frozenset({f"{DEFAULT_FIELDS[field][1]}{name}", *plain})),
-            )
+        _, prefix = DEFAULT_FIELDS[field]
+        for name, amount in readable(amounts).items():
+            quota_resources = {f"{prefix}{name}"}
+            if name in COMPUTE_RESOURCES and field == "defaultRequest":
+                quota_resources.add(name)
+            yield field, _RequiredAmount(subject, item, name, amount, frozenset(quota_resources))
 
 
-def _describe_lower_maximum(context: LintContext, required: _RequiredAmount, *, defaults: bool) -> str:
+def _describe_lower_maximum(context: LintContext, required: _RequiredAmount, *, is_default: bool) -> str:
     """Return which LimitRange of the namespace has a maximum below the amount, or "".
 
-    Pass ``defaults`` for default amounts, which the API server itself compares with the maximum of their own item.
+    A default amount is not compared with the maximum of its own item, as the API server rejects such LimitRanges.
     """
     subject, item = required.subject, required.item
-    for other, limit_range in context.linted(LimitRange):
-        if other is not subject and not context.in_one_namespace(other, subject):
+    for other, limit_range in context.list_linted(LimitRange):
+        if other is not subject and not context.are_in_same_namespace(other, subject):
             continue
         for limit in limit_range.spec.limits:
-            most = readable(limit.max).get(required.name) if limit.type in CONTAINING_TYPES.get(item.type, ()) else None
-            if most is not None and most < required.amount and not (defaults and limit is item):
+            if limit.type not in CONTAINING_TYPES.get(item.type, ()) or (is_default and limit is item):
+                continue
+            maximum = readable(limit.max).get(required.name)
+            if maximum is not None and maximum < required.amount:
                 whose = "its own maximum" if other is subject else f"the maximum of LimitRange {other.name}"
                 per = f" per {limit.type}" if limit.type != item.type else ""
-                return f"above {whose}{per}, {most}"
+                return f"above {whose}{per}, {maximum}"
     return ""
 
 
 def _describe_lower_quota(context: LintContext, required: _RequiredAmount) -> str:
     """Return which quota of the namespace has less than the amount in total, or ""."""
-    for other, quota in context.linted(ResourceQuota):
+    for other, quota in context.list_linted(ResourceQuota):
         scoped = quota.spec.scopes or quota.spec.scope_selector.match_expressions
-        if scoped or not context.in_one_namespace(other, required.subject):
+        if scoped or not context.are_in_same_namespace(other, required.subject):
             continue
         for resource, hard in readable(quota.spec.hard).items():
             if resource in required.quota_resources and hard < required.amount:

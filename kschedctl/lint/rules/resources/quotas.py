@@ -12,8 +12,8 @@ from functools import partial, reduce
 
 import msgspec
 
-from kschedctl.admission.limit_ranger import Breach, breaches, claim_breaches, stored
-from kschedctl.admission.resource_quota import DEMANDED, pod_usage
+from kschedctl.admission.limit_ranger import Breach, iter_breaches, iter_claim_breaches, with_api_defaults
+from kschedctl.admission.resource_quota import REQUIRED_RESOURCES, compute_pod_usage
 from kschedctl.api.objects import (
     Container,
     LimitRange,
@@ -38,9 +38,9 @@ from kschedctl.text.counts import agreeing, counted
 
 def find_amounts_required_by_quota(context: LintContext) -> Iterator[Problem]:
     """Find containers without a request or limit that a quota of their namespace requires."""
-    for subject, quota in context.linted(ResourceQuota):
+    for subject, quota in context.list_linted(ResourceQuota):
         scoped = quota.spec.scopes or quota.spec.scope_selector.match_expressions
-        demanded = [name for name in quota.spec.hard if name in DEMANDED]
+        demanded = [name for name in quota.spec.hard if name in REQUIRED_RESOURCES]
         for workload in () if scoped or not demanded else _iter_namespace_workloads(context, subject):
             for at, usage in _iter_container_usage(context, workload):
                 missing = [name for name in demanded if name not in usage]
@@ -66,22 +66,20 @@ def _iter_container_usage(context: LintContext, workload: Workload) -> Iterator[
 
     Yields nothing for pods with resources at pod level.
     """
-    pod = _map_containers(
-        workload.pod, partial(_apply_defaults, items=list(_iter_limit_range_items(context, workload.subject)))
-    )
-    filled = (*pod.spec.containers, *pod.spec.init_containers)
-    for (at, _), container in zip(workload.containers, filled, strict=True):
-        if workload.spec.resources is None:
-            yield (
-                at,
-                pod_usage(parse_quantities(container.resources.requests), parse_quantities(container.resources.limits)),
-            )
+    if workload.spec.resources is not None:
+        return
+    items = list(_iter_limit_range_items(context, workload.subject))
+    pod = _map_containers(workload.pod, partial(_apply_defaults, items=items))
+    containers = (*pod.spec.containers, *pod.spec.init_containers)
+    for (at, _), container in zip(workload.containers, containers, strict=True):
+        requests, limits = parse_quantities(container.resources.requests), parse_quantities(container.resources.limits)
+        yield at, compute_pod_usage(requests, limits)
 
 
 def _iter_namespace_workloads(context: LintContext, subject: Subject) -> Iterator[Workload]:
     """Yield the linted workloads in the namespace of an object."""
-    for workload in context.by_namespace.get(subject.namespace or "default", ()):
-        if context.in_one_namespace(subject, workload.subject):
+    for workload in context.workloads_by_namespace.get(subject.namespace or "default", ()):
+        if context.are_in_same_namespace(subject, workload.subject):
             yield workload
 
 
@@ -101,17 +99,16 @@ ITEM_FIELDS = ("min", "max", "default", "default_request", "max_limit_request_ra
 
 def find_exceeded_quotas(context: LintContext) -> Iterator[Problem]:
     """Find quotas that are smaller than what the workloads of their namespace request."""
-    for subject, quota in context.linted(ResourceQuota):
+    for subject, quota in context.list_linted(ResourceQuota):
         if quota.spec.scopes or quota.spec.scope_selector.match_expressions:
             continue
         workloads = [w for w in _iter_namespace_workloads(context, subject) if w.replicas and not w.owned]
         for name, hard in quota.spec.hard.items():
             try:
                 bound = parse(str(hard))
-                excess = _describe_workload_excess(workloads, name, bound) or _describe_object_excess(
-                    context, subject, name, bound
-                )
-            except QuantityError:  # what cannot be read is no quota
+                excess = _describe_workload_excess(workloads, name, bound)
+                excess = excess or _describe_object_excess(context, subject, name, bound)
+            except QuantityError:  # an invalid quantity sets no quota
                 continue
             if excess:
                 yield subject.problem(("spec", "hard", name), f"{excess}: the quota refuses what is beyond {hard}")
@@ -131,15 +128,15 @@ RQ_QUOTA_EXCEEDED = Rule(
 def _describe_object_excess(context: LintContext, subject: Subject, name: str, hard: Quantity) -> str:
     """Return how the objects of a kind or the claims for storage exceed a quota, or ""."""
     kind = _COUNTED_KINDS.get(name.removeprefix("count/"), "")
-    there = [s for s in context.subjects if s.kind == kind and context.in_one_namespace(subject, s)]
-    if hard < parse(len(there)):
-        return f"there {agreeing(len(there), 'is', 'are')} {counted(len(there), 'object')} of kind {kind}"
+    count = sum(s.kind == kind and context.are_in_same_namespace(subject, s) for s in context.subjects)
+    if hard < parse(count):
+        return f"there {agreeing(count, 'is', 'are')} {counted(count, 'object')} of kind {kind}"
     if name != "requests.storage":
         return ""
-    claims = [c for s, c in context.linted(PersistentVolumeClaim) if context.in_one_namespace(subject, s)]
+    claims = [c for s, c in context.list_linted(PersistentVolumeClaim) if context.are_in_same_namespace(subject, s)]
     sizes = (readable(claim.spec.resources.requests).get("storage") for claim in claims)
-    asked = _add_up(size for size in sizes if size is not None)
-    return f"the claims ask for {_format_amount(asked)}" if hard < asked else ""
+    total = _add_up(size for size in sizes if size is not None)
+    return f"the claims ask for {_format_amount(total)}" if hard < total else ""
 
 
 def _describe_workload_excess(workloads: list[Workload], name: str, hard: Quantity) -> str:
@@ -194,42 +191,42 @@ def _get_pod_usage(workload: Workload, name: str) -> Quantity | None:
     pod = _map_containers(workload.pod, _default_requests_to_limits)
     pod_level = parse_quantities(pod.spec.resources.limits) if pod.spec.resources else {}
     limits = {**aggregate_container_limits(pod.spec.containers, pod.spec.init_containers), **pod_level}
-    return pod_usage(compute_pod_requests(pod), limits).get(name)
+    return compute_pod_usage(compute_pod_requests(pod), limits).get(name)
 
 
 def _map_containers(pod: Pod, change: Callable[[Container], Container]) -> Pod:
     """Return the pod with each of its containers changed by a function."""
-    containers, init_containers = (tuple(map(change, some)) for some in (pod.spec.containers, pod.spec.init_containers))
+    containers = tuple(map(change, pod.spec.containers))
+    init_containers = tuple(map(change, pod.spec.init_containers))
     spec = msgspec.structs.replace(pod.spec, containers=containers, init_containers=init_containers)
     return msgspec.structs.replace(pod, spec=spec)
 
 
 def _default_requests_to_limits(container: Container) -> Container:
     """Return the container with its limits as requests where it has none."""
-    given = container.resources
-    return msgspec.structs.replace(
-        container, resources=ResourceRequirements({**given.limits, **given.requests}, given.limits)
-    )
+    resources = container.resources
+    with_defaults = ResourceRequirements({**resources.limits, **resources.requests}, resources.limits)
+    return msgspec.structs.replace(container, resources=with_defaults)
 
 
 def _iter_limit_range_items(context: LintContext, subject: Subject) -> Iterator[tuple[Subject, LimitRangeItem]]:
     """Yield each LimitRange in the namespace of an object, with each of its items."""
-    for limit_range, limits in context.linted(LimitRange):
-        if context.in_one_namespace(limit_range, subject):
+    for limit_range, limits in context.list_linted(LimitRange):
+        if context.are_in_same_namespace(limit_range, subject):
             yield from ((limit_range, _to_stored_item(item)) for item in limits.spec.limits)
 
 
 def find_amounts_outside_limit_range(context: LintContext) -> Iterator[Problem]:
     """Find requests, limits and claims that a LimitRange of their namespace does not admit."""
-    for workload in context.workloads if context.linted(LimitRange) else ():
-        limits = list(_iter_limit_range_items(context, workload.subject))
-        yield from _find_limit_range_breaches(workload, limits)
-    for subject, claim in context.linted(PersistentVolumeClaim):
-        for by, item in _iter_limit_range_items(context, subject):
-            asked = readable(claim.spec.resources.requests)
-            for refusal in claim_breaches(item, asked) if item.type == "PersistentVolumeClaim" else ():
-                path = ("spec", "resources", "requests", refusal.name)
-                yield subject.problem(path, f"{refusal.message}: LimitRange {by.name} refuses the claim")
+    for workload in context.workloads if context.list_linted(LimitRange) else ():
+        items = list(_iter_limit_range_items(context, workload.subject))
+        yield from _find_limit_range_breaches(workload, items)
+    for subject, claim in context.list_linted(PersistentVolumeClaim):
+        for limit_range, item in _iter_limit_range_items(context, subject):
+            requests = readable(claim.spec.resources.requests)
+            for breach in iter_claim_breaches(item, requests) if item.type == "PersistentVolumeClaim" else ():
+                path = ("spec", "resources", "requests", breach.name)
+                yield subject.problem(path, f"{breach.message}: LimitRange {limit_range.name} refuses the claim")
 
 
 RQ_LIMIT_RANGE = Rule(
@@ -246,31 +243,35 @@ RQ_LIMIT_RANGE = Rule(
 def _find_limit_range_breaches(workload: Workload, items: list[tuple[Subject, LimitRangeItem]]) -> Iterator[Problem]:
     """Yield a problem for each bound of the LimitRange items that the workload's containers or pods break."""
     pod = _map_containers(workload.pod, partial(_apply_defaults, items=items))
-    filled = (*pod.spec.containers, *pod.spec.init_containers)
-    for (at, written), container in zip(workload.containers, filled, strict=True):
-        asked, most = parse_quantities(container.resources.requests), parse_quantities(container.resources.limits)
-        for by, item in items:
-            for refusal in (*breaches(item, asked, most), *_iter_requests_over_default_limit(item, written, asked)):
-                there = refusal.name in getattr(written.resources, refusal.part)
-                path: Path = (*at, "resources", refusal.part, refusal.name) if there else at
-                if item.type == "Container":
-                    yield workload.problem(path, f"{refusal.message}: LimitRange {by.name} refuses the pods")
+    containers = (*pod.spec.containers, *pod.spec.init_containers)
+    for (at, written), container in zip(workload.containers, containers, strict=True):
+        requests, limits = parse_quantities(container.resources.requests), parse_quantities(container.resources.limits)
+        for limit_range, item in items:
+            if item.type != "Container":
+                continue
+            default_breaches = _iter_requests_over_default_limit(item, written, requests)
+            for breach in (*iter_breaches(item, requests, limits), *default_breaches):
+                is_written = breach.name in getattr(written.resources, breach.part)
+                path: Path = (*at, "resources", breach.part, breach.name) if is_written else at
+                yield workload.problem(path, f"{breach.message}: LimitRange {limit_range.name} refuses the pods")
+
     pod = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, overhead={}))
-    most = aggregate_container_limits(pod.spec.containers, pod.spec.init_containers)
-    for by, item in items:
-        for refusal in breaches(item, compute_pod_requests(pod), most) if item.type == "Pod" else ():
-            yield workload.problem(("containers",), f"{refusal.message}: LimitRange {by.name} refuses the pods")
+    pod_limits = aggregate_container_limits(pod.spec.containers, pod.spec.init_containers)
+    for limit_range, item in items:
+        for breach in iter_breaches(item, compute_pod_requests(pod), pod_limits) if item.type == "Pod" else ():
+            message = f"{breach.message}: LimitRange {limit_range.name} refuses the pods"
+            yield workload.problem(("containers",), message)
 
 
 def _apply_defaults(container: Container, items: list[tuple[Subject, LimitRangeItem]]) -> Container:
     """Return the container with default amounts: its limits as requests, then the defaults of LimitRanges."""
-    given = container.resources
-    most, asked = dict(given.limits), {**given.limits, **given.requests}
+    limits = dict(container.resources.limits)
+    requests = {**container.resources.limits, **container.resources.requests}
     for _, item in items:
         if item.type == "Container":
-            most = {**item.default, **most}
-            asked = {**item.default_request, **asked}
-    return msgspec.structs.replace(container, resources=ResourceRequirements(asked, most))
+            limits = {**item.default, **limits}
+            requests = {**item.default_request, **requests}
+    return msgspec.structs.replace(container, resources=ResourceRequirements(requests, limits))
 
 
 def _keep_readable(amounts: Resources) -> Resources:
@@ -281,14 +282,21 @@ def _keep_readable(amounts: Resources) -> Resources:
 def _to_stored_item(item: LimitRangeItem) -> LimitRangeItem:
     """Return the item as the API server stores it, without invalid quantities."""
     bounds = {name: _keep_readable(getattr(item, name)) for name in ITEM_FIELDS}
-    (stored_item,) = stored(LimitRange(spec=LimitRangeSpec((msgspec.structs.replace(item, **bounds),)))).spec.limits
+    (stored_item,) = with_api_defaults(
+        LimitRange(spec=LimitRangeSpec((msgspec.structs.replace(item, **bounds),)))
+    ).spec.limits
     return stored_item
 
 
-def _iter_requests_over_default_limit(item: LimitRangeItem, written: Container, asked: Quantities) -> Iterator[Breach]:
+def _iter_requests_over_default_limit(
+    item: LimitRangeItem, written: Container, requests: Quantities
+) -> Iterator[Breach]:
     """Yield requests above the default limit that a container without a limit gets."""
-    for name, most in parse_quantities(item.default).items():
-        default = name not in written.resources.limits
-        if default and name in written.resources.requests and most < asked[name]:
-            message = f"request {name} is {asked[name]}, above the limit of {most} that a container without one gets"
+    for name, limit in parse_quantities(item.default).items():
+        if name in written.resources.limits or name not in written.resources.requests:
+            continue
+        if limit < requests[name]:
+            message = (
+                f"request {name} is {requests[name]}, above the limit of {limit} that a container without one gets"
+            )
             yield Breach("requests", name, message)

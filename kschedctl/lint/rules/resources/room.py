@@ -8,8 +8,8 @@ import numpy as np
 
 from kschedctl.api.arrays import Amounts, Bools
 from kschedctl.api.resource_names import PODS, format_amount
-from kschedctl.lint.analysis.facts import OF_NODES, ClusterFacts, Placed, holds, placed_now
-from kschedctl.lint.analysis.placement import host_ports, pod_terms
+from kschedctl.lint.analysis.facts import NODE_PLUGINS, ClusterFacts, PlacementResult, has_room, place_now
+from kschedctl.lint.analysis.placement import iter_host_ports, iter_pod_terms
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule
@@ -27,19 +27,20 @@ def find_pods_larger_than_any_node(context: LintContext) -> Iterator[Problem]:
     """Find workloads whose requests no eligible node can satisfy, even without movable pods."""
     facts = context.facts
     for workload in context.workloads:
-        eligible = facts.eligible(workload)
-        unknown = facts.unknown_resources(workload)
-        requests = facts.requests(workload)
-        if not eligible.any() or (eligible & facts.room(workload)).any():
+        eligible = facts.get_eligible_nodes(workload)
+        unoffered = facts.list_unoffered_resources(workload)
+        requests = facts.get_requests(workload)
+        if not eligible.any() or (eligible & facts.get_nodes_with_room(workload)).any():
             continue
-        fits = eligible & holds(facts.view.allocatable, requests)
-        if (unknown or not fits.any() or _is_full_of_fixed_pods(context, requests, fits)) and facts.never(
-            workload, (NodeResourcesFit, *OF_NODES)
-        ):
-            what = (
-                f"no node offers {', '.join(unknown)}" if unknown else _describe_shortage(context, requests, eligible)
-            )
-            yield workload.problem(("containers",), what)
+        fits = eligible & has_room(facts.view.allocatable, requests)
+        if not unoffered and fits.any() and not _is_full_of_fixed_pods(context, requests, fits):
+            continue
+        if facts.can_never_schedule(workload, (NodeResourcesFit, *NODE_PLUGINS)):
+            if unoffered:
+                message = f"no node offers {', '.join(unoffered)}"
+            else:
+                message = _describe_shortage(context, requests, eligible)
+            yield workload.problem(("containers",), message)
 
 
 RQ_LARGER_THAN_ANY_NODE = Rule(
@@ -56,42 +57,40 @@ RQ_LARGER_THAN_ANY_NODE = Rule(
 
 def _is_full_of_fixed_pods(context: LintContext, requests: Amounts, candidates: Bools) -> bool:
     """Return whether DaemonSet and static pods leave no room for the requests on any of the nodes."""
-    bare = context.facts.bare.view
-    columns = [bare.resources[name] for name in context.facts.view.resources if name in bare.resources]
-    ours = [context.facts.view.resources[name] for name in context.facts.view.resources if name in bare.resources]
-    free = (bare.allocatable - bare.requested)[:, columns]
-    return not (candidates & holds(free, requests[ours])).any()
+    fixed_view, view = context.facts.scheduler_with_fixed_pods.view, context.facts.view
+    names = [name for name in view.resources if name in fixed_view.resources]
+    free = (fixed_view.allocatable - fixed_view.requested)[:, [fixed_view.resources[name] for name in names]]
+    return not (candidates & has_room(free, requests[[view.resources[name] for name in names]])).any()
 
 
 def _describe_shortage(context: LintContext, requests: Amounts, eligible: Bools) -> str:
     """Return which requests exceed the largest eligible node."""
     view = context.facts.view
-    most = view.allocatable[eligible].max(axis=0)
-    asked = {name: column for name, column in view.resources.items() if requests[column] and name != PODS}
-    beyond = {name: column for name, column in asked.items() if requests[column] > most[column]}
-    parts = [
-        f"{name} {format_amount(name, int(requests[column]))} of at most {format_amount(name, int(most[column]))}"
-        for name, column in (beyond or asked).items()
-    ]
-    return (
-        f"fits on none of {counted(eligible.sum(), 'usable node')}, even without movable pods: requests "
-        f"{', '.join(parts)}"
-    )
+    largest = view.allocatable[eligible].max(axis=0)
+    requested = {name: column for name, column in view.resources.items() if requests[column] and name != PODS}
+    excessive = {name: column for name, column in requested.items() if requests[column] > largest[column]}
+    parts = []
+    for name, column in (excessive or requested).items():
+        request, maximum = format_amount(name, int(requests[column])), format_amount(name, int(largest[column]))
+        parts.append(f"{name} {request} of at most {maximum}")
+    nodes = counted(eligible.sum(), "usable node")
+    return f"fits on none of {nodes}, even without movable pods: requests {', '.join(parts)}"
 
 
 def find_fragmented_room(context: LintContext) -> Iterator[Problem]:
     """Find workloads that lack pods although enough is free in total, but not on one node."""
     facts = context.facts
     for workload in context.workloads:
-        eligible = facts.eligible(workload)
-        waits = len(facts.rows_of(workload)) < workload.at_least
-        if not waits or not eligible.any() or (eligible & facts.room(workload)).any():
+        eligible = facts.get_eligible_nodes(workload)
+        lacks_pods = len(facts.list_pod_rows(workload)) < workload.at_least
+        if not lacks_pods or not eligible.any() or (eligible & facts.get_nodes_with_room(workload)).any():
             continue
-        requests, free = facts.requests(workload), np.maximum(facts.free[eligible], 0)
-        possible = holds(facts.view.allocatable[eligible], requests).any() and not facts.unknown_resources(workload)
-        if not possible or (free.sum(axis=0) < requests).any():
+        requests, free = facts.get_requests(workload), np.maximum(facts.free_amounts[eligible], 0)
+        if facts.list_unoffered_resources(workload) or (free.sum(axis=0) < requests).any():
             continue
-        if facts.refused(workload, NodeResourcesFit)[eligible].all():
+        if not has_room(facts.view.allocatable[eligible], requests).any():
+            continue
+        if facts.get_rejected_nodes(workload, NodeResourcesFit)[eligible].all():
             short = [name for name, c in facts.view.resources.items() if requests[c] > free[:, c].max()]
             message = f"{', '.join(short) or 'what it asks for'} is free in total, but on no single node"
             yield workload.problem(("containers",), message)
@@ -115,17 +114,15 @@ def find_daemon_sets_without_room(context: LintContext) -> Iterator[Problem]:
     for workload in context.workloads:
         if workload.kind != "DaemonSet":
             continue
-        wanted, there = facts.requests(workload), np.zeros(len(facts), np.bool_)
-        there[facts.rows_of(workload)] = True
-        if workload.subject.document:
-            there[:] = False
-        room = facts.free + _sum_own_requests(context, workload)
-        full = facts.eligible(workload) & ~there & ~holds(room, wanted)
+        has_pod = np.zeros(len(facts), np.bool_)
+        if not workload.subject.document:  # a manifest may change the requests of running pods
+            has_pod[facts.list_pod_rows(workload)] = True
+        free = facts.free_amounts + _sum_own_requests(context, workload)
+        full = facts.get_eligible_nodes(workload) & ~has_pod & ~has_room(free, facts.get_requests(workload))
         if full.any():
-            message = (
-                f"no room for it on {full.sum():,} of {counted(facts.eligible(workload).sum(), 'node')} unless it "
-                f"evicts others: {facts.names(full)}"
-            )
+            nodes = counted(facts.get_eligible_nodes(workload).sum(), "node")
+            names = facts.format_node_names(full)
+            message = f"no room for it on {full.sum():,} of {nodes} unless it evicts others: {names}"
             yield workload.problem(("containers",), message)
 
 
@@ -144,17 +141,17 @@ RQ_DAEMONSET_OVERHEAD = Rule(
 def _sum_own_requests(context: LintContext, workload: Workload) -> Amounts:
     """Return (N, R) what the workload's pods request on each node."""
     view = context.facts.view
-    held = np.zeros_like(context.facts.free)
-    pods = context.facts.owners.get(workload.owner, ())
-    for pod in pods:
+    requests = np.zeros_like(context.facts.free_amounts)
+    for pod in context.facts.pods_by_owner.get(workload.owner, ()):
         if pod.spec.node_name in view.nodes.index:
-            held[view.nodes.index[pod.spec.node_name]] += view.requests[view.pods.info[view.pods.index[pod.key]]]
-    return held
+            row, info = view.nodes.index[pod.spec.node_name], view.pods.info[view.pods.index[pod.key]]
+            requests[row] += view.requests[info]
+    return requests
 
 
 def find_nodes_at_pod_limit(context: LintContext) -> Iterator[Problem]:
     """Find nodes at their pod limit that have much cpu and memory left."""
-    view, free = context.facts.view, context.facts.free
+    view, free = context.facts.view, context.facts.free_amounts
     full = (free[:, view.resources[PODS]] <= 0) & (view.allocatable[:, view.resources[PODS]] > 0)
     for name in REQUIRED_RESOURCES:
         full &= free[:, view.resources[name]] > IDLE_SHARE * view.allocatable[:, view.resources[name]]
@@ -187,14 +184,11 @@ def find_replicas_without_room(context: LintContext) -> Iterator[Problem]:
     """Find workloads whose replicas do not all fit now, unless a node autoscaler seems to run."""
     if _has_node_autoscaler(context.facts):
         return
-    explained = {
-        problem.subject
-        for check in (find_pods_larger_than_any_node, find_fragmented_room)
-        for problem in check(context)
-    }
-    for workload, have, placed in _iter_workloads_without_room(context, lambda workload: workload.at_least):
-        if workload.subject not in explained:
-            yield workload.problem((), _describe_missing_room(workload.at_least, have + placed.number, placed))
+    reported = {problem.subject for problem in find_pods_larger_than_any_node(context)}
+    reported |= {problem.subject for problem in find_fragmented_room(context)}
+    for workload, running, placed in _iter_workloads_without_room(context, lambda workload: workload.at_least):
+        if workload.subject not in reported:
+            yield workload.problem((), _describe_missing_room(workload.at_least, running + placed.number, placed))
 
 
 RQ_NO_ROOM_NOW = Rule(
@@ -210,27 +204,29 @@ RQ_NO_ROOM_NOW = Rule(
 )
 
 
-def _describe_missing_room(wanted: int, placed_count: int, placed: Placed) -> str:
-    """Return how many replicas find room and what nodes lack: ``5 replicas, but only 3 find room now: 2 stay Pending
-    (…)``.
+def _describe_missing_room(wanted: int, placed_count: int, placed: PlacementResult) -> str:
+    """Return how many replicas find room and what nodes lack.
+
+    For example ``5 replicas, but only 3 find room now: 2 stay Pending (nodes that would do: 4 Insufficient cpu)``.
     """
     remaining = wanted - placed_count
-    find, stay, evict = (
-        (verb + "s" * (n == 1)) for verb, n in (("find", placed_count or 1), ("stay", remaining), ("evict", remaining))
+    placed_text = f"only {placed_count:,} {agreeing(placed_count, 'finds', 'find')}" if placed_count else "none finds"
+    consequence = f"{agreeing(remaining, 'stays', 'stay')} Pending"
+    if placed.preempts:
+        consequence += f" or {agreeing(remaining, 'evicts', 'evict')} others"
+    return (
+        f"{counted(wanted, 'replica')}, but {placed_text} room now: {remaining:,} {consequence} "
+        f"(nodes that would do: {placed.shortage})"
     )
-    replicas = (
-        f"{counted(wanted, 'replica')}, but {f'only {placed_count:,}' if placed_count else 'none'} {find} room now"
-    )
-    what = f"{stay} Pending{f' or {evict} others' if placed.evicts else ''}"
-    return f"{replicas}: {remaining:,} {what} (nodes that would do: {placed.lacking})"
 
 
 def find_autoscaler_maximum_without_room(context: LintContext) -> Iterator[Problem]:
     """Find autoscalers whose maximum of replicas does not fit, though the minimum does."""
-    for workload, have, placed in _iter_workloads_without_room(context, lambda workload: workload.most or 0):
-        if workload.at_least <= have + placed.number:
-            message = f"the autoscaler may ask for {workload.most:,} replicas, but only {have + placed.number:,} find"
-            yield workload.problem((), f"{message} room now (nodes that would do: {placed.lacking})")
+    for workload, running, placed in _iter_workloads_without_room(context, lambda workload: workload.most or 0):
+        with_room = running + placed.number
+        if workload.at_least <= with_room:
+            message = f"the autoscaler may ask for {workload.most:,} replicas, but only {with_room:,} find"
+            yield workload.problem((), f"{message} room now (nodes that would do: {placed.shortage})")
 
 
 RQ_HPA_BURST = Rule(
@@ -246,47 +242,51 @@ RQ_HPA_BURST = Rule(
 
 
 def _iter_workloads_without_room(
-    context: LintContext, wanted: Callable[[Workload], int]
-) -> Iterator[tuple[Workload, int, Placed]]:
-    """Yield workloads without room for as many replicas as ``wanted`` returns.
+    context: LintContext, get_wanted: Callable[[Workload], int]
+) -> Iterator[tuple[Workload, int, PlacementResult]]:
+    """Yield workloads without room for as many replicas as ``get_wanted`` returns.
 
     Yields the workload, its number of running pods, and the replay of the additional ones.
     """
     facts = context.facts
-    have = {workload: len(facts.rows_of(workload)) for workload in context.workloads if _is_countable(facts, workload)}
-    more = {workload: wanted(workload) - there for workload, there in have.items()}
-    asked = {
-        workload: count
-        for workload, count in more.items()
-        if count > 0 and not _fits_without_replay(facts, workload, count)
-    }
-    for workload, placed in placed_now(facts, asked).items():
-        if placed.lacking and placed.number < asked[workload]:
-            yield workload, have[workload], placed
+    running: dict[Workload, int] = {}
+    additional: dict[Workload, int] = {}
+    for workload in context.workloads:
+        if not _is_countable(facts, workload):
+            continue
+        running[workload] = len(facts.list_pod_rows(workload))
+        count = get_wanted(workload) - running[workload]
+        if count > 0 and not _fits_without_replay(facts, workload, count):
+            additional[workload] = count
+    for workload, placed in place_now(facts, additional).items():
+        if placed.shortage and placed.number < additional[workload]:
+            yield workload, running[workload], placed
 
 
 def _is_countable(facts: ClusterFacts, workload: Workload) -> bool:
     """Return whether the workload's pods are long-running and its running pods can be counted."""
-    if workload.kind not in SERVING or workload.spec.scheduling_gates or not facts.eligible(workload).any():
+    if workload.kind not in SERVING or workload.spec.scheduling_gates or not facts.get_eligible_nodes(workload).any():
         return False
-    name = workload.subject.name
-    return bool(workload.subject.namespace) or not any(o.kind == workload.kind and o.name == name for o in facts.owners)
+    if workload.subject.namespace:
+        return True
+    # Without a namespace, running pods of an owner of the same name may or may not be the workload's.
+    return not any(o.kind == workload.kind and o.name == workload.subject.name for o in facts.pods_by_owner)
 
 
 def _fits_without_replay(facts: ClusterFacts, workload: Workload, count: int) -> bool:
     """Return whether so many more pods surely fit, as only requests restrict them."""
     spec = workload.spec
-    ports = spec.host_network or any(host_ports(workload))
-    if ports or spec.topology_spread_constraints or next(pod_terms(workload), None):
+    uses_host_ports = spec.host_network or any(iter_host_ports(workload))
+    if uses_host_ports or spec.topology_spread_constraints or next(iter_pod_terms(workload), None):
         return False
-    requests, eligible = facts.requests(workload), facts.eligible(workload)
-    asked = requests > 0
-    fits = (np.maximum(facts.free[eligible][:, asked], 0) // requests[asked]).min(axis=1).sum()
-    return not facts.unknown_resources(workload) and bool(fits >= count)
+    requests, eligible = facts.get_requests(workload), facts.get_eligible_nodes(workload)
+    requested = requests > 0
+    fits = (np.maximum(facts.free_amounts[eligible][:, requested], 0) // requests[requested]).min(axis=1).sum()
+    return not facts.list_unoffered_resources(workload) and bool(fits >= count)
 
 
 def _has_node_autoscaler(facts: ClusterFacts) -> bool:
     """Return whether a Cluster Autoscaler or Karpenter seems to run."""
-    if facts.has_label(KARPENTER_LABEL).any():
+    if facts.get_nodes_with_label(KARPENTER_LABEL).any():
         return True
-    return any(name in owner.name for owner in facts.owners for name in AUTOSCALER_NAMES)
+    return any(name in owner.name for owner in facts.pods_by_owner for name in AUTOSCALER_NAMES)

@@ -10,12 +10,12 @@ from kschedctl.api.labels import NOTHING, Selector
 from kschedctl.api.ownership import ADDED_LABELS, TEMPLATE_HASH
 from kschedctl.api.validation.selectors import validate_label_selector
 from kschedctl.api.validation.spread import validate_match_label_keys, validate_min_domains
-from kschedctl.lint.analysis.node_requirements import NO_LABELS
-from kschedctl.lint.analysis.placement import HARD, SOFT, pod_terms, spread_constraints
+from kschedctl.lint.analysis.node_requirements import MISTAKEN_LABELS
+from kschedctl.lint.analysis.placement import HARD, SOFT, iter_pod_terms, iter_spread_constraints
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.field_edits import FieldEdit, RemoveField, replace_label
-from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, RuleProfile, each_workload
+from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, RuleProfile, for_each_workload
 from kschedctl.lint.objects.subject import Path, Problem
 from kschedctl.lint.objects.workload import Workload, compiled
 from kschedctl.scheduler.configuration.version_fields import SPREAD_LABEL_KEYS
@@ -26,7 +26,7 @@ _MAX_COMPARED = 50
 
 def find_constraints_without_selector(context: LintContext) -> Iterator[Problem]:
     """Find spread constraints with neither labelSelector nor matchLabelKeys."""
-    for workload, path, constraint in spread_constraints(context.workloads):
+    for workload, path, constraint in iter_spread_constraints(context.workloads):
         if constraint.label_selector is None and not constraint.match_label_keys:
             yield workload.problem(path, "without labelSelector the constraint counts no pods and does nothing")
 
@@ -44,7 +44,7 @@ TS_NO_SELECTOR = Rule(
 
 def find_empty_selectors(context: LintContext) -> Iterator[Problem]:
     """Find spread constraints with an empty labelSelector, which counts all pods only since 1.38."""
-    for workload, path, constraint in spread_constraints(context.workloads):
+    for workload, path, constraint in iter_spread_constraints(context.workloads):
         selector = compiled(constraint.label_selector)
         if selector is not None and selector.selects_everything and not constraint.match_label_keys:
             message = "an empty labelSelector counts no pods; since 1.38 all: pods that schedule today may wait then"
@@ -64,7 +64,7 @@ TS_EMPTY_SELECTOR = Rule(
 
 def find_selectors_without_own_pods(context: LintContext) -> Iterator[Problem]:
     """Find spread constraints whose selector does not match the workload's own pods."""
-    for workload, path, constraint in spread_constraints(context.workloads):
+    for workload, path, constraint in iter_spread_constraints(context.workloads):
         selector = compiled(constraint.label_selector)
         if selector is None or selector == NOTHING or workload.selected_by(selector) or not workload.labels_known:
             continue
@@ -86,12 +86,12 @@ TS_SELECTOR_NOT_SELF = Rule(
 
 def find_selectors_for_other_namespaces(context: LintContext) -> Iterator[Problem]:
     """Find spread constraints whose selector only matches pods of other namespaces."""
-    for workload, path, constraint in spread_constraints(context.workloads):
+    for workload, path, constraint in iter_spread_constraints(context.workloads):
         selector = compiled(constraint.label_selector)
         if selector is None or selector == NOTHING or workload.selected_by(selector) or not workload.labels_known:
             continue
-        if others := _find_matches_in_other_namespaces(context, workload, selector):
-            message = f"it counts pods of namespace {workload.namespace} only, not those of {others[0].subject}"
+        if matches := _find_matches_in_other_namespaces(context, workload, selector):
+            message = f"it counts pods of namespace {workload.namespace} only, not those of {matches[0].subject}"
             yield workload.problem((*path, "labelSelector"), message)
 
 
@@ -108,14 +108,16 @@ TS_CROSS_NAMESPACE = Rule(
 
 def _find_matches_in_other_namespaces(context: LintContext, workload: Workload, selector: Selector) -> list[Workload]:
     """Return the workloads of other namespaces that a selector matches, or [] if it matches some in its own."""
-    if context.selected(workload.namespace, selector):
+    if context.select_workloads(workload.namespace, selector):
         return []
-    return [other for namespace in context.by_namespace for other in context.selected(namespace, selector)]
+    return [
+        other for namespace in context.workloads_by_namespace for other in context.select_workloads(namespace, selector)
+    ]
 
 
 def find_invalid_selectors(context: LintContext) -> Iterator[Problem]:
     """Find spread constraints whose labelSelector the API server rejects."""
-    for workload, path, constraint in spread_constraints(context.workloads):
+    for workload, path, constraint in iter_spread_constraints(context.workloads):
         faults = validate_label_selector(constraint.label_selector, workload.at_field(*path, "labelSelector"))
         yield from workload.refused(faults)
 
@@ -133,19 +135,19 @@ TS_SELECTOR_INVALID = Rule(
 
 def find_wrong_topology_keys(workload: Workload) -> Iterator[Problem]:
     """Find topologyKeys that look like node labels but are none."""
-    keys: list[tuple[Path, str]] = [(path, term.topology_key) for path, term in pod_terms(workload)]
+    keys: list[tuple[Path, str]] = [(path, term.topology_key) for path, term in iter_pod_terms(workload)]
     for i, constraint in enumerate(workload.spec.topology_spread_constraints):
         keys.append((("topologySpreadConstraints", i), constraint.topology_key))
     for path, key in keys:
-        if key in NO_LABELS:
-            meant = NO_LABELS[key]
+        if key in MISTAKEN_LABELS:
+            meant = MISTAKEN_LABELS[key]
             yield workload.problem((*path, "topologyKey"), f"{key} is not a node label", f"Write {meant}", meant)
 
 
 TS_WRONG_HOSTNAME_KEY = Rule(
     "ts-wrong-hostname-key",
     ERROR,
-    each_workload(find_wrong_topology_keys),
+    for_each_workload(find_wrong_topology_keys),
     summary="topologyKey that looks like a node label but is not one",
     why="No node has the label: DoNotSchedule and required terms leave pods Pending, others do nothing.",
     fix="Write kubernetes.io/hostname or topology.kubernetes.io/zone",
@@ -156,7 +158,7 @@ TS_WRONG_HOSTNAME_KEY = Rule(
 
 def find_invalid_min_domains(context: LintContext) -> Iterator[Problem]:
     """Find spread constraints with a minDomains that the API server rejects."""
-    for workload, path, constraint in spread_constraints(context.workloads):
+    for workload, path, constraint in iter_spread_constraints(context.workloads):
         yield from workload.refused(validate_min_domains(constraint, workload.at_field(*path)))
 
 
@@ -183,7 +185,7 @@ TS_MIN_DOMAINS_SOFT = Rule(
 
 def find_unreachable_skews(context: LintContext) -> Iterator[Problem]:
     """Find spread constraints whose maxSkew is not below the number of replicas."""
-    for workload, path, constraint in spread_constraints(context.workloads):
+    for workload, path, constraint in iter_spread_constraints(context.workloads):
         if workload.serving and constraint.max_skew >= workload.at_most:
             message = f"maxSkew {constraint.max_skew} allows all {workload.at_most} replicas in one domain"
             yield workload.problem((*path, "maxSkew"), message)
@@ -215,22 +217,19 @@ def find_soft_zone_spread(workload: Workload) -> Iterator[Problem]:
 TS_ZONE_SOFT_ONLY = Rule(
     "ts-zone-soft-only",
     NOTE,
-    each_workload(find_soft_zone_spread),
+    for_each_workload(find_soft_zone_spread),
     summary="Spread across zones only as a preference",
     why="ScheduleAnyway only affects scores: when room is short, all replicas may share a zone, and fail with it.",
     fix="Set whenUnsatisfiable: DoNotSchedule if the workload must survive the loss of a zone",
     source=doc.SPREAD,
     profile=RuleProfile.STRICT,
-    once=True,
+    once_per_namespace=True,
 )
-
-
-_MAX_COMPARED = 50
 
 
 def find_invalid_label_keys(context: LintContext) -> Iterator[Problem]:
     """Find spread constraints with matchLabelKeys that the API server rejects."""
-    for workload, path, constraint in spread_constraints(context.workloads):
+    for workload, path, constraint in iter_spread_constraints(context.workloads):
         labels = dict.fromkeys(_list_pod_label_keys(workload), "")
         options = context.validation_options
         created = merge_constraint_label_keys(constraint, labels) if options.selector_merge else constraint
@@ -250,7 +249,7 @@ TS_MLK_WITHOUT_SELECTOR = Rule(
 
 def find_missing_label_keys(context: LintContext) -> Iterator[Problem]:
     """Find hard spread constraints of Deployments without pod-template-hash in matchLabelKeys."""
-    for workload, path, constraint in spread_constraints(context.workloads):
+    for workload, path, constraint in iter_spread_constraints(context.workloads):
         if workload.kind != "Deployment" or not workload.serving or constraint.when_unsatisfiable != HARD:
             continue
         if TEMPLATE_HASH not in constraint.match_label_keys and workload.strategy.type != "Recreate":
@@ -266,14 +265,14 @@ TS_MLK_MISSING = Rule(
     summary="Hard spread of a Deployment without matchLabelKeys: [pod-template-hash]",
     why="In a rolling update the pods of the old ReplicaSet count too; when they are gone the new ones are uneven.",
     fix="Add matchLabelKeys: [pod-template-hash]",
-    advises=SPREAD_LABEL_KEYS,
+    advised_field=SPREAD_LABEL_KEYS,
     source="https://github.com/kubernetes/enhancements/tree/master/keps/sig-scheduling/3243-respect-pod-topology-spread-after-rolling-upgrades",
 )
 
 
 def find_label_keys_not_on_pods(context: LintContext) -> Iterator[Problem]:
     """Find matchLabelKeys that the workload's pods do not have as labels."""
-    for workload, path, constraint in spread_constraints(context.workloads):
+    for workload, path, constraint in iter_spread_constraints(context.workloads):
         for i, key in enumerate(constraint.match_label_keys):
             if key not in _list_pod_label_keys(workload):
                 yield workload.problem(
@@ -302,16 +301,16 @@ def find_constraints_counting_other_workloads(context: LintContext) -> Iterator[
 
     Both workloads have the constraint. If they do not, ``ts-inconsistent-group`` reports it.
     """
-    for workload, path, constraint in spread_constraints(context.workloads):
+    for workload, path, constraint in iter_spread_constraints(context.workloads):
         selector = compiled(constraint.label_selector)
         if selector is None or constraint.when_unsatisfiable != HARD or not workload.selected_by(selector):
             continue
         distinguishing = set(constraint.match_label_keys)
-        others = context.selected_beside(workload.subject, workload.namespace, selector)
+        others = context.select_coexisting_workloads(workload.subject, workload.namespace, selector)
         for other in others[:_MAX_COMPARED]:
             differing = _list_differing_labels(workload, other)
-            same = constraint in other.spec.topology_spread_constraints  # else ts-inconsistent-group speaks
-            if len(differing) == 1 and same and not distinguishing & {*differing, TEMPLATE_HASH}:
+            has_same_constraint = constraint in other.spec.topology_spread_constraints
+            if len(differing) == 1 and has_same_constraint and not distinguishing & {*differing, TEMPLATE_HASH}:
                 message = f"it counts the pods of {other.subject} too, which differ in {differing[0]} alone"
                 yield workload.problem((*path, "labelSelector"), message)
                 break
@@ -330,6 +329,7 @@ TS_COUNTS_OTHERS = Rule(
 
 
 def _list_differing_labels(workload: Workload, other: Workload) -> list[str]:
-    """Return the labels whose values differ, or [] unless both workloads have the same label keys."""
-    alike = workload.labels.keys() == other.labels.keys() and str(workload.subject) != str(other.subject)
-    return [key for key in workload.labels if workload.labels[key] != other.labels[key]] if alike else []
+    """Return the labels whose values differ, or [] if the label keys differ or the workloads have one name."""
+    if workload.labels.keys() != other.labels.keys() or str(workload.subject) == str(other.subject):
+        return []
+    return [key for key in workload.labels if workload.labels[key] != other.labels[key]]

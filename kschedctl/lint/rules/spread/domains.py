@@ -10,9 +10,9 @@ import msgspec
 import numpy as np
 
 from kschedctl.api.arrays import Bools
-from kschedctl.api.objects import PodSpec, TopologySpreadConstraint
-from kschedctl.lint.analysis.facts import OF_NODES
-from kschedctl.lint.analysis.placement import HARD, spread_constraints
+from kschedctl.api.objects import TopologySpreadConstraint
+from kschedctl.lint.analysis.facts import NODE_PLUGINS
+from kschedctl.lint.analysis.placement import HARD, iter_spread_constraints
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule
@@ -43,30 +43,28 @@ class HardSpread(NamedTuple):
 def iter_hard_spreads(context: LintContext) -> Iterator[HardSpread]:
     """Yield the hard spread constraints that count their own workload's pods."""
     facts = context.facts
-    for workload, path, constraint in spread_constraints(context.workloads):
+    for workload, path, constraint in iter_spread_constraints(context.workloads):
         selector = compiled(constraint.label_selector)
         if constraint.when_unsatisfiable != HARD or selector is None or not workload.selected_by(selector):
             continue
         keys = [c.topology_key for c in workload.spec.topology_spread_constraints if c.when_unsatisfiable == HARD]
-        labelled = np.logical_and.reduce([facts.has_label(key) for key in keys])
+        labelled = np.logical_and.reduce([facts.get_nodes_with_label(key) for key in keys])
         counted = labelled
         if constraint.node_affinity_policy != "Ignore":
-            counted = counted & facts.selected(workload)
+            counted = counted & facts.get_selected_nodes(workload)
         if constraint.node_taints_policy == "Honor":
-            counted = counted & facts.tolerated(workload)
-        yield HardSpread(workload, path, constraint, facts.eligible(workload) & labelled, counted)
+            counted = counted & facts.get_tolerated_nodes(workload)
+        yield HardSpread(workload, path, constraint, facts.get_eligible_nodes(workload) & labelled, counted)
 
 
 def find_keys_on_no_node(context: LintContext) -> Iterator[Problem]:
     """Find hard spread constraints whose topologyKey no eligible node has, proved by a replay."""
-    for workload, path, constraint in spread_constraints(context.workloads):
-        eligible = context.facts.eligible(workload)
-        lacking = eligible.any() and not (eligible & context.facts.has_label(constraint.topology_key)).any()
-        if (
-            constraint.when_unsatisfiable == HARD
-            and lacking
-            and context.facts.never(workload, (PodTopologySpread, *OF_NODES))
-        ):
+    for workload, path, constraint in iter_spread_constraints(context.workloads):
+        eligible = context.facts.get_eligible_nodes(workload)
+        labelled = context.facts.get_nodes_with_label(constraint.topology_key)
+        if constraint.when_unsatisfiable != HARD or not eligible.any() or (eligible & labelled).any():
+            continue
+        if context.facts.can_never_schedule(workload, (PodTopologySpread, *NODE_PLUGINS)):
             message = (
                 f"none of the {counted(eligible.sum(), 'node')} that it may use has the label {constraint.topology_key}"
             )
@@ -87,14 +85,14 @@ TS_KEY_ON_NO_NODE = Rule(
 
 def find_keys_on_some_nodes(context: LintContext) -> Iterator[Problem]:
     """Find hard spread constraints whose topologyKey some eligible nodes lack."""
-    for workload, path, constraint in spread_constraints(context.workloads):
-        eligible = context.facts.eligible(workload)
-        without = eligible & ~context.facts.has_label(constraint.topology_key)
+    for workload, path, constraint in iter_spread_constraints(context.workloads):
+        eligible = context.facts.get_eligible_nodes(workload)
+        without = eligible & ~context.facts.get_nodes_with_label(constraint.topology_key)
         if without.any() and without.sum() < eligible.sum() and constraint.when_unsatisfiable == HARD:
             lack, are = agreeing(without.sum(), "lacks", "lack"), agreeing(without.sum(), "is", "are")
             message = (
                 f"{without.sum():,} of {counted(eligible.sum(), 'usable node')} {lack} the label and {are} skipped: "
-                f"{context.facts.names(without)}"
+                f"{context.facts.format_node_names(without)}"
             )
             yield workload.problem((*path, "topologyKey"), message)
 
@@ -114,7 +112,11 @@ TS_KEY_ON_SOME_NODES = Rule(
 def find_single_domains(context: LintContext) -> Iterator[Problem]:
     """Find hard spread constraints over a single domain."""
     for spread in iter_hard_spreads(context):
-        if spread.workload.serving and spread.eligible.any() and context.facts.domains(spread.key, spread.counted) == 1:
+        if (
+            spread.workload.serving
+            and spread.eligible.any()
+            and context.facts.count_domains(spread.key, spread.counted) == 1
+        ):
             message = f"all usable nodes are in one {spread.key}: the constraint does nothing, losing it is an outage"
             yield spread.workload.problem((*spread.path, "topologyKey"), message)
 
@@ -138,12 +140,12 @@ MAX_PLACED = 50
 def find_unreachable_min_domains(context: LintContext) -> Iterator[Problem]:
     """Find minDomains above the number of domains that leave replicas without a node, proved by a replay."""
     for spread in iter_hard_spreads(context):
-        wanted, workload = spread.constraint.min_domains or 1, spread.workload
-        there = context.facts.domains(spread.key, spread.counted)
-        fits = there * spread.constraint.max_skew
-        if 0 < there < wanted and fits < workload.at_most and _is_stuck_in_replay(context, workload, fits):
+        min_domains, workload = spread.constraint.min_domains or 1, spread.workload
+        domains = context.facts.count_domains(spread.key, spread.counted)
+        fits = domains * spread.constraint.max_skew
+        if 0 < domains < min_domains and fits < workload.at_most and _is_stuck_in_replay(context, workload, fits):
             message = (
-                f"minDomains {wanted}, but there are {there}: at most {fits} of {workload.at_most} "
+                f"minDomains {min_domains}, but there are {domains}: at most {fits} of {workload.at_most} "
                 "replicas are scheduled"
             )
             yield workload.problem((*spread.path, "minDomains"), message)
@@ -167,7 +169,7 @@ def find_tainted_domains(context: LintContext) -> Iterator[Problem]:
     for spread in iter_hard_spreads(context):
         if spread.constraint.node_taints_policy == "Honor":
             continue
-        usable = spread.counted & context.facts.tolerated(spread.workload)
+        usable = spread.counted & context.facts.get_tolerated_nodes(spread.workload)
         yield from _find_unusable_domains(
             context, spread, usable, "taints or cordons keep it out of", "nodeTaintsPolicy"
         )
@@ -183,7 +185,7 @@ TS_TAINTED_DOMAINS = Rule(
     fix="Set nodeTaintsPolicy: Honor",
     source=f"{doc.SPREAD}; https://github.com/kubernetes/kubernetes/issues/116118",
     needs_cluster=True,
-    advises=TAINTS_POLICY,
+    advised_field=TAINTS_POLICY,
 )
 
 
@@ -192,7 +194,7 @@ def find_domains_outside_affinity(context: LintContext) -> Iterator[Problem]:
     for spread in iter_hard_spreads(context):
         if spread.constraint.node_affinity_policy != "Ignore":
             continue
-        usable = spread.counted & context.facts.selected(spread.workload)
+        usable = spread.counted & context.facts.get_selected_nodes(spread.workload)
         yield from _find_unusable_domains(
             context, spread, usable, "node affinity keeps it out of", "nodeAffinityPolicy"
         )
@@ -219,30 +221,33 @@ def _find_unusable_domains(
     Only maxSkew pods fit in each of the usable domains then.
     """
     facts, workload = context.facts, spread.workload
-    there, within = facts.domains(spread.key, spread.counted), facts.domains(spread.key, usable)
-    fits = within * spread.constraint.max_skew
-    if 0 < within < there and fits < workload.at_most and _is_stuck_in_replay(context, workload, fits):
-        unusable = facts.domains_without(spread.key, spread.counted, usable)
+    domains, usable_domains = facts.count_domains(spread.key, spread.counted), facts.count_domains(spread.key, usable)
+    fits = usable_domains * spread.constraint.max_skew
+    if 0 < usable_domains < domains and fits < workload.at_most and _is_stuck_in_replay(context, workload, fits):
+        unusable = facts.format_unusable_domains(spread.key, spread.counted, usable)
         message = (
-            f"{why} {there - within} of {there} domains ({unusable}), which count as empty: at most {fits} of "
-            f"{workload.at_most} replicas are scheduled"
+            f"{why} {domains - usable_domains} of {domains} domains ({unusable}), which count as empty: at most {fits} "
+            f"of {workload.at_most} replicas are scheduled"
         )
         yield workload.problem((*spread.path, field), message)
 
 
 def find_conflicting_constraints(context: LintContext) -> Iterator[Problem]:
     """Find workloads whose hard constraints can be met one by one, but not together, proved by replays."""
-    seen: dict[int, list[HardSpread]] = {}
+    spreads_by_workload: dict[int, list[HardSpread]] = {}
     for spread in iter_hard_spreads(context):
-        seen.setdefault(id(spread.workload), []).append(spread)
-    for spreads in seen.values():
+        spreads_by_workload.setdefault(id(spread.workload), []).append(spread)
+    for spreads in spreads_by_workload.values():
         workload = spreads[0].workload
         count = min(workload.at_most, MAX_PLACED)
         if len(spreads) < 2 or not _are_domains_uneven(context, spreads, workload.at_most):
             continue
-        placed = context.facts.placeable(workload, count)
-        alone = [replace(workload, spec=_with_constraints(workload, (s.constraint,))) for s in spreads]
-        if placed < count and all(context.facts.placeable(w, count) == count for w in alone):
+        placed = context.facts.count_placeable(workload, count)
+        with_one_constraint = [
+            replace(workload, spec=msgspec.structs.replace(workload.spec, topology_spread_constraints=(s.constraint,)))
+            for s in spreads
+        ]
+        if placed < count and all(context.facts.count_placeable(w, count) == count for w in with_one_constraint):
             message = (
                 f"together the hard constraints leave room for {placed} of {workload.at_most} replicas, "
                 "each alone for all"
@@ -269,21 +274,17 @@ def _are_domains_uneven(context: LintContext, spreads: list[HardSpread], replica
         for inner in spreads:
             if inner is outer or not outer.eligible.any():
                 continue
-            pairs = np.unique(
-                np.stack((nodes.label(outer.key).codes, nodes.label(inner.key).codes))[:, outer.eligible], axis=1
-            )
-            rooms = np.unique(pairs[0], return_counts=True)[1] * inner.constraint.max_skew
-            if rooms.min() < replicas // len(rooms):
+            codes = np.stack((nodes.label(outer.key).codes, nodes.label(inner.key).codes))[:, outer.eligible]
+            domain_pairs = np.unique(codes, axis=1)
+            inner_domains = np.unique(domain_pairs[0], return_counts=True)[1]  # of each outer domain
+            capacity = inner_domains * inner.constraint.max_skew
+            if capacity.min() < replicas // len(capacity):
                 return True
     return False
-
-
-def _with_constraints(workload: Workload, kept: tuple[TopologySpreadConstraint, ...]) -> PodSpec:
-    return msgspec.structs.replace(workload.spec, topology_spread_constraints=kept)
 
 
 def _is_stuck_in_replay(context: LintContext, workload: Workload, fits: int) -> bool:
     """Return whether a replay places no more than ``fits`` replicas."""
     if fits >= MAX_PLACED:
         return False
-    return context.facts.placeable(workload, min(fits + 1, workload.at_most)) <= fits
+    return context.facts.count_placeable(workload, min(fits + 1, workload.at_most)) <= fits

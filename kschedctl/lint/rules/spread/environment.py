@@ -10,7 +10,7 @@ import numpy as np
 from kschedctl.api.json_values import objects_at
 from kschedctl.api.labels import Selector
 from kschedctl.api.objects import StorageClass
-from kschedctl.lint.analysis.placement import HARD, spread_constraints
+from kschedctl.lint.analysis.placement import HARD, iter_spread_constraints
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import NOTE, WARNING, Rule
@@ -26,7 +26,7 @@ _encode = msgspec.json.Encoder().encode
 def find_nodes_without_default_spread(context: LintContext) -> Iterator[Problem]:
     """Find nodes without hostname and zone label, which the default spread does not score."""
     facts = context.facts
-    without = ~(facts.has_label(HOSTNAME) | facts.has_label(ZONE))
+    without = ~(facts.get_nodes_with_label(HOSTNAME) | facts.get_nodes_with_label(ZONE))
     if without.any() and not all(w.spec.topology_spread_constraints for w in context.workloads):
         first = Subject("Node", facts.view.nodes.names[int(np.flatnonzero(without)[0])])
         have, them = agreeing(without.sum(), "has", "have"), agreeing(without.sum(), "it", "them")
@@ -105,7 +105,7 @@ def _list_storage_zones(context: LintContext) -> set[str]:
     """Return the zones that StorageClasses allow, which exist even without nodes."""
     return {
         value
-        for storage_class in context.known(StorageClass)
+        for storage_class in context.list_all(StorageClass)
         for term in storage_class.allowed_topologies
         for expression in term.match_label_expressions
         if expression.key in (ZONE, "topology.ebs.csi.aws.com/zone", "topology.gke.io/zone")
@@ -116,13 +116,13 @@ def _list_storage_zones(context: LintContext) -> set[str]:
 def find_inconsistent_constraints(context: LintContext) -> Iterator[Problem]:
     """Find spread constraints that count pods of a workload with another constraint for the same key, or none."""
     groups: dict[tuple[str, Selector], list[Workload]] = {}
-    for workload, path, constraint in spread_constraints(context.workloads):
+    for workload, path, constraint in iter_spread_constraints(context.workloads):
         selector = compiled(constraint.label_selector)
         if selector is None or not workload.selected_by(selector):
             continue
         group = workload.namespace, selector
         if group not in groups:
-            groups[group] = _keep_distinct_constraints(context.selected(*group), by_file=bool(context.variants))
+            groups[group] = _keep_distinct_constraints(context.select_workloads(*group), by_file=bool(context.variants))
         for other in groups[group]:
             if not context.variants.together(workload.subject, other.subject):
                 continue

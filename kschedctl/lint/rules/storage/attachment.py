@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kschedctl.api.objects import PersistentVolume, StorageClass
-from kschedctl.lint.analysis.node_requirements import DEPRECATED
-from kschedctl.lint.analysis.placement import HARD, host_ports, node_label_keys, volume_label_keys, volume_node_terms
+from kschedctl.lint.analysis.node_requirements import DEPRECATED_LABELS
+from kschedctl.lint.analysis.placement import (
+    HARD,
+    get_volume_node_terms,
+    iter_host_ports,
+    iter_node_label_keys,
+    iter_volume_label_keys,
+)
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.field_edits import replace_label
@@ -37,8 +43,8 @@ SINGLE_NODE_MODES = ("ReadWriteOnce", "ReadWriteOncePod")
 
 def find_immediate_zonal_classes(context: LintContext) -> Iterator[Problem]:
     """Find StorageClasses that bind zonal volumes immediately in a cluster of several zones."""
-    zones = context.facts.domains(ZONE, context.facts.has_label(ZONE))
-    for subject, storage_class in context.linted(StorageClass):
+    zones = context.facts.count_domains(ZONE, context.facts.get_nodes_with_label(ZONE))
+    for subject, storage_class in context.list_linted(StorageClass):
         immediate = storage_class.volume_binding_mode in (None, "Immediate")
         if immediate and zones > 1 and storage_class.provisioner in ZONAL_PROVISIONERS:
             message = f"volumes are made in any of {zones} zones before it is known where the pod can run"
@@ -59,21 +65,21 @@ VL_IMMEDIATE_MULTIZONE = Rule(
 
 def find_shared_single_node_volumes(context: LintContext) -> Iterator[Problem]:
     """Find replicas that share a volume which one node or zone only can use."""
-    volumes = {pv.metadata.name: pv for pv in context.known(PersistentVolume)}
+    volumes = {pv.metadata.name: pv for pv in context.list_all(PersistentVolume)}
     for workload in context.workloads:
-        for i, claim in context.claims(workload):
+        for i, claim in context.iter_claims(workload):
             path: Path = ("volumes", i)
+            if not workload.serving:
+                continue
             modes = claim.spec.access_modes
-            if workload.serving and modes and all(mode in SINGLE_NODE_MODES for mode in modes):
+            if modes and all(mode in SINGLE_NODE_MODES for mode in modes):
                 one = "pod" if modes == (SINGLE_NODE_MODES[1],) else "node"
                 message = f"{workload.at_most} replicas share claim {claim.metadata.name}, which one {one} only can use"
                 yield workload.problem(path, message)
             volume = volumes.get(claim.spec.volume_name)
-            hard = any(
-                c.topology_key == ZONE and c.when_unsatisfiable == HARD
-                for c in workload.spec.topology_spread_constraints
-            )
-            if volume is not None and hard and workload.serving and _is_in_one_zone(volume):
+            constraints = workload.spec.topology_spread_constraints
+            hard_zone_spread = any(c.topology_key == ZONE and c.when_unsatisfiable == HARD for c in constraints)
+            if volume is not None and hard_zone_spread and _is_in_one_zone(volume):
                 message = f"volume {volume.metadata.name} is in one zone, but the replicas must spread across zones"
                 yield workload.problem(path, message)
 
@@ -92,7 +98,7 @@ VL_RWO_WITH_HARD_SPREAD = Rule(
 
 def _is_in_one_zone(volume: PersistentVolume) -> bool:
     """Return whether the volume's node affinity allows exactly one zone per term."""
-    terms = volume_node_terms(volume)
+    terms = get_volume_node_terms(volume)
     return bool(terms) and all(
         any("zone" in e.key and e.operator == "In" and len(e.values or ()) == 1 for e in term.match_expressions)
         for term in terms
@@ -103,21 +109,25 @@ def find_more_replicas_than_hosts(context: LintContext) -> Iterator[Problem]:
     """Find workloads with a host port and more replicas, or rollout pods, than usable nodes."""
     facts = context.facts
     for workload in context.workloads:
-        taken = next(host_ports(workload), None)
-        if taken is None or workload.kind not in SERVING:
+        host_port = next(iter_host_ports(workload), None)
+        if host_port is None or workload.kind not in SERVING:
             continue
-        rows = facts.eligible(workload).nonzero()[0]
+        rows = facts.get_eligible_nodes(workload).nonzero()[0]
         surge, unavailable = workload.surge()
-        stuck = surge > 0 and not unavailable and workload.replicas == len(rows) and bool(workload.subject.document)
-        if len(rows) and (workload.at_most > len(rows) or stuck) and facts.full_after(workload, rows):
-            left = workload.at_most - len(rows)
-            what = f"{workload.at_most} replicas, but only {counted(len(rows), 'usable host')}, one replica each: "
-            what += f"{left} stay{'s' * (left == 1)} Pending"
-            rollout = (
-                f"all {counted(len(rows), 'usable host')} {agreeing(len(rows), 'has', 'have')} the port in use: "
-                "no room for a rollout's new pod"
+        must_start_new_pod_first = surge > 0 and not unavailable and bool(workload.subject.document)
+        is_rollout_stuck = must_start_new_pod_first and workload.replicas == len(rows)
+        excess = workload.at_most - len(rows)
+        if not len(rows) or (excess <= 0 and not is_rollout_stuck) or not facts.is_full_after(workload, rows):
+            continue
+        hosts = counted(len(rows), "usable host")
+        if is_rollout_stuck:
+            message = (
+                f"all {hosts} {agreeing(len(rows), 'has', 'have')} the port in use: no room for a rollout's new pod"
             )
-            yield workload.problem(taken[0], rollout if stuck else what)
+        else:
+            stay = agreeing(excess, "stays", "stay")
+            message = f"{workload.at_most} replicas, but only {hosts}, one replica each: {excess} {stay} Pending"
+        yield workload.problem(host_port[0], message)
 
 
 HP_HOSTPORT_OVER_NODES = Rule(
@@ -135,17 +145,17 @@ HP_HOSTPORT_OVER_NODES = Rule(
 def find_deprecated_labels(context: LintContext) -> Iterator[Problem]:
     """Find deprecated node labels in workloads and PersistentVolumes."""
     for workload in context.workloads:
-        for path, key in node_label_keys(workload):
-            if key in DEPRECATED:
-                successor = DEPRECATED[key]
+        for path, key in iter_node_label_keys(workload):
+            if key in DEPRECATED_LABELS:
+                successor = DEPRECATED_LABELS[key]
                 yield workload.problem(path, f"{key} is deprecated", f"Write {successor}", successor)
             elif path == ("nodeSelector", MASTER) and not workload.namespace.startswith("openshift-"):
                 message = f"{MASTER} was replaced in 1.24: newer clusters have no node with it"
                 yield workload.problem(path, message, f"Write {CONTROL_PLANE}", CONTROL_PLANE)
-    for subject, volume in context.linted(PersistentVolume):
-        for path, key in volume_label_keys(volume):
-            if key in DEPRECATED:
-                successor = DEPRECATED[key]
+    for subject, volume in context.list_linted(PersistentVolume):
+        for path, key in iter_volume_label_keys(volume):
+            if key in DEPRECATED_LABELS:
+                successor = DEPRECATED_LABELS[key]
                 yield subject.problem(path, f"{key} is deprecated", f"Write {successor}", successor)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from kschedctl.api.json_values import text_at
 from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, StorageClass
-from kschedctl.lint.analysis.placement import storage_class_names
+from kschedctl.lint.analysis.placement import iter_storage_class_names
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
@@ -17,10 +17,12 @@ from kschedctl.lint.rules.storage.attachment import SINGLE_NODE_MODES
 def find_missing_storage(context: LintContext) -> Iterator[Problem]:
     """Find names of claims and StorageClasses that do not exist in the cluster or the manifests."""
     yield from _find_missing_claims(context)
-    if context.all_known("StorageClass", "PersistentVolume"):
-        names = {known.metadata.name for known in context.known(StorageClass)}
-        names |= {known.spec.storage_class_name for known in context.known(PersistentVolume)}
-        for subject, path, name in storage_class_names(context.linted(PersistentVolumeClaim), context.workloads):
+    if context.are_all_read("StorageClass", "PersistentVolume"):
+        names = {storage_class.metadata.name for storage_class in context.list_all(StorageClass)}
+        names |= {volume.spec.storage_class_name for volume in context.list_all(PersistentVolume)}
+        for subject, path, name in iter_storage_class_names(
+            context.list_linted(PersistentVolumeClaim), context.workloads
+        ):
             if name and name not in names:
                 yield subject.problem(path, f'storageclass.storage.k8s.io "{name}" not found')
 
@@ -39,13 +41,13 @@ VL_MISSING = Rule(
 
 def _find_missing_claims(context: LintContext) -> Iterator[Problem]:
     """Yield a problem for each volume of a workload whose claim does not exist."""
-    if not context.all_known("PersistentVolumeClaim"):
+    if not context.are_all_read("PersistentVolumeClaim"):
         return
-    there = {(c.metadata.namespace or "default", c.metadata.name) for c in context.known(PersistentVolumeClaim)}
+    existing = {(c.metadata.namespace or "default", c.metadata.name) for c in context.list_all(PersistentVolumeClaim)}
     for workload in context.workloads:
         for i, volume in enumerate(workload.spec.volumes):
             source = volume.persistent_volume_claim
-            if source is not None and source.claim_name and (workload.namespace, source.claim_name) not in there:
+            if source is not None and source.claim_name and (workload.namespace, source.claim_name) not in existing:
                 path = ("volumes", i, "persistentVolumeClaim", "claimName")
                 yield workload.problem(path, f'persistentvolumeclaim "{source.claim_name}" not found')
 
@@ -54,7 +56,7 @@ def find_rollouts_that_share_a_volume(context: LintContext) -> Iterator[Problem]
     """Find workloads with one replica and a single-node volume whose update starts the new pod first."""
     for workload in context.workloads:
         surge, _ = workload.surge()
-        for i, claim in context.claims(workload) if workload.at_most == 1 and surge else ():
+        for i, claim in context.iter_claims(workload) if workload.at_most == 1 and surge else ():
             modes = claim.spec.access_modes
             if modes and all(mode in SINGLE_NODE_MODES for mode in modes):
                 users = "pod" if modes == (SINGLE_NODE_MODES[1],) else "node"
@@ -82,15 +84,15 @@ def find_stateful_sets_without_service(context: LintContext) -> Iterator[Problem
 
     Without a cluster, only namespaces for which the manifests have a Service are checked.
     """
-    written = [s for s in context.subjects if s.kind == "Service"]
-    there = {(s.namespace or "default", s.name) for s in written}
+    services = {(s.namespace or "default", s.name) for s in context.subjects if s.kind == "Service"}
     if context.cluster is not None:
-        there |= {(s.metadata.namespace or "default", s.metadata.name) for s in context.cluster.services}
-    known = {namespace for namespace, _ in there} if context.cluster is None else None
-    for workload in context.workloads if context.all_known("Service") else ():
-        name = text_at(workload.subject.document, "spec", "serviceName") if workload.kind == "StatefulSet" else ""
-        seen = known is None or workload.namespace in known
-        if name and seen and (workload.namespace, name) not in there:
+        services |= {(s.metadata.namespace or "default", s.metadata.name) for s in context.cluster.services}
+    namespaces = {namespace for namespace, _ in services}
+    for workload in context.workloads if context.are_all_read("Service") else ():
+        if workload.kind != "StatefulSet" or (context.cluster is None and workload.namespace not in namespaces):
+            continue
+        name = text_at(workload.subject.document, "spec", "serviceName")
+        if name and (workload.namespace, name) not in services:
             message = f'there is no Service "{name}": its pods have no names in DNS'
             yield workload.subject.problem(("spec", "serviceName"), message)
 

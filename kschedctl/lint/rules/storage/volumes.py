@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from kschedctl.api.json_values import field_at
 from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, StorageClass
-from kschedctl.lint.analysis.placement import volume_node_terms
+from kschedctl.lint.analysis.placement import get_volume_node_terms
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
@@ -25,8 +26,8 @@ _DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.b
 
 def find_local_volumes_without_affinity(context: LintContext) -> Iterator[Problem]:
     """Find local volumes without node affinity, which the API server rejects."""
-    for subject, volume in context.linted(PersistentVolume):
-        if field_at(subject.document, "spec", "local") is not None and not volume_node_terms(volume):
+    for subject, volume in context.list_linted(PersistentVolume):
+        if field_at(subject.document, "spec", "local") is not None and not get_volume_node_terms(volume):
             message = "spec.nodeAffinity: Required value: Local volume requires node affinity"
             yield subject.problem(("spec", "local"), message)
 
@@ -44,7 +45,7 @@ VL_LOCAL_UNPINNED = Rule(
 
 def find_immediate_local_classes(context: LintContext) -> Iterator[Problem]:
     """Find StorageClasses without a provisioner that bind immediately."""
-    for subject, storage_class in context.linted(StorageClass):
+    for subject, storage_class in context.list_linted(StorageClass):
         if storage_class.provisioner == NO_PROVISIONER and storage_class.volume_binding_mode in (None, "Immediate"):
             message = "claims are bound to any node's volume before it is known where the pod can run"
             yield subject.problem(("volumeBindingMode",), message, "Write volumeBindingMode: WaitForFirstConsumer")
@@ -64,23 +65,25 @@ VL_LOCAL_IMMEDIATE = Rule(
 
 def find_unbindable_claims(context: LintContext) -> Iterator[Problem]:
     """Find unbound claims that cannot be bound to the volume they name or to any volume of their static class."""
-    volumes = context.known_items(PersistentVolume)
-    for subject, claim in context.linted(PersistentVolumeClaim) if volumes else ():
-        beside: list[PersistentVolume] = context.beside(subject, volumes)
+    volumes = context.list_all_items(PersistentVolume)
+    for subject, claim in context.list_linted(PersistentVolumeClaim) if volumes else ():
+        coexisting: list[PersistentVolume] = context.list_coexisting(subject, volumes)
         if claim.status.phase == "Bound":
             continue
         if name := claim.spec.volume_name:
-            named = next((volume for volume in beside if volume.metadata.name == name), None)
-            if named is not None and (mismatch := _find_named_volume_mismatch(subject, claim, named)) is not None:
-                path, what = mismatch
-                yield subject.problem(path, f"volume {name} is never bound to it: {what}")
+            named = next((volume for volume in coexisting if volume.metadata.name == name), None)
+            mismatch = _find_named_volume_mismatch(subject, claim, named) if named is not None else None
+            if mismatch is not None:
+                yield subject.problem(mismatch.path, f"volume {name} is never bound to it: {mismatch.reason}")
             continue
-        wanted = claim.spec.storage_class_name
-        of_class = [volume for volume in beside if volume.spec.storage_class_name == wanted and _is_available(volume)]
-        mismatches = [_find_mismatch(claim, volume) for volume in of_class]
-        if mismatches and all(mismatches) and _is_static_class(context, subject, wanted) and mismatches[0] is not None:
-            path, what = mismatches[0]
-            message = f"none of the volumes of its class fits, as {of_class[0].metadata.name}: {what}"
+        class_name = claim.spec.storage_class_name
+        available = [v for v in coexisting if v.spec.storage_class_name == class_name and _is_available(v)]
+        mismatches = [_find_mismatch(claim, volume) for volume in available]
+        if not mismatches or mismatches[0] is None or not all(mismatches):
+            continue
+        if _is_static_class(context, subject, class_name):
+            path, reason = mismatches[0]
+            message = f"none of the volumes of its class fits, as {available[0].metadata.name}: {reason}"
             yield subject.problem(path, message)
 
 
@@ -96,6 +99,13 @@ VL_NEVER_BINDS = Rule(
 )
 
 
+class _Mismatch(NamedTuple):
+    """The field in which a claim does not match a volume."""
+
+    path: Path
+    reason: str
+
+
 def _is_available(volume: PersistentVolume) -> bool:
     """Return whether the volume is neither bound nor reserved."""
     return volume.spec.claim_ref is None and volume.status.phase in ("", "Available")
@@ -103,62 +113,63 @@ def _is_available(volume: PersistentVolume) -> bool:
 
 def _find_named_volume_mismatch(
     subject: Subject, claim: PersistentVolumeClaim, volume: PersistentVolume
-) -> tuple[Path, str] | None:
+) -> _Mismatch | None:
     """Return why a claim cannot be bound to the volume that it names, or None.
 
     Like upstream, this compares nothing else once the volume is reserved for the claim.
     """
     reserved = volume.spec.claim_ref
     if reserved is not None:
-        other = f"{reserved.namespace}/{reserved.name}"
-        mine = (subject.namespace or "default", subject.name)
-        return (
-            None
-            if (reserved.namespace or "default", reserved.name) == mine
-            else (_VOLUME_NAME, f"it is kept for {other}")
-        )
-    wanted = claim.spec.storage_class_name
-    if wanted is not None and wanted != volume.spec.storage_class_name:
-        named = f'"{volume.spec.storage_class_name}"'
-        return ("spec", "storageClassName"), f"storageClassName does not match, that of the volume is {named}"
+        if (reserved.namespace or "default", reserved.name) == (subject.namespace or "default", subject.name):
+            return None
+        return _Mismatch(("spec", "volumeName"), f"it is kept for {reserved.namespace}/{reserved.name}")
+    class_name = claim.spec.storage_class_name
+    if class_name is not None and class_name != volume.spec.storage_class_name:
+        reason = f'storageClassName does not match, that of the volume is "{volume.spec.storage_class_name}"'
+        return _Mismatch(("spec", "storageClassName"), reason)
     return _find_mismatch(claim, volume)
 
 
-_VOLUME_NAME = ("spec", "volumeName")
-
-
-def _find_mismatch(claim: PersistentVolumeClaim, volume: PersistentVolume) -> tuple[Path, str] | None:
+def _find_mismatch(claim: PersistentVolumeClaim, volume: PersistentVolume) -> _Mismatch | None:
     """Return the first field in which a claim does not match a volume, or None."""
-    asked = readable(claim.spec.resources.requests).get("storage")
+    request = readable(claim.spec.resources.requests).get("storage")
     capacity = readable(volume.spec.capacity).get("storage")
-    if asked is not None and capacity is not None and capacity < asked:
-        return ("spec", "resources", "requests", "storage"), f"requested PV is too small, it has {capacity}"
-    if (claim.spec.volume_mode or "Filesystem") != (volume.spec.volume_mode or "Filesystem"):
-        return ("spec", "volumeMode"), f"incompatible volumeMode, it is {volume.spec.volume_mode or 'Filesystem'}"
-    lacking = [mode for mode in claim.spec.access_modes if mode not in volume.spec.access_modes]
-    if lacking:
-        has = ", ".join(volume.spec.access_modes)
-        return ("spec", "accessModes"), f"incompatible accessMode, it has {has}, and not {', '.join(lacking)}"
+    if request is not None and capacity is not None and capacity < request:
+        reason = f"requested PV is too small, it has {capacity}"
+        return _Mismatch(("spec", "resources", "requests", "storage"), reason)
+    volume_mode = volume.spec.volume_mode or "Filesystem"
+    if (claim.spec.volume_mode or "Filesystem") != volume_mode:
+        return _Mismatch(("spec", "volumeMode"), f"incompatible volumeMode, it is {volume_mode}")
+    missing_modes = [mode for mode in claim.spec.access_modes if mode not in volume.spec.access_modes]
+    if missing_modes:
+        modes = ", ".join(volume.spec.access_modes)
+        reason = f"incompatible accessMode, it has {modes}, and not {', '.join(missing_modes)}"
+        return _Mismatch(("spec", "accessModes"), reason)
     return None
 
 
 def _is_static_class(context: LintContext, subject: Subject, name: str | None) -> bool:
     """Return whether nothing provisions volumes of the class."""
-    classes = context.beside(subject, [i for i in context.known_items(StorageClass) if i.subject.name == name])
+    classes = context.list_coexisting(
+        subject, [i for i in context.list_all_items(StorageClass) if i.subject.name == name]
+    )
     if classes:
         return all(storage_class.provisioner == NO_PROVISIONER for storage_class in classes)
-    return name in _STATIC_CLASS_NAMES and context.all_known("StorageClass")
+    return name in _STATIC_CLASS_NAMES and context.are_all_read("StorageClass")
 
 
 def find_claims_without_default_class(context: LintContext) -> Iterator[Problem]:
     """Find claims without a StorageClass if no class in the same folder is the default."""
-    classes, volumes = context.linted(StorageClass), context.linted(PersistentVolume)
-    for subject, claim in context.linted(PersistentVolumeClaim) if classes and context.cluster is None else ():
-        near = [item for item in classes if _get_folder(item.subject) == _get_folder(subject)]
-        beside: list[StorageClass] = context.beside(subject, near)
-        named = claim.spec.storage_class_name is not None or claim.spec.volume_name
-        if beside and not named and not any(map(_is_default, beside)) and not context.beside(subject, volumes):
-            names = ", ".join(storage_class.metadata.name for storage_class in beside)
+    classes, volumes = context.list_linted(StorageClass), context.list_linted(PersistentVolume)
+    for subject, claim in context.list_linted(PersistentVolumeClaim) if classes and context.cluster is None else ():
+        if claim.spec.storage_class_name is not None or claim.spec.volume_name:
+            continue
+        in_folder = [item for item in classes if _get_folder(item.subject) == _get_folder(subject)]
+        coexisting: list[StorageClass] = context.list_coexisting(subject, in_folder)
+        if not coexisting or any(map(_is_default, coexisting)):
+            continue
+        if not context.list_coexisting(subject, volumes):
+            names = ", ".join(storage_class.metadata.name for storage_class in coexisting)
             message = f"it names no storageClassName, and none of the classes here is the default: {names}"
             yield subject.problem(("spec",), message)
 

@@ -1,1 +1,1 @@
-"""HTTP extenders: what kube-scheduler asks them, and what it makes of their answers."""
+"""HTTP extenders: their settings, calls and answers."""

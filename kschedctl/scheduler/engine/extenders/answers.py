@@ -1,6 +1,6 @@
-"""What an extender answers, read as the scheduler reads it: Go's encoding/json into the structs of extender/v1.
+"""Decoding of extenders' answers, as Go's encoding/json reads them into the structs of extender/v1.
 
-That API has no JSON tags: the names are Go's, in any case. What is missing or null is Go's zero value.
+That API has no JSON tags, so field names are Go's, in any case. Missing fields and nulls are Go's zero values.
 Upstream: staging/src/k8s.io/kube-scheduler/extender/v1/types.go (v1.36).
 """
 
@@ -20,157 +20,179 @@ INT64 = range(-(2**63), 2**63)
 NIL_POINTER = "runtime error: invalid memory address or nil pointer dereference"
 
 
-LONGEST_WORDS = 1024
-"""As many characters of a message are kept as an event may have; nothing bounds what an extender says."""
+MAX_MESSAGE_LENGTH = 1024
+"""Maximum number of characters in an event's message; extenders' messages have no limit of their own."""
 
 
 class ExtenderError(Exception):
-    """A call that failed. ``str()`` is what the scheduler says of it."""
+    """A failed call of an extender. `str()` is upstream's message."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(cut(message))
+        super().__init__(truncate_message(message))
 
 
-def cut(message: str) -> str:
-    """The beginning of a message that is too long for an event. Upstream: truncateMessage in schedule_one.go.
+def truncate_message(message: str) -> str:
+    """Truncate a message that is too long for an event. Upstream: truncateMessage in schedule_one.go.
 
-    >>> cut("no GPU left"), len(cut("m" * 2000)), cut("m" * 2000)[-6:]
+    >>> truncate_message("no GPU left"), len(truncate_message("m" * 2000)), truncate_message("m" * 2000)[-6:]
     ('no GPU left', 1024, 'mm ...')
     """
-    return message if len(message) <= LONGEST_WORDS else f"{message[: LONGEST_WORDS - 4]} ..."
+    return message if len(message) <= MAX_MESSAGE_LENGTH else f"{message[: MAX_MESSAGE_LENGTH - 4]} ..."
 
 
 class FilterResult(NamedTuple):
-    """``node_names`` and ``nodes`` are None where the answer has none; of ``nodes`` the documents as they came."""
+    """An extender's answer to the filter verb."""
 
     node_names: list[str] | None
+    """None if the answer has no names."""
     nodes: list[JsonObject] | None
+    """Whole nodes as JSON, None if the answer has none."""
     failed: dict[str, str]
+    """Node -> message."""
     unresolvable: dict[str, str]
+    """Node -> message, for nodes on which preemption would not help."""
     error: str
 
 
 class MetaVictims(NamedTuple):
-    """The UIDs of the pods to evict on a node, in the extender's order, and how many budgets it says that breaks."""
+    """The victims on a node according to an extender."""
 
     uids: list[str]
+    """UIDs of the pods to evict, in the extender's order."""
     violations: int
+    """Number of PDB violations."""
 
 
-def filter_result(body: Json) -> FilterResult:
-    """Raises ExtenderError for what Go could not decode."""
+def parse_filter_result(body: Json) -> FilterResult:
+    """Parse the answer to the filter verb. Raises ExtenderError if Go could not decode it."""
     where = "ExtenderFilterResult"
-    fields = _object(body, f"Go value of type v1.{where}")
+    fields = _parse_fields(body, f"Go value of type v1.{where}")
     return FilterResult(
-        node_names=_texts(fields.get("nodenames"), f"{where}.NodeNames"),
-        nodes=_nodes(fields.get("nodes"), where),
-        failed=_text_map(fields.get("failednodes"), f"{where}.FailedNodes"),
-        unresolvable=_text_map(fields.get("failedandunresolvablenodes"), f"{where}.FailedAndUnresolvableNodes"),
-        error=_text(fields.get("error"), f"{where}.Error"),
+        node_names=_parse_strings(fields.get("nodenames"), f"{where}.NodeNames"),
+        nodes=_parse_nodes(fields.get("nodes"), where),
+        failed=_parse_messages(fields.get("failednodes"), f"{where}.FailedNodes"),
+        unresolvable=_parse_messages(fields.get("failedandunresolvablenodes"), f"{where}.FailedAndUnresolvableNodes"),
+        error=_parse_string(fields.get("error"), f"{where}.Error"),
     )
 
 
-def host_priorities(body: Json) -> list[tuple[str, int]]:
-    """Host and score, in order; a host may come twice. Raises ExtenderError."""
+def parse_host_priorities(body: Json) -> list[tuple[str, int]]:
+    """Parse the answer to the prioritize verb: host and score; a host may appear twice. Raises ExtenderError."""
     priorities = []
-    for priority in _array(body, "Go value of type v1.HostPriorityList"):
-        fields = _object(priority, "Go value of type v1.HostPriority")
+    for priority in _parse_array(body, "Go value of type v1.HostPriorityList"):
+        fields = _parse_fields(priority, "Go value of type v1.HostPriority")
         priorities.append(
-            (_text(fields.get("host"), "HostPriority.Host"), _integer(fields.get("score"), "HostPriority.Score"))
+            (
+                _parse_string(fields.get("host"), "HostPriority.Host"),
+                _parse_int64(fields.get("score"), "HostPriority.Score"),
+            )
         )
     return priorities
 
 
-def preemption_result(body: Json) -> dict[str, MetaVictims]:
-    """By node. Raises ExtenderError, also for nulls on which the scheduler crashes."""
+def parse_preemption_result(body: Json) -> dict[str, MetaVictims]:
+    """Parse the answer to the preempt verb: node -> victims. Raises ExtenderError, also for nulls that crash
+    upstream.
+    """
     where = "ExtenderPreemptionResult.NodeNameToMetaVictims"
-    fields = _object(body, "Go value of type v1.ExtenderPreemptionResult")
+    fields = _parse_fields(body, "Go value of type v1.ExtenderPreemptionResult")
     of_type = f"Go struct field {where} of type map[string]*v1.MetaVictims"
     victims_by_node = {}
-    for node, value in _mapping(fields.get("nodenametometavictims"), of_type).items():
+    for node, value in _parse_mapping(fields.get("nodenametometavictims"), of_type).items():
         if value is None:
             raise ExtenderError(NIL_POINTER)
-        victims = _object(value, f"Go struct field {where} of type v1.MetaVictims")
-        pods = _array(victims.get("pods"), "Go struct field MetaVictims.Pods of type []*v1.MetaPod")
-        number = _integer(victims.get("numpdbviolations"), "MetaVictims.NumPDBViolations")
-        victims_by_node[node] = MetaVictims(list(map(_uid, pods)), number)
+        victims = _parse_fields(value, f"Go struct field {where} of type v1.MetaVictims")
+        pods = _parse_array(victims.get("pods"), "Go struct field MetaVictims.Pods of type []*v1.MetaPod")
+        number = _parse_int64(victims.get("numpdbviolations"), "MetaVictims.NumPDBViolations")
+        victims_by_node[node] = MetaVictims(list(map(_parse_uid, pods)), number)
     return victims_by_node
 
 
-def node_of(document: JsonObject) -> Node:
-    """A node as an extender returned it. Raises ExtenderError."""
+def parse_node(document: JsonObject) -> Node:
+    """Parse a node that an extender returned. Raises ExtenderError."""
     try:
         return convert_builtins(without_nulls(document), Node)
     except msgspec.ValidationError as error:
         raise ExtenderError(f"json: cannot unmarshal into Go struct field NodeList.items: {error}") from None
 
 
-def _nodes(value: Json, where: str) -> list[JsonObject] | None:
+def _parse_nodes(value: Json, where: str) -> list[JsonObject] | None:
+    """Return the items of a NodeList, or None."""
     if value is None:
         return None
-    fields = _object(value, f"Go struct field {where}.Nodes of type v1.NodeList")
-    items = _array(fields.get("items"), "Go struct field NodeList.items of type []v1.Node")
-    return [_mapping(item, "Go struct field NodeList.items of type v1.Node") for item in items]
+    fields = _parse_fields(value, f"Go struct field {where}.Nodes of type v1.NodeList")
+    items = _parse_array(fields.get("items"), "Go struct field NodeList.items of type []v1.Node")
+    return [_parse_mapping(item, "Go struct field NodeList.items of type v1.Node") for item in items]
 
 
-def _uid(value: Json) -> str:
+def _parse_uid(value: Json) -> str:
+    """Return the UID of a MetaPod."""
     if value is None:
         raise ExtenderError(NIL_POINTER)
-    return _text(_object(value, "Go struct field MetaVictims.Pods of type v1.MetaPod").get("uid"), "MetaPod.UID")
+    return _parse_string(
+        _parse_fields(value, "Go struct field MetaVictims.Pods of type v1.MetaPod").get("uid"), "MetaPod.UID"
+    )
 
 
-def _object(value: Json, target: str) -> dict[str, Json]:
-    """The fields by their names in lower case: Go takes them in any."""
-    return {name.lower(): field for name, field in _mapping(value, target).items()}
+def _parse_fields(value: Json, target: str) -> dict[str, Json]:
+    """Return an object's fields by lower-case name, since Go ignores case."""
+    return {name.lower(): field for name, field in _parse_mapping(value, target).items()}
 
 
-def _mapping(value: Json, target: str) -> JsonObject:
+def _parse_mapping(value: Json, target: str) -> JsonObject:
+    """Return an object; null is an empty one."""
     if isinstance(value, Mapping):
         return value
     if value is None:
         return {}
-    raise ExtenderError(f"json: cannot unmarshal {_kind(value)} into {target}")
+    raise ExtenderError(f"json: cannot unmarshal {_json_kind(value)} into {target}")
 
 
-def _array(value: Json, target: str) -> list[Json]:
+def _parse_array(value: Json, target: str) -> list[Json]:
+    """Return an array; null is an empty one."""
     if isinstance(value, list):
         return value
     if value is None:
         return []
-    raise ExtenderError(f"json: cannot unmarshal {_kind(value)} into {target}")
+    raise ExtenderError(f"json: cannot unmarshal {_json_kind(value)} into {target}")
 
 
-def _texts(value: Json, field: str) -> list[str] | None:
+def _parse_strings(value: Json, field: str) -> list[str] | None:
+    """Return a list of strings, or None for null."""
     if value is None:
         return None
-    return [_text(text, field) for text in _array(value, f"Go struct field {field} of type []string")]
+    return [_parse_string(text, field) for text in _parse_array(value, f"Go struct field {field} of type []string")]
 
 
-def _text_map(value: Json, field: str) -> dict[str, str]:
-    """Messages by node."""
-    mapping = _mapping(value, f"Go struct field {field} of type v1.FailedNodesMap")
-    return {name: cut(_text(text, field)) for name, text in mapping.items()}
+def _parse_messages(value: Json, field: str) -> dict[str, str]:
+    """Return messages by node."""
+    mapping = _parse_mapping(value, f"Go struct field {field} of type v1.FailedNodesMap")
+    return {name: truncate_message(_parse_string(text, field)) for name, text in mapping.items()}
 
 
-def _text(value: Json, field: str) -> str:
+def _parse_string(value: Json, field: str) -> str:
+    """Return a string; null is an empty one."""
     if isinstance(value, str):
         return value
     if value is None:
         return ""
-    raise ExtenderError(f"json: cannot unmarshal {_kind(value)} into Go struct field {field} of type string")
+    raise ExtenderError(f"json: cannot unmarshal {_json_kind(value)} into Go struct field {field} of type string")
 
 
-def _integer(value: Json, field: str) -> int:
+def _parse_int64(value: Json, field: str) -> int:
+    """Return an integer of Go's int64; null is 0."""
     if isinstance(value, int) and not isinstance(value, bool) and value in INT64:
         return value
     if value is None:
         return 0
     number = f" {value}" if isinstance(value, int | float) and not isinstance(value, bool) else ""
-    raise ExtenderError(f"json: cannot unmarshal {_kind(value)}{number} into Go struct field {field} of type int64")
+    raise ExtenderError(
+        f"json: cannot unmarshal {_json_kind(value)}{number} into Go struct field {field} of type int64"
+    )
 
 
-def _kind(value: Json) -> str:
-    """JSON's kind of value, as Go calls it."""
+def _json_kind(value: Json) -> str:
+    """Return Go's name for the kind of a JSON value."""
     match value:
         case Mapping():
             return "object"

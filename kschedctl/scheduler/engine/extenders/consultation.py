@@ -1,4 +1,4 @@
-"""What the extenders are asked about one pod in one cycle, in order, and what came of it.
+"""The calls of extenders about one pod in one cycle, and their results.
 
 Upstream: findNodesThatPassExtenders and prioritizeNodes in pkg/scheduler/schedule_one.go (v1.36).
 """
@@ -17,7 +17,13 @@ from kschedctl.api.kube_version import VERIFIED, ByVersion, KubeVersion
 from kschedctl.api.objects import Pod
 from kschedctl.cluster import Gap
 from kschedctl.scheduler.engine.extenders.answers import ExtenderError, MetaVictims
-from kschedctl.scheduler.engine.extenders.extender import NAME, FilterAnswer, HTTPExtender, Offered, UnheardError
+from kschedctl.scheduler.engine.extenders.extender import (
+    NAME,
+    FilterAnswer,
+    HTTPExtender,
+    OfferedNodes,
+    UnknownAnswerError,
+)
 from kschedctl.scheduler.framework import Code, PluginError, Status
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unknown
 from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE
@@ -33,21 +39,24 @@ Answer = TypeVar("Answer")
 
 
 class ExtenderCall(NamedTuple):
-    """``nodes``: the names that were offered; ``full``: whole nodes were sent; ``error``: why there is no answer."""
+    """One call of an extender."""
 
     extender: str
     verb: str
     nodes: tuple[str, ...]
+    """Names of the nodes that were sent."""
     full: bool = False
+    """Whether whole nodes were sent."""
     error: str = ""
+    """Why there is no answer; empty if there is one."""
 
 
 class Consultation:
-    """The extenders that are interested in a pod.
+    """The extenders that are interested in a pod, and what they answered.
 
-    ``calls``: what they were asked. ``statuses``: what the diagnosis has of nodes from them; ``refusals``: by URL what
-    each says of nodes. ``narrowed``: they left out nodes in the search for all. ``unknown``: what the answers lean on
-    that nobody knows.
+    `calls` are the calls so far. `statuses` has the diagnosis' status of nodes from extenders, and `refusals` each
+    extender's messages by URL and node. `narrowed` tells whether they left out nodes in a search of all nodes.
+    `unknown` has what the answers depend on if an extender cannot be asked.
     """
 
     def __init__(self, extenders: Iterable[HTTPExtender], pod: Pod, release: KubeVersion = VERIFIED) -> None:
@@ -69,112 +78,121 @@ class Consultation:
 
     # -- filter --------------------------------------------------------------------------------------------------
 
-    def filter(self, view: Fork, rows: Rows) -> Offered:
-        """What all of them leave of these rows, one after the other. Raises PluginError where one that counts fails."""
-        offered = Offered.of(view.nodes, rows)
+    def filter(self, view: Fork, rows: Rows) -> OfferedNodes:
+        """Return the rows that all extenders leave, asked in order. Raises PluginError if a non-ignorable one fails."""
+        offered = OfferedNodes.from_rows(view.nodes, rows)
         for extender in self.extenders:
             if not len(offered.rows):
                 break
             if not extender.settings.filter_verb:
                 continue
             try:
-                answer = self._asked(extender, extender.settings.filter_verb, offered, extender.filter, view.nodes)
+                answer = self._call_with_nodes(
+                    extender, extender.settings.filter_verb, offered, extender.filter, view.nodes
+                )
             except ExtenderError as error:
                 if extender.settings.ignorable:
                     continue
                 raise PluginError(str(error)) from None
-            except UnheardError as unheard:
-                self._lean(Effect.NARROWS, unheard)
+            except UnknownAnswerError as unheard:
+                self._record_unknown(Effect.NARROWS, unheard)
                 continue
-            self._told(extender, answer)
-            offered = answer.left
+            self._record_answer(extender, answer)
+            offered = answer.remaining
         return offered
 
-    def find(self, view: Fork, rows: Rows) -> Offered:
-        """What the extenders leave of all rows that pass the plugins."""
+    def filter_all(self, view: Fork, rows: Rows) -> OfferedNodes:
+        """Return the rows that the extenders leave of all rows that pass the plugins, and set `narrowed`."""
         offered = self.filter(view, rows)
         self.narrowed = len(offered.rows) != len(rows)
         return offered
 
-    def _told(self, extender: HTTPExtender, answer: FilterAnswer) -> None:
-        """Note what is said of nodes; whoever is in both lists is refused for good."""
+    def _record_answer(self, extender: HTTPExtender, answer: FilterAnswer) -> None:
+        """Record the messages about nodes; a node in both lists is unresolvable."""
         for name, message in answer.unresolvable.items():
-            self._note(extender, name, Code.UNRESOLVABLE, message)
+            self._record_status(extender, name, Code.UNRESOLVABLE, message)
         for name, message in answer.failed.items():
             if name not in answer.unresolvable:
-                self._note(extender, name, Code.UNSCHEDULABLE, message)
+                self._record_status(extender, name, Code.UNSCHEDULABLE, message)
 
-    def _note(self, extender: HTTPExtender, name: str, code: Code, message: str) -> None:
-        known = self.statuses.get(name) if AGGREGATED.at(self._release) else None
-        if known is not None:
-            code = Code.UNRESOLVABLE if Code.UNRESOLVABLE in (code, known.code) else code
-        self.statuses[name] = Status(code, (*(known.reasons if known else ()), message))
+    def _record_status(self, extender: HTTPExtender, name: str, code: Code, message: str) -> None:
+        """Record the status of one node."""
+        earlier = self.statuses.get(name) if AGGREGATED.at(self._release) else None
+        if earlier is not None:
+            code = Code.UNRESOLVABLE if Code.UNRESOLVABLE in (code, earlier.code) else code
+        self.statuses[name] = Status(code, (*(earlier.reasons if earlier else ()), message))
         self.refusals.setdefault(extender.url, {})[name] = message
 
     # -- prioritize ----------------------------------------------------------------------------------------------
 
-    def prioritize(self, view: Fork, offered: Offered) -> Iterator[tuple[str, Scores]]:
-        """URL, and what it adds to the total of each of the nodes (F,). A failure is ignored; one node is just used."""
+    def prioritize(self, view: Fork, offered: OfferedNodes) -> Iterator[tuple[str, Scores]]:
+        """Yield each extender's URL and what it adds to the total score of each node, (F,).
+
+        Failures are ignored, and a single node is not scored.
+        """
         for extender in self.extenders if len(offered.rows) > 1 else ():
             verb = extender.settings.prioritize_verb
             if not verb:
                 continue
             try:
-                answered = self._asked(extender, verb, offered, extender.prioritize, view.nodes)
+                answered = self._call_with_nodes(extender, verb, offered, extender.prioritize, view.nodes)
             except ExtenderError:
                 continue
-            except UnheardError as unheard:
-                self._lean(Effect.SCORES, unheard)
+            except UnknownAnswerError as unheard:
+                self._record_unknown(Effect.SCORES, unheard)
                 continue
             totals: dict[str, int] = {}
             for host, score in answered:
                 totals[host] = totals.get(host, 0) + score
             factor = extender.settings.weight * (MAX_NODE_SCORE // MAX_EXTENDER_PRIORITY)
-            scores = [_wrapped(totals.get(name, 0) * factor) for name in offered.names]
+            scores = [_wrap_int64(totals.get(name, 0) * factor) for name in offered.names]
             yield extender.url, np.array(scores, np.int64)
 
-    def _asked(
+    def _call_with_nodes(
         self,
         extender: HTTPExtender,
         verb: str,
-        offered: Offered,
-        ask: Callable[[JsonObject, Offered, NodeColumns], Answer],
+        offered: OfferedNodes,
+        ask: Callable[[JsonObject, OfferedNodes, NodeColumns], Answer],
         nodes: NodeColumns,
     ) -> Answer:
+        """Call a verb that takes nodes, and record the call."""
         full = not extender.settings.node_cache_capable
         call = ExtenderCall(extender.url, verb, offered.names, full)
-        return self._noted(call, lambda: ask(self.pod, offered, nodes))
+        return self._record_call(call, lambda: ask(self.pod, offered, nodes))
 
     # -- preempt -------------------------------------------------------------------------------------------------
 
     def preempt(
         self, extender: HTTPExtender, victims: Mapping[str, tuple[list[dict[str, Json]], int]]
     ) -> dict[str, MetaVictims] | None:
-        """What one of them makes of the victims on nodes; None where nobody knows. Raises ExtenderError."""
+        """Return an extender's victims by node, or None if it cannot be asked. Raises ExtenderError."""
         call = ExtenderCall(extender.url, extender.settings.preempt_verb, tuple(victims))
         try:
-            return self._noted(call, lambda: extender.preempt(self.pod, victims))
-        except UnheardError as unheard:
-            self._lean(Effect.VICTIMS, unheard)
+            return self._record_call(call, lambda: extender.preempt(self.pod, victims))
+        except UnknownAnswerError as unheard:
+            self._record_unknown(Effect.VICTIMS, unheard)
             return None
 
-    def _noted(self, call: ExtenderCall, ask: Callable[[], Answer]) -> Answer:
+    def _record_call(self, call: ExtenderCall, ask: Callable[[], Answer]) -> Answer:
+        """Make a call and record it, also if it fails."""
         try:
             answer = ask()
-        except (ExtenderError, UnheardError) as error:
+        except (ExtenderError, UnknownAnswerError) as error:
             self.calls.append(call._replace(error=str(error)))
             raise
         self.calls.append(call)
         return answer
 
-    def _lean(self, effect: Effect, unheard: UnheardError) -> None:
+    def _record_unknown(self, effect: Effect, unheard: UnknownAnswerError) -> None:
+        """Record that the answer depends on an extender that could not be asked."""
         self.unknown[Unknown(Dependency(NAME, effect), Gap(str(unheard)))] = None
 
 
-def _wrapped(value: int) -> int:
-    """A number wrapped by Go's int64 arithmetic.
+def _wrap_int64(value: int) -> int:
+    """Wrap a number as Go's int64 arithmetic does.
 
-    >>> _wrapped(2**63)
+    >>> _wrap_int64(2**63)
     -9223372036854775808
     """
     return (value + 2**63) % 2**64 - 2**63

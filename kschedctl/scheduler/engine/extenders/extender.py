@@ -1,4 +1,4 @@
-"""One HTTP extender: whether it is interested in a pod, what it is sent, and what is wrong with its answers.
+"""One HTTP extender: the pods that it is interested in, the payloads that it is sent, and the checks of its answers.
 
 Upstream: HTTPExtender in pkg/scheduler/extender.go (v1.36).
 """
@@ -18,90 +18,93 @@ from kschedctl.cluster import Gap
 from kschedctl.scheduler.engine.extenders.answers import (
     ExtenderError,
     MetaVictims,
-    filter_result,
-    host_priorities,
-    node_of,
-    preemption_result,
+    parse_filter_result,
+    parse_host_priorities,
+    parse_node,
+    parse_preemption_result,
 )
 from kschedctl.scheduler.engine.extenders.settings import Extender
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unknown
 from kschedctl.snapshot.nodes import NodeColumns
-from kschedctl.text.urls import shown_url
+from kschedctl.text.urls import strip_url
 
 CallExtender = Callable[[JsonObject, str, JsonObject], tuple[int, Json]]
-"""(extender as in the configuration, verb, payload) -> (HTTP status, decoded body, None unless the status is 200).
+"""(extender as in the configuration, verb, payload) -> (HTTP status, decoded body or None unless the status is 200).
 
-Raises ExtenderError where the call fails, UnheardError where nobody knows what the answer would be.
+Raises ExtenderError if the call fails and UnknownAnswerError if the answer cannot be known.
 """
 
 
 @runtime_checkable
-class CallTellingMore(Protocol):
-    """A CallExtender that sends more of some pods than plugins read."""
+class CallWithFullPods(Protocol):
+    """A CallExtender that sends some pods with more fields than plugins read."""
 
     @property
-    def known(self) -> JsonObject:
-        """Pods by ``namespace/name``."""
+    def full_pods(self) -> JsonObject:
+        """`namespace/name` -> the pod as JSON."""
 
 
 NAME = "Extender"
-"""What the scheduler's diagnosis calls all of them."""
+"""The name that the scheduler's diagnosis gives to all extenders together."""
 UNASKED = Gap("were not asked")
 
 
-class UnheardError(Exception):
-    """What an extender would have answered is not known. ``str()`` says why, after "Extenders …"."""
+class UnknownAnswerError(Exception):
+    """Raised if an extender's answer cannot be known. `str()` is the reason, to follow "Extenders …"."""
 
 
-class Offered(NamedTuple):
-    """Nodes as an extender is offered them, in order: their names and rows, NO_ROW for one that the cluster has not.
-
-    ``returned``: the whole nodes in their place as an extender returned them; None where they are the scheduler's own.
-    """
+class OfferedNodes(NamedTuple):
+    """Nodes that an extender is offered, in order."""
 
     names: tuple[str, ...]
     rows: Rows
+    """NO_ROW for a node that the cluster does not have."""
     returned: tuple[JsonObject, ...] | None = None
+    """The whole nodes as another extender returned them; None if they are the scheduler's own."""
 
     @classmethod
-    def of(cls, nodes: NodeColumns, rows: Rows) -> Offered:
-        """The scheduler's own."""
+    def from_rows(cls, nodes: NodeColumns, rows: Rows) -> OfferedNodes:
+        """Offer the scheduler's own nodes at these rows."""
         if np.array_equal(rows, nodes.rows):  # the usual case, without a step for each
             return cls(tuple(nodes.names), rows)
         return cls(tuple(map(nodes.names.__getitem__, rows.tolist())), rows)
 
 
-NOTHING_OFFERED = Offered((), np.empty(0, np.int64))
+NOTHING_OFFERED = OfferedNodes((), np.empty(0, np.int64))
 
 
 class FilterAnswer(NamedTuple):
-    """The nodes that an extender leaves, and the messages for those that it names as refused, for good or not."""
+    """An extender's filter answer, resolved to nodes."""
 
-    left: Offered
+    remaining: OfferedNodes
+    """The nodes that the extender leaves."""
     failed: Mapping[str, str]
+    """Rejected node -> message."""
     unresolvable: Mapping[str, str]
+    """Node rejected for good -> message."""
 
 
 class HTTPExtender:
-    """An extender of the configuration, called by ``call``; ``url`` names it in all that is said.
+    """An extender of the configuration.
 
-    ``document``: as in the configuration.
+    `call` makes HTTP calls, and is None if the extender is not asked. `url` identifies the extender in messages, and
+    `document` is the extender as in the configuration.
     """
 
     def __init__(self, settings: Extender, document: JsonObject, call: CallExtender | None = None) -> None:
         self.settings, self.document, self.call = settings, document, call
-        self.url = shown_url(settings.url_prefix)
+        self.url = strip_url(settings.url_prefix)
         self._managed = frozenset(resource.name for resource in settings.managed_resources)
 
     def is_interested(self, pod: Pod) -> bool:
-        """Whether a container of the pod asks for a resource that it manages; one that manages none takes all pods."""
+        """Return whether the pod requests a resource that the extender manages; without managed resources, always."""
         if not self._managed:
             return True
         containers = (*pod.spec.containers, *pod.spec.init_containers)
         return any(self._managed.intersection((*c.resources.requests, *c.resources.limits)) for c in containers)
 
-    def unknowns(self, pod: Pod) -> Iterator[Unknown]:
-        """What an answer about a pod leans on as long as it is not asked."""
+    def find_unknowns(self, pod: Pod) -> Iterator[Unknown]:
+        """Yield the unknowns of an answer about the pod if the extender is not asked."""
         if self.call is not None or not self.is_interested(pod):
             return
         effects = {
@@ -113,27 +116,27 @@ class HTTPExtender:
             if verb:
                 yield Unknown(Dependency(NAME, effect), UNASKED)
 
-    def filter(self, pod: JsonObject, offered: Offered, nodes: NodeColumns) -> FilterAnswer:
-        """Raises ExtenderError, UnheardError."""
-        result = filter_result(self._send(self.settings.filter_verb, self._args(pod, offered, nodes)))
+    def filter(self, pod: JsonObject, offered: OfferedNodes, nodes: NodeColumns) -> FilterAnswer:
+        """Ask which of the offered nodes remain. Raises ExtenderError or UnknownAnswerError."""
+        result = parse_filter_result(self._send(self.settings.filter_verb, self._build_args(pod, offered, nodes)))
         if result.error:
             raise ExtenderError(result.error)
         if self.settings.node_cache_capable and result.node_names is not None:
-            left = self._named(result.node_names, offered)
+            remaining = self._resolve_names(result.node_names, offered)
         elif result.nodes is not None:
-            left = _believed(result.nodes, nodes)
+            remaining = _resolve_nodes(result.nodes, nodes)
         else:
-            left = NOTHING_OFFERED
-        return FilterAnswer(left, result.failed, result.unresolvable)
+            remaining = NOTHING_OFFERED
+        return FilterAnswer(remaining, result.failed, result.unresolvable)
 
-    def prioritize(self, pod: JsonObject, offered: Offered, nodes: NodeColumns) -> list[tuple[str, int]]:
-        """Host and score, before it is weighted. Raises ExtenderError, UnheardError."""
-        return host_priorities(self._send(self.settings.prioritize_verb, self._args(pod, offered, nodes)))
+    def prioritize(self, pod: JsonObject, offered: OfferedNodes, nodes: NodeColumns) -> list[tuple[str, int]]:
+        """Ask for host and unweighted score of the offered nodes. Raises ExtenderError or UnknownAnswerError."""
+        return parse_host_priorities(self._send(self.settings.prioritize_verb, self._build_args(pod, offered, nodes)))
 
     def preempt(
         self, pod: JsonObject, victims: Mapping[str, tuple[list[dict[str, Json]], int]]
     ) -> dict[str, MetaVictims]:
-        """``victims``: node -> the pods to evict, and how many budgets that breaks. Raises as ``filter`` does."""
+        """Ask about victims: node -> (the pods to evict, the number of PDB violations). Raises as `filter` does."""
         if self.settings.node_cache_capable:
             uids = {n: [{"UID": field_at(pod, "metadata", "uid")} for pod in pods] for n, (pods, _) in victims.items()}
             of_node: dict[str, list[dict[str, Json]]] = uids
@@ -143,10 +146,10 @@ class HTTPExtender:
         name, other = "NodeNameToVictims", "NodeNameToMetaVictims"
         if self.settings.node_cache_capable:
             name, other = other, name
-        return preemption_result(self._send(self.settings.preempt_verb, {"Pod": pod, name: sent, other: None}))
+        return parse_preemption_result(self._send(self.settings.preempt_verb, {"Pod": pod, name: sent, other: None}))
 
-    def _args(self, pod: JsonObject, offered: Offered, nodes: NodeColumns) -> dict[str, Json]:
-        """ExtenderArgs."""
+    def _build_args(self, pod: JsonObject, offered: OfferedNodes, nodes: NodeColumns) -> dict[str, Json]:
+        """Build upstream's ExtenderArgs."""
         if self.settings.node_cache_capable:
             return {"Pod": pod, "Nodes": None, "NodeNames": list(offered.names)}
         items = offered.returned
@@ -155,14 +158,16 @@ class HTTPExtender:
         return {"Pod": pod, "Nodes": {"metadata": {}, "items": list(items)}, "NodeNames": None}
 
     def _send(self, verb: str, payload: JsonObject) -> Json:
+        """Call a verb and return the decoded body."""
         if self.call is None:
-            raise UnheardError(UNASKED.why)
+            raise UnknownAnswerError(UNASKED.why)
         status, body = self.call(self.document, verb, payload)
         if status != 200:
             raise ExtenderError(f"failed {verb} with extender at URL {self.url.rstrip('/')}/{verb}, code {status}")
         return body
 
-    def _named(self, names: Sequence[str], offered: Offered) -> Offered:
+    def _resolve_names(self, names: Sequence[str], offered: OfferedNodes) -> OfferedNodes:
+        """Return the offered nodes of these names. Raises ExtenderError for a name that was not offered."""
         place = {name: i for i, name in enumerate(offered.names)}
         for name in names:
             if name not in place:
@@ -170,16 +175,16 @@ class HTTPExtender:
                 raise ExtenderError(f'extender "{self.url}" {what}')
         chosen = [place[name] for name in names]
         returned = None if offered.returned is None else tuple(offered.returned[i] for i in chosen)
-        return Offered(tuple(names), offered.rows[chosen], returned)
+        return OfferedNodes(tuple(names), offered.rows[chosen], returned)
 
 
-def asks(extenders: Sequence[HTTPExtender], pod: Pod) -> bool:
-    """Whether one of them is asked about the pod."""
+def any_interested(extenders: Sequence[HTTPExtender], pod: Pod) -> bool:
+    """Return whether an extender is asked about the pod."""
     return bool(extenders) and any(extender.call is not None and extender.is_interested(pod) for extender in extenders)
 
 
-def _believed(documents: Sequence[JsonObject], nodes: NodeColumns) -> Offered:
-    """Whole nodes as they came, also ones that nobody has heard of."""
-    names = tuple(node_of(document).metadata.name for document in documents)
+def _resolve_nodes(documents: Sequence[JsonObject], nodes: NodeColumns) -> OfferedNodes:
+    """Return whole nodes as they were returned, including nodes that the cluster does not have."""
+    names = tuple(parse_node(document).metadata.name for document in documents)
     rows = np.array([nodes.index.get(name, NO_ROW) for name in names], np.int64)
-    return Offered(names, rows, tuple(documents))
+    return OfferedNodes(names, rows, tuple(documents))

@@ -1,4 +1,4 @@
-"""An extender as a KubeSchedulerConfiguration has it.
+"""Extenders as configured in a KubeSchedulerConfiguration.
 
 Upstream: staging/src/k8s.io/kube-scheduler/config/v1/types.go (v1.36).
 """
@@ -12,14 +12,15 @@ from kschedctl.scheduler.framework.strict_decoding import GoDuration, Int64
 
 
 class ExtenderManagedResource(Struct, frozen=True):
-    """An extended resource that an extender accounts for, and whether NodeResourcesFit then ignores it."""
+    """An extended resource that an extender manages."""
 
     name: str = ""
     ignored_by_scheduler: bool = False
+    """Whether NodeResourcesFit ignores the resource."""
 
 
 class ExtenderTLSConfig(Struct, frozen=True):
-    """How to speak TLS with an extender."""
+    """TLS settings for calls of an extender."""
 
     insecure: bool = False
     server_name: str = ""
@@ -32,7 +33,7 @@ class ExtenderTLSConfig(Struct, frozen=True):
 
 
 class Extender(Struct, frozen=True):
-    """A webhook of the scheduler; ``http_timeout`` in seconds, 0 stands for 5."""
+    """An HTTP extender."""
 
     url_prefix: str = ""
     filter_verb: str = ""
@@ -43,6 +44,7 @@ class Extender(Struct, frozen=True):
     enable_https: bool = msgspec.field(default=False, name="enableHTTPS")
     tls_config: ExtenderTLSConfig | None = None
     http_timeout: GoDuration = msgspec.field(default=GoDuration(0), name="httpTimeout")
+    """In seconds; 0 means 5."""
     node_cache_capable: bool = False
     managed_resources: tuple[ExtenderManagedResource, ...] = ()
     ignorable: bool = False

@@ -1,1 +1,1 @@
-"""Pods that are placed together: what is known of a group, its cycle, its placements and its preemption."""
+"""Scheduling of pod groups: their state, their cycle, their placements and their preemption."""

@@ -1,7 +1,7 @@
-"""The pod-group cycle: all pods of a group that wait are tried one after another, and placed together or not at all.
+"""The pod-group cycle: all waiting pods of a group are tried one after another and placed together or not at all.
 
-Upstream: pkg/scheduler/schedule_one_podgroup.go (v1.36, v1.37). Where upstream takes one of equals at random,
-``Choose`` decides.
+Upstream: pkg/scheduler/schedule_one_podgroup.go (v1.36, v1.37). Where upstream picks one of several equal nodes at
+random, `Choose` decides.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from kschedctl.api.copying import replace
 from kschedctl.api.gangs import GangKey
 from kschedctl.api.objects import PodGroup
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
-from kschedctl.scheduler.engine.messages import fit_error, histogram
+from kschedctl.scheduler.engine.messages import fit_error, format_histogram
 from kschedctl.scheduler.engine.permit import PermitOutcome, run_permit
 from kschedctl.scheduler.engine.pod_groups.placement import (
     GroupPlacement,
     PodGroupAssignments,
     ProposedAssignment,
     generate_placements,
-    placement_scores,
+    score_placements,
 )
-from kschedctl.scheduler.engine.pod_groups.since_1_37 import UNTIL_INFEASIBLE, GroupProgress, feasible
-from kschedctl.scheduler.engine.pod_groups.state import find_pod_group, is_unread, state_of
+from kschedctl.scheduler.engine.pod_groups.since_1_37 import UNTIL_INFEASIBLE, GroupProgress, run_placement_feasible
+from kschedctl.scheduler.engine.pod_groups.state import find_pod_group, find_state, is_unread
 from kschedctl.scheduler.engine.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.engine.preemption.evaluator import Preemption
 from kschedctl.scheduler.engine.profile import FrameworkLike
-from kschedctl.scheduler.engine.rejectors import NONE, Rejectors, rejectors_of
-from kschedctl.scheduler.engine.reserve import reserve, reserving
+from kschedctl.scheduler.engine.rejectors import NO_REJECTORS, Rejectors, find_rejectors
+from kschedctl.scheduler.engine.reserve import find_reserve_plugins, reserve
 from kschedctl.scheduler.engine.sampling import Sampling
 from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, Status
 from kschedctl.snapshot.fork import Fork
@@ -46,120 +46,126 @@ NO_PLACEMENTS = "no feasible placements found"
 OTHER_FAILED = "failed to schedule other pod from a pod group: {}"
 NOT_EVALUATED = "failed to evaluate placement feasibility: {}"
 NO_FIT = Status(Code.UNSCHEDULABLE, (UNSCHEDULABLE_GROUP,))
-"""A refusal like upstream's: its first reason is the error that it carries."""
+"""A rejection like upstream's: its first reason is the error that it carries."""
 
 Choose = Callable[[Fork, Rows], Row]
-"""One of the rows that share the highest score."""
+"""Picks one of the rows that share the highest score."""
 
 
-def first_by_name(view: Fork, rows: Rows) -> Row:
-    """The row whose name comes first, among equals."""
+def choose_first_by_name(view: Fork, rows: Rows) -> Row:
+    """Return the row whose node name comes first."""
     return Row(min(rows.tolist(), key=view.nodes.names.__getitem__))
 
 
 class MemberResult(msgspec.Struct, frozen=True):
-    """What one pod of the group came to.
-
-    ``row``: where it would go, with ``requires_preemption`` once ``victims`` are gone. ``feasible`` of the
-    ``evaluated`` nodes fit, and ``tied`` of them are equally good. ``nominated``: the name of the node that it is
-    promised, empty for none any more, None where that stays as it was. ``permit`` is set for a pod that has a row.
-    ``rejectors``: the plugins that refused it.
-    """
+    """The result for one pod of the group."""
 
     position: Position
     status: Status = SUCCESS
     row: Row = NO_ROW
+    """The node that it would get, if `requires_preemption` only once `victims` are gone; NO_ROW for none."""
     feasible: int = 0
+    """Number of feasible nodes."""
     evaluated: int = 0
+    """Number of nodes that were examined."""
     tied: int = 0
+    """Number of feasible nodes that share the highest score."""
     nominated: str | None = None
+    """Name of the nominated node; empty if the nomination is cleared, None if it stays as it was."""
     requires_preemption: bool = False
     victims: tuple[Position, ...] = ()
     permit: Status | None = None
-    rejectors: Rejectors = NONE
+    """Permit's answer; set for a pod that has a row."""
+    rejectors: Rejectors = NO_REJECTORS
+    """The plugins that rejected the pod."""
 
     @property
     def placed(self) -> bool:
-        """Whether the member fits as things are."""
+        """Whether the pod fits without preemption."""
         return self.status.code is Code.SUCCESS
 
 
 @dataclass(frozen=True)
 class GroupResult:
-    """What the group came to: with status Success its members that are placed can be bound.
-
-    ``members`` are in the order in which they were tried; fewer than the group has where it ended before. ``placement``
-    is where they were tried, None before there was any. ``waiting_on_preemption``: it would fit once its victims are
-    gone. ``victims``: whom the group as a whole preempts. ``promised``: the nodes that its pods are nominated for then,
-    None where each keeps the one that it has here. ``before_preemption``: the status before that was looked for.
-    ``after``: what it was tried on with those that are placed assumed, where that is asked for.
-    """
+    """The result for a group; with status Success its placed members can be bound."""
 
     status: Status
     members: tuple[MemberResult, ...] = ()
+    """Members in the order in which they were tried; fewer than the group has if the attempt ended early."""
     waiting_on_preemption: bool = False
+    """Whether the group would fit once its victims are gone."""
     placement: GroupPlacement | None = None
+    """The placement on which the members were tried; None before there was one."""
     victims: tuple[Position, ...] = ()
+    """The pods that the group as a whole preempts."""
     tried: tuple[GroupResult, ...] = ()
+    """The results on all placements."""
     scores: Mapping[str, Scores] = field(default_factory=dict)
+    """Plugin -> score of each fitting placement."""
     promised: Mapping[Position, Row] | None = None
+    """The nodes nominated for its pods after preemption; None if each pod keeps the one in `members`."""
     before_preemption: Status | None = None
+    """The status before preemption was tried."""
     after: Fork | None = field(default=None, compare=False, repr=False)
+    """The fork in which the placed members are assumed, if it is needed."""
 
     @property
     def placed(self) -> bool:
+        """Whether the group fits."""
         return self.status.code is Code.SUCCESS
 
     @cached_property
     def message(self) -> str:
+        """The reasons of the status as text."""
         return ", ".join(self.status.reasons)
 
 
 @dataclass(frozen=True)
 class PodGroupCycle:
-    """One attempt to place a group. The ``view`` stays as it is: what is assumed on the way is assumed on forks.
-
-    ``members``: the positions of the pods to place, in order, and ``infos``: what is scheduled for each.
-    ``topology_aware``: gate TopologyAwareWorkloadScheduling; ``sampling``: where searches for nodes go on.
-    ``within``: the group is of a group of groups, which goes on with what it leaves behind.
-    """
+    """One attempt to place a group. The `view` does not change, since pods are assumed on forks."""
 
     framework: FrameworkLike
     view: Fork
     key: AnyGroupKey
     members: Sequence[Position]
+    """Positions of the pods to place, in order."""
     infos: Mapping[Position, PodInfo]
+    """The pod that is scheduled for each member."""
     topology_aware: bool
-    choose: Choose = first_by_name
+    """Feature gate TopologyAwareWorkloadScheduling."""
+    choose: Choose = choose_first_by_name
+    """Picks one of the best nodes."""
     sampling: Sampling | None = None
+    """Where the searches for nodes continue."""
     within: bool = False
+    """Whether the group is part of a group of groups, which continues with its assumed pods."""
 
     @property
     def preemptor(self) -> PodGroup | None:
-        """For whom others go, None where it is not there."""
+        """The group's object, or None if it does not exist."""
         return find_pod_group(self.view, self.key)
 
     def run(self, view: Fork | None = None, post_filter: bool = True) -> GroupResult:
-        """Place it, as if ``view`` were how things are; without ``post_filter`` no pod may preempt by itself."""
+        """Place the group in `view`; without `post_filter` no pod may preempt by itself."""
         view = self.view if view is None else view
         if self.topology_aware and not is_unread(view, self.key):
-            result = self.on_placements(view, post_filter)
+            result = self.try_placements(view, post_filter)
         else:
-            result = self._default(view, post_filter)
+            result = self._try_members(view, post_filter)
         nobody = result.placed and not any(member.placed for member in result.members)
         return replace(result, status=NO_FIT) if nobody else result
 
     @cached_property
     def until_infeasible(self) -> bool:
-        """Whether PlacementFeasible plugins say if enough pods have a node: of the gangs of others it is Permit."""
+        """Whether PlacementFeasible plugins decide if enough pods have a node, rather than Permit."""
         return not isinstance(self.key, GangKey) and UNTIL_INFEASIBLE.at(self.framework.release)
 
     # -- placements ----------------------------------------------------------------------------------------------
 
-    def on_placements(self, view: Fork, post_filter: bool) -> GroupResult:
-        """Try all placements and take the best of those on which the group fits."""
+    def try_placements(self, view: Fork, post_filter: bool) -> GroupResult:
+        """Try all placements, and return the best of those on which the group fits."""
         try:
-            group = self._group(view)
+            group = self._require_group(view)
             placements = generate_placements(self.framework, group, view)
         except PluginError as failure:
             return GroupResult(Status(Code.ERROR, (str(failure),)))
@@ -167,37 +173,39 @@ class PodGroupCycle:
             return GroupResult(Status(Code.UNSCHEDULABLE, (NO_PLACEMENTS,)))
         results = []
         for placement in placements:
-            result = replace(self._default(view, post_filter, placement), placement=placement)
+            result = replace(self._try_members(view, post_filter, placement), placement=placement)
             if result.status.code is Code.ERROR:
                 return result
             results.append(result)
         fitting = [result for result in results if result.placed or result.waiting_on_preemption]
         if not fitting:
-            why = nowhere(results)
+            why = format_no_placement(results)
             reasons = (UNSCHEDULABLE_GROUP, why) if self.until_infeasible else (why,)
             return replace(results[0], status=Status(Code.UNSCHEDULABLE, reasons), tried=tuple(results))
-        return self._best(group, view, fitting, tuple(results))
+        return self._choose_best(group, view, fitting, tuple(results))
 
-    def _group(self, view: Fork) -> PodGroup:
+    def _require_group(self, view: Fork) -> PodGroup:
+        """Return the group's object. Raises PluginError if it does not exist."""
         group = find_pod_group(view, self.key)
         if group is None:
             raise PluginError(f'podgroup.scheduling.k8s.io "{self.key[1]}" not found')
         return group
 
-    def _best(
+    def _choose_best(
         self, group: PodGroup, view: Fork, fitting: Sequence[GroupResult], tried: tuple[GroupResult, ...]
     ) -> GroupResult:
-        """The result on the placement of the highest score, the first of those that share it."""
+        """Return the result on the placement with the highest score, the first of equals."""
         if len(fitting) == 1:
             return replace(fitting[0], tried=tried)
         try:
-            scores = placement_scores(self.framework, group, view, [self._proposal(result) for result in fitting])
+            scores = score_placements(self.framework, group, view, [self._build_proposal(result) for result in fitting])
         except PluginError as failure:
             return GroupResult(Status(Code.ERROR, (str(failure),)), tried=tried)
         total = np.sum([np.zeros(len(fitting), np.int64), *scores.values()], axis=0)
         return replace(fitting[int(total.argmax())], tried=tried, scores=scores)
 
-    def _proposal(self, result: GroupResult) -> PodGroupAssignments:
+    def _build_proposal(self, result: GroupResult) -> PodGroupAssignments:
+        """Build the assignments that PlacementScore plugins score."""
         assert result.placement is not None
         placed = [member for member in result.members if member.row != NO_ROW]
         return PodGroupAssignments(
@@ -206,76 +214,80 @@ class PodGroupCycle:
 
     # -- the pods one after another ------------------------------------------------------------------------------
 
-    def _default(self, view: Fork, post_filter: bool, placement: GroupPlacement | None = None) -> GroupResult:
-        """Try the pods in order, each with those before it assumed; one whose Permit succeeds is enough."""
+    def _try_members(self, view: Fork, post_filter: bool, placement: GroupPlacement | None = None) -> GroupResult:
+        """Try the pods in order, each with the earlier ones assumed; one pod whose Permit succeeds is enough."""
         assumed = view.fork()
-        assumed.placement = mask(placement, view)
+        assumed.placement = placement_mask(placement, view)
         if assumed.group_since is None:
             assumed.group_since = len(assumed.trail)
         if self.until_infeasible:
-            return self._while_feasible(assumed)
+            return self._try_while_feasible(assumed)
         results: list[MemberResult] = []
-        status, waiting, preempts = NO_FIT, False, False
+        status, waits_on_preemption, preempts = NO_FIT, False, False
         for position in self.members:
-            member, assumed = self._member(assumed, position, post_filter)
+            member, assumed = self._try_member(assumed, position, post_filter)
             results.append(member)
             if not member.placed and not member.requires_preemption:
                 if member.status.rejected:
                     continue
-                status, waiting = Status(Code.ERROR, (OTHER_FAILED.format(_message(member.status)),)), False
+                status, waits_on_preemption = (
+                    Status(Code.ERROR, (OTHER_FAILED.format(_join_reasons(member.status)),)),
+                    False,
+                )
                 break
             preempts |= member.requires_preemption
             if member.permit is not None and member.permit.code is Code.SUCCESS:
-                waiting = preempts
+                waits_on_preemption = preempts
                 status = Status(Code.UNSCHEDULABLE, (UNSCHEDULABLE_GROUP, WAITING)) if preempts else SUCCESS
-        return GroupResult(status, tuple(results), waiting)
+        return GroupResult(status, tuple(results), waits_on_preemption)
 
-    def _while_feasible(self, view: Fork) -> GroupResult:
-        """Try the pods in order, each with those before it assumed, as long as the group can still be bound."""
+    def _try_while_feasible(self, view: Fork) -> GroupResult:
+        """Try the pods in order, each with the earlier ones assumed, as long as the group can still be bound."""
         group, results = find_pod_group(view, self.key), list[MemberResult]()
-        progress = GroupProgress(self._placed_before(view), len(self.members))
-        status = self._feasible(group, progress)
+        progress = GroupProgress(self._count_placed_before(view), len(self.members))
+        status = self._check_feasible(group, progress)
         if status.code in (Code.UNSCHEDULABLE, Code.ERROR):
-            return GroupResult(status if status.code is Code.ERROR else unschedulable(status), promised={})
+            return GroupResult(status if status.code is Code.ERROR else wrap_unschedulable(status), promised={})
         for position in self.members:
-            member, view = self._member(view, position, post_filter=False)
+            member, view = self._try_member(view, position, post_filter=False)
             results.append(member)
             if not member.placed and not member.status.rejected:
-                status = Status(Code.ERROR, (OTHER_FAILED.format(_message(member.status)),))
+                status = Status(Code.ERROR, (OTHER_FAILED.format(_join_reasons(member.status)),))
                 break
             progress = GroupProgress(progress.scheduled + member.placed, progress.remaining - 1)
-            status = self._feasible(group, progress)
+            status = self._check_feasible(group, progress)
             if status.code in (Code.UNSCHEDULABLE, Code.ERROR):
                 break
-        status = unschedulable(status) if status.code is Code.WAIT else status
+        status = wrap_unschedulable(status) if status.code is Code.WAIT else status
         return GroupResult(status, tuple(results), promised={}, after=view if self.within else None)
 
-    def _placed_before(self, view: Fork) -> int:
+    def _count_placed_before(self, view: Fork) -> int:
+        """Count the group's pods that have a node already."""
         assert len(self.key) == 2
-        return len(state_of(view, self.key).scheduled)
+        return len(find_state(view, self.key).scheduled)
 
-    def _feasible(self, group: PodGroup | None, progress: GroupProgress) -> Status:
-        """What the first plugin says that does not find it feasible, or fails."""
-        status = SUCCESS if group is None else feasible(self.framework, group, progress)
+    def _check_feasible(self, group: PodGroup | None, progress: GroupProgress) -> Status:
+        """Return the status of the first PlacementFeasible plugin that does not succeed."""
+        status = SUCCESS if group is None else run_placement_feasible(self.framework, group, progress)
         failed = status.code is Code.ERROR
-        return Status(Code.ERROR, (NOT_EVALUATED.format(_message(status)),)) if failed else status
+        return Status(Code.ERROR, (NOT_EVALUATED.format(_join_reasons(status)),)) if failed else status
 
-    def _member(self, view: Fork, position: Position, post_filter: bool) -> tuple[MemberResult, Fork]:
-        """Try one pod, and the fork to go on with."""
+    def _try_member(self, view: Fork, position: Position, post_filter: bool) -> tuple[MemberResult, Fork]:
+        """Try one pod, and return the fork to continue with."""
         cycle = run_cycle(self.framework, self.infos[position], view, self.sampling)
         if cycle.schedulable:
-            member = _fitting(cycle, position, self.choose(view, cycle.scores.best))
+            member = _build_fitting(cycle, position, self.choose(view, cycle.scores.best))
         else:
-            member = _failed(cycle, position, run_post_filter(cycle) if post_filter else None)
-        return (member, view) if member.row == NO_ROW else self.assumed(view, cycle, member)
+            member = _build_failed(cycle, position, run_post_filter(cycle) if post_filter else None)
+        return (member, view) if member.row == NO_ROW else self.assume_member(view, cycle, member)
 
-    def assumed(self, view: Fork, cycle: Cycle, member: MemberResult) -> tuple[MemberResult, Fork]:
-        """Assume and reserve it, and ask Permit; what is refused leaves nothing behind."""
+    def assume_member(self, view: Fork, cycle: Cycle, member: MemberResult) -> tuple[MemberResult, Fork]:
+        """Assume the pod, reserve for it and ask Permit; a rejected pod leaves no trace in the returned fork."""
         info, position, row = self.infos[member.position], member.position, member.row
-        plugins = reserving(self.framework, info.spec)
+        plugins = find_reserve_plugins(self.framework, info.spec)
         trial = view.fork() if plugins else view
         try:
-            reserve(plugins, info, info.pod, trial, row, before=cycle.pre_filter.results)
+            reserve(plugins, info, info.pod, trial, row, pre_filter_results=cycle.pre_filter.results)
         except PluginError as failure:
             return MemberResult(position, Status(Code.ERROR, (str(failure),)), nominated=""), view
         trial.assume(position, row)
@@ -286,21 +298,21 @@ class PodGroupCycle:
             return replace(member, permit=outcome.status), trial
         if trial is view:
             view.forget(position)
-        return _refused(position, outcome), view
+        return _build_rejected(position, outcome), view
 
 
-def nowhere(results: Sequence[GroupResult]) -> str:
-    """What is said of a group that fits on no placement."""
+def format_no_placement(results: Sequence[GroupResult]) -> str:
+    """Return the message for a group that fits on no placement."""
     return f"0/{len(results)} placements are available, first placement status: {results[0].status.reasons[0]}"
 
 
-def unschedulable(status: Status) -> Status:
-    """A refusal with the error that it carries."""
+def wrap_unschedulable(status: Status) -> Status:
+    """Wrap a status as a rejection of the group."""
     return Status(Code.UNSCHEDULABLE, (UNSCHEDULABLE_GROUP, *status.reasons))
 
 
-def mask(placement: GroupPlacement | None, view: Fork) -> Bools | None:
-    """(N,): the nodes of a placement that is not all of them."""
+def placement_mask(placement: GroupPlacement | None, view: Fork) -> Bools | None:
+    """Return the nodes of a placement, (N,), or None for all nodes."""
     if placement is None or len(placement.rows) == len(view.nodes):
         return None
     mask = np.zeros(len(view.nodes), np.bool_)
@@ -308,25 +320,27 @@ def mask(placement: GroupPlacement | None, view: Fork) -> Bools | None:
     return mask
 
 
-def _message(status: Status) -> str:
+def _join_reasons(status: Status) -> str:
+    """Return the reasons of a status as text."""
     return ", ".join(status.reasons)
 
 
-def _fitting(cycle: Cycle, position: Position, row: Row) -> MemberResult:
-    promised = cycle.promised is not None and bool(cycle.filter.passing[cycle.promised])
-    evaluated = 1 if promised else int(cycle.considered.sum())
+def _build_fitting(cycle: Cycle, position: Position, row: Row) -> MemberResult:
+    """Build the result for a pod that has feasible nodes."""
+    uses_nominated = cycle.nominated_row is not None and bool(cycle.filter.passing[cycle.nominated_row])
+    evaluated = 1 if uses_nominated else int(cycle.considered.sum())
     return MemberResult(position, SUCCESS, row, len(cycle.feasible), evaluated, len(cycle.scores.best))
 
 
-def _failed(cycle: Cycle, position: Position, outcome: PostFilterOutcome | None) -> MemberResult:
-    """A pod that fits nowhere, with what PostFilter could do for it; None: it was not asked."""
+def _build_failed(cycle: Cycle, position: Position, outcome: PostFilterOutcome | None) -> MemberResult:
+    """Build the result for a pod without feasible nodes. `outcome` is None if PostFilter was not asked."""
     if cycle.error is not None:
         return MemberResult(position, Status(Code.ERROR, (cycle.error,)), nominated="")
     if not cycle.view.nodes_in_placement:
         return MemberResult(position, Status(Code.UNRESOLVABLE, (fit_error(cycle),)), nominated="")
     outcome = outcome or PostFilterOutcome()
     status = Status(Code.UNSCHEDULABLE, (fit_error(cycle, outcome.message),))
-    rejectors = rejectors_of(cycle)
+    rejectors = find_rejectors(cycle)
     for result in outcome.results.values():
         if result.status.code is Code.SUCCESS and result.nominated_node and isinstance(result.report, Preemption):
             row = cycle.view.nodes.index[result.nominated_node]
@@ -336,32 +350,34 @@ def _failed(cycle: Cycle, position: Position, outcome: PostFilterOutcome | None)
                 Row(row),
                 nominated=result.nominated_node,
                 requires_preemption=True,
-                victims=_victims(result.report, row),
+                victims=_find_victims(result.report, row),
                 rejectors=rejectors,
             )
-    return MemberResult(position, status, nominated=_kept(outcome), rejectors=rejectors)
+    return MemberResult(position, status, nominated=_remaining_nomination(outcome), rejectors=rejectors)
 
 
-def _refused(position: Position, outcome: PermitOutcome) -> MemberResult:
-    """A pod that Permit refuses on its node, or fails for."""
+def _build_rejected(position: Position, outcome: PermitOutcome) -> MemberResult:
+    """Build the result for a pod that Permit rejects or fails for."""
     if outcome.status.code is Code.ERROR:
         return MemberResult(position, outcome.status, nominated="")
-    status = Status(outcome.status.code, (histogram(1, dict.fromkeys(outcome.status.reasons, 1)),))
-    return MemberResult(position, status, nominated="", rejectors=_of_permit(outcome))
+    status = Status(outcome.status.code, (format_histogram(1, dict.fromkeys(outcome.status.reasons, 1)),))
+    return MemberResult(position, status, nominated="", rejectors=_permit_rejectors(outcome))
 
 
-def _of_permit(outcome: PermitOutcome) -> Rejectors:
+def _permit_rejectors(outcome: PermitOutcome) -> Rejectors:
+    """Return the plugin that rejected the pod at Permit."""
     plugin = frozenset((outcome.plugin,))
     return Rejectors(plugin, plugin if outcome.status.code is Code.PENDING else frozenset())
 
 
-def _kept(outcome: PostFilterOutcome) -> str | None:
-    """What becomes of an earlier nomination: it goes where preemption was tried in vain, else it stays."""
+def _remaining_nomination(outcome: PostFilterOutcome) -> str | None:
+    """Return the nomination after PostFilter: cleared if preemption was tried in vain, otherwise unchanged (None)."""
     reports = [result.report for result in outcome.results.values() if isinstance(result.report, Preemption)]
     in_vain = any(report.eligible for report in reports) and outcome.status.code is Code.UNSCHEDULABLE
     return "" if in_vain or not outcome.results else None
 
 
-def _victims(report: Preemption, row: int) -> tuple[Position, ...]:
+def _find_victims(report: Preemption, row: int) -> tuple[Position, ...]:
+    """Return the victims on a row."""
     assert report.choice is not None
     return next(candidate.victims for candidate in report.choice.tied if candidate.row == row)

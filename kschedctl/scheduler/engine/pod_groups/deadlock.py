@@ -1,4 +1,4 @@
-"""Gangs of which a part has nodes and the rest waits, each for what another holds."""
+"""Gangs that are partly placed and wait for each other's nodes."""
 
 from __future__ import annotations
 
@@ -7,67 +7,70 @@ from collections.abc import Callable, Iterator
 from kschedctl.api.arrays import Position, Rows
 from kschedctl.api.gangs import GangKey, GangProject
 from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult, PodGroupCycle
-from kschedctl.scheduler.engine.pod_groups.gangs import ended_pods, gang_pods, gang_terms
-from kschedctl.scheduler.engine.pod_groups.state import find_pod_group, state_of
+from kschedctl.scheduler.engine.pod_groups.gangs import find_ended_pods, find_gang_pods, find_gang_terms
+from kschedctl.scheduler.engine.pod_groups.state import find_pod_group, find_state
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pods import AnyGroupKey
 
-MOST_TRIED = 50
-"""How many half-placed gangs are looked at."""
+MAX_TRIED = 50
+"""Maximum number of half-placed gangs that are tried."""
 
 
 def is_placed(result: GroupResult) -> bool:
-    """Whether the scheduler says that it places the group."""
+    """Return whether the scheduler would place the group."""
     return result.placed
 
 
 def is_half_placed(view: Fork, key: AnyGroupKey) -> bool:
-    """Whether some pods of a gang have a node, but fewer than have to."""
-    placed = len(_placed(view, key))
-    return 0 < placed < _least(view, key) - _succeeded(view, key)
+    """Return whether some pods of a gang have a node, but fewer than needed."""
+    placed = len(_find_placed(view, key))
+    return 0 < placed < _min_count(view, key) - _count_succeeded(view, key)
 
 
-def deadlocked_with(
+def find_deadlocked_gangs(
     cycle: PodGroupCycle, fits: Callable[[GroupResult], bool] = is_placed, *, own_groups: bool = True
 ) -> list[AnyGroupKey]:
-    """The half-placed gangs in whose room this one, half placed itself, would fit; proved by a replay without each.
+    """Return the half-placed gangs without which this half-placed gang would fit, as replays without each show.
 
-    ``fits``: whether a cycle gives enough pods a node. ``own_groups``: the scheduler places those of Kubernetes
-    together; gangs of other projects count whoever does it.
+    `fits` decides whether a cycle places enough pods. `own_groups`: the scheduler places Kubernetes' PodGroups
+    together; gangs of other projects always count.
     """
     view = cycle.view
     if not is_half_placed(view, cycle.key):
         return []
     gangs: list[AnyGroupKey] = [*(view.pods.by_group if own_groups else ()), *view.pods.by_gang]
     others = [key for key in gangs if key != cycle.key and is_half_placed(view, key)]
-    return [key for key in others[:MOST_TRIED] if fits(cycle.run(_without(view, key), post_filter=False))]
+    return [key for key in others[:MAX_TRIED] if fits(cycle.run(_without_gang(view, key), post_filter=False))]
 
 
-def _least(view: Fork, key: AnyGroupKey) -> int:
-    """How many pods of it have to have a node at once; 0 for what is no gang."""
+def _min_count(view: Fork, key: AnyGroupKey) -> int:
+    """Return how many pods of a gang need nodes at once; 0 if it is no gang."""
     if isinstance(key, GangKey):
-        return gang_terms(view, key).least or 0
+        return find_gang_terms(view, key).least or 0
     group = find_pod_group(view, key)
     gang = group.spec.scheduling_policy.gang if group else None
     return gang.min_count if gang else 0
 
 
-def _succeeded(view: Fork, key: AnyGroupKey) -> int:
-    """How many pods of another project's gang are done, which count as if they had a node."""
-    ended = ended_pods(view).get(key) if isinstance(key, GangKey) else None
+def _count_succeeded(view: Fork, key: AnyGroupKey) -> int:
+    """Count another project's pods that have succeeded, which count as placed."""
+    ended = find_ended_pods(view).get(key) if isinstance(key, GangKey) else None
     return len(ended.succeeded) if ended and key[0] is not GangProject.COSCHEDULING else 0
 
 
-def _placed(view: Fork, key: AnyGroupKey) -> Rows:
-    return gang_pods(view, key).assigned if isinstance(key, GangKey) else state_of(view, key).scheduled
+def _find_placed(view: Fork, key: AnyGroupKey) -> Rows:
+    """Return the positions of the gang's pods that have a node."""
+    return find_gang_pods(view, key).assigned if isinstance(key, GangKey) else find_state(view, key).scheduled
 
 
-def _without(view: Fork, key: AnyGroupKey) -> Fork:
+def _without_gang(view: Fork, key: AnyGroupKey) -> Fork:
+    """Return a fork in which the gang's pods have left their nodes."""
     less = view.fork()
-    for position in _on_nodes(view, key):
+    for position in _iter_placed(view, key):
         less.forget(position)
     return less
 
 
-def _on_nodes(view: Fork, key: AnyGroupKey) -> Iterator[Position]:
-    return (Position(position) for position in _placed(view, key).tolist() if view.node[position] >= 0)
+def _iter_placed(view: Fork, key: AnyGroupKey) -> Iterator[Position]:
+    """Yield the gang's pods that are on known nodes."""
+    return (Position(position) for position in _find_placed(view, key).tolist() if view.node[position] >= 0)

@@ -20,53 +20,53 @@ from kschedctl.scheduler.framework import Plugin, offers
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
-SHOWN = 20
-"""Characters of a text that is no number."""
+MAX_SHOWN = 20
+"""Maximum number of characters shown of a text that is not a number."""
 GangObject = CoschedulingPodGroup | VolcanoPodGroup
 
 
 @runtime_checkable
 class GangPlugin(Plugin, Protocol):
-    """A plugin by whose Permit the pods of a gang wait for each other."""
+    """A plugin whose Permit makes the pods of a gang wait for each other."""
 
     def gang(self, pod: Pod) -> GangKey | None:
-        """The gang with which a pod is bound."""
+        """Return the gang of a pod, or None."""
 
     def failures(self, result: GroupResult, members: Sequence[Position], view: Fork) -> dict[Position, MemberFailure]:
-        """Why those of the members are not bound that are not, in the order given."""
+        """Return why the members that are not bound are not bound, in the order given."""
 
     def gives_up(self, pod: Pod, view: Fork) -> str:
-        """Why the pods of its gang that wait leave when a pod fits nowhere; empty where they wait on."""
+        """Return why the waiting pods of the gang leave their nodes if a pod fits nowhere; empty if they wait on."""
 
     @property
     def after_another(self) -> str:
-        """Why they leave when one of them does."""
+        """Why the waiting pods leave their nodes when one of them does."""
 
     def permitted(self, pod: Pod, view: Fork, *, waits: bool) -> Sequence[Position]:
-        """A pod has passed Permit, or waits there: the pods that are to be tried as soon as possible."""
+        """Return the pods to be tried as soon as possible after a pod passed Permit or started to wait there."""
 
     def failed(self, pod: Pod, view: Fork, *, fits_nowhere: bool = False) -> None:
-        """The gang of a pod that fits nowhere, or had to leave its node, has failed; the view's history keeps that."""
+        """Record in the view's history that the gang failed, since a pod fits nowhere or had to leave its node."""
 
 
-def gang_plugin(framework: FrameworkLike) -> GangPlugin | None:
-    """The plugin of a profile that knows of gangs."""
-    return next((plugin for plugin in framework.at("permit") if offers(plugin, GangPlugin)), None)
+def find_gang_plugin(framework: FrameworkLike) -> GangPlugin | None:
+    """Return the profile's plugin that handles gangs, or None."""
+    return next((plugin for plugin in framework.plugins_at("permit") if offers(plugin, GangPlugin)), None)
 
 
 class GangTerms(NamedTuple):
-    """How many pods of a gang have to have a node at once, in all and of each of its ``tasks``.
-
-    ``least`` is None where nobody says so, or what is said is nonsense: ``problem`` tells that.
-    """
+    """How many pods of a gang need nodes at the same time."""
 
     least: int | None
+    """Minimum number of pods; None if it is unknown or invalid."""
     tasks: Mapping[str, int] = {}
+    """Task -> minimum number of its pods."""
     problem: str = ""
+    """Why `least` is None."""
 
 
 class GangPods(NamedTuple):
-    """The positions of the pods that have not ended: those without a node, and those that are assumed or bound."""
+    """Positions of a gang's pods that have not ended: those without a node, and those assumed or bound."""
 
     waiting: Rows
     assigned: Rows
@@ -75,14 +75,14 @@ class GangPods(NamedTuple):
     def size(self) -> int:
         return len(self.waiting) + len(self.assigned)
 
-    def gated(self, view: Fork) -> int:
-        """How many have scheduling gates."""
+    def count_gated(self, view: Fork) -> int:
+        """Count the pods with scheduling gates."""
         gated = view.memo((GangPods, "gated"), lambda: view.pods.where(_is_gated))
         return int(gated[view.pods.info[np.concatenate(self)]].sum())
 
 
-def gang_pods(view: Fork, key: GangKey) -> GangPods:
-    """Pods of a gang now."""
+def find_gang_pods(view: Fork, key: GangKey) -> GangPods:
+    """Return the pods of a gang as they are now."""
     positions = view.pods.by_gang.get(key, NO_MEMBERS)
     if view.absent is not None:
         positions = positions[~view.absent[positions]]
@@ -91,18 +91,19 @@ def gang_pods(view: Fork, key: GangKey) -> GangPods:
 
 
 class EndedPods(NamedTuple):
-    """The rows, in the table of all pods, of a gang's pods that have ended."""
+    """Rows, in the table of all pods, of a gang's pods that have ended."""
 
     succeeded: Rows = NO_MEMBERS
     failed: Rows = NO_MEMBERS
 
 
-def ended_pods(view: Fork) -> Mapping[GangKey, EndedPods]:
-    """The ended pods of each gang that has some."""
-    return view.memo(EndedPods, lambda: dict(_ended(view.cluster.pods)))
+def find_ended_pods(view: Fork) -> Mapping[GangKey, EndedPods]:
+    """Return the ended pods of each gang that has some."""
+    return view.memo(EndedPods, lambda: dict(_iter_ended(view.cluster.pods)))
 
 
-def _ended(table: PodTable) -> Iterator[tuple[GangKey, EndedPods]]:
+def _iter_ended(table: PodTable) -> Iterator[tuple[GangKey, EndedPods]]:
+    """Yield each gang and its ended pods."""
     templates: dict[GangKey, tuple[list[int], list[int]]] = {}
     for number, template in enumerate(table.templates):
         for key in find_gangs(template) if template.terminated else ():
@@ -111,11 +112,11 @@ def _ended(table: PodTable) -> Iterator[tuple[GangKey, EndedPods]]:
         yield key, EndedPods(*(np.flatnonzero(np.isin(table.template, chosen)) for chosen in numbers))
 
 
-def gang_terms(view: Fork, key: GangKey) -> GangTerms:
-    """Terms of a gang by its object, or for Kueue by its pods."""
+def find_gang_terms(view: Fork, key: GangKey) -> GangTerms:
+    """Return the terms of a gang from its object, or for Kueue from its pods."""
     if key.project is GangProject.KUEUE:
-        return _total_count(view, key)
-    gang = gang_object(view, key)
+        return _find_kueue_terms(view, key)
+    gang = find_gang_object(view, key)
     if gang is None:
         gap = view.cluster.gap(GROUP_KINDS[key.project], key.namespace)
         return GangTerms(None, problem=f"PodGroups {gap.why}" if gap else "there is no PodGroup of that name")
@@ -124,16 +125,16 @@ def gang_terms(view: Fork, key: GangKey) -> GangTerms:
     return GangTerms(gang.spec.min_member, tasks if heeded else {})
 
 
-def _total_count(view: Fork, key: GangKey) -> GangTerms:
-    """Kueue's: every pod of the group says how many they are."""
+def _find_kueue_terms(view: Fork, key: GangKey) -> GangTerms:
+    """Return the terms of a Kueue group, in which every pod states the total count."""
     positions = view.pods.by_gang.get(key, NO_MEMBERS).tolist()
-    said = dict.fromkeys(
+    annotations = dict.fromkeys(
         view.pods.objects[position].metadata.annotations.pod_group_total_count for position in positions
     )
-    counts = {text: number for text in said if (number := _atoi(text)) is not None and number > 0}
-    wrong = next((text for text in said if text not in counts), None)
-    if wrong is not None or not said:
-        what = f'"{wrong[:SHOWN]}"' if wrong else "nothing"
+    counts = {text: number for text in annotations if (number := _atoi(text)) is not None and number > 0}
+    wrong = next((text for text in annotations if text not in counts), None)
+    if wrong is not None or not annotations:
+        what = f'"{wrong[:MAX_SHOWN]}"' if wrong else "nothing"
         return GangTerms(None, problem=f"its pods say {what} in annotation {KUEUE_TOTAL_COUNT}")
     if len(set(counts.values())) > 1:
         differing = f"{min(counts.values())} and {max(counts.values())}"
@@ -146,28 +147,30 @@ def _total_count(view: Fork, key: GangKey) -> GangTerms:
 
 
 def _atoi(text: str) -> int | None:
-    """The number as Go's strconv.Atoi reads it, None for what it refuses."""
+    """Parse a number as Go's strconv.Atoi does, or return None."""
     return int(text) if re.fullmatch(r"[+-]?[0-9]{1,18}", text, re.ASCII) else None
 
 
-def coscheduling_group(view: Fork, key: GangKey) -> CoschedulingPodGroup | None:
-    """The object that describes a gang of scheduler-plugins."""
-    gang = gang_object(view, key._replace(project=GangProject.COSCHEDULING))
+def find_coscheduling_group(view: Fork, key: GangKey) -> CoschedulingPodGroup | None:
+    """Return the object of a scheduler-plugins gang, or None."""
+    gang = find_gang_object(view, key._replace(project=GangProject.COSCHEDULING))
     return gang if isinstance(gang, CoschedulingPodGroup) else None
 
 
-def gang_object(view: Fork, key: GangKey) -> GangObject | None:
-    """The object that describes a gang, where there is one; Kueue has none."""
+def find_gang_object(view: Fork, key: GangKey) -> GangObject | None:
+    """Return the object of a gang, or None; Kueue has none."""
     kind = GROUP_KINDS.get(key.project)
     if kind is None:
         return None
-    gang: GangObject | None = view.objects.index(("gangs", kind), _by_name, kind).get(key[1:])
+    gang: GangObject | None = view.objects.index(("gangs", kind), _index_by_name, kind).get(key[1:])
     return gang
 
 
-def _by_name(groups: Iterable[GangObject]) -> dict[tuple[str, str], GangObject]:
+def _index_by_name(groups: Iterable[GangObject]) -> dict[tuple[str, str], GangObject]:
+    """Index groups by namespace and name."""
     return {(group.metadata.namespace, group.metadata.name): group for group in groups}
 
 
 def _is_gated(info: PodInfo) -> bool:
+    """Return whether the pod has scheduling gates."""
     return bool(info.spec.scheduling_gates)

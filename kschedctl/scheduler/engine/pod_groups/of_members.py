@@ -1,4 +1,4 @@
-"""What preemption is to the pods of groups: whether they preempt by themselves, and who is held back meanwhile.
+"""DefaultPreemption for pods of groups: whether a member preempts by itself, and whose victims are being evicted.
 
 Upstream: PostFilter and PreEnqueue in pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go (v1.36).
 """
@@ -15,8 +15,8 @@ CONSTRAINED = "not eligible due to placement-based pod group scheduling limitati
 WORKLOAD_AWARE = "not eligible due to workload aware preemption enabled"
 
 
-def not_by_itself(pod: Pod, view: Fork, topology_aware: bool, workload_aware: bool) -> str:
-    """Why no room is made for this pod by itself, by the gates: its group is tried in placements, or preempts."""
+def find_member_ineligibility(pod: Pod, view: Fork, topology_aware: bool, workload_aware: bool) -> str:
+    """Return why this pod does not preempt by itself, or an empty string."""
     key = group_key(pod)
     if key is not None and topology_aware:
         group = find_pod_group(view, key)
@@ -25,7 +25,7 @@ def not_by_itself(pod: Pod, view: Fork, topology_aware: bool, workload_aware: bo
     return WORKLOAD_AWARE if key is not None and workload_aware else ""
 
 
-def preempting_as(pod: Pod, workload_aware: bool) -> str:
-    """By what a pod is known whose victims are being evicted: with the gate by its group."""
+def preemptor_key(pod: Pod, workload_aware: bool) -> str:
+    """Return the name under which a pod's victims are being evicted; with the gate, that of its group."""
     key = group_key(pod) if workload_aware else None
     return f"PodGroup {key[0]}/{key[1]}" if key else pod.key

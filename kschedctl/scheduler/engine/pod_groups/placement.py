@@ -1,4 +1,4 @@
-"""Placements: the sets of nodes on which a pod group may be placed, and the plugins that make and rank them.
+"""Placements: sets of nodes on which a pod group may be placed, and the plugins that generate and score them.
 
 Upstream: RunPlacementGeneratePlugins and RunPlacementScorePlugins in pkg/scheduler/framework/runtime/framework.go
 (v1.36).
@@ -21,21 +21,21 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 
 class GroupPlacement(NamedTuple):
-    """Some nodes, by their rows in order; the name is that of a topology domain, empty for all nodes."""
+    """A set of nodes by rows, in order. The name is that of a topology domain, empty for all nodes."""
 
     name: str
     rows: Rows
 
 
 class ProposedAssignment(NamedTuple):
-    """Where a pod of the group would go."""
+    """The node that a pod of the group would get."""
 
     info: PodInfo
     row: int
 
 
 class PodGroupAssignments(NamedTuple):
-    """What placing the group in a placement came to."""
+    """The assignments of a group's pods in a placement."""
 
     placement: GroupPlacement
     assignments: tuple[ProposedAssignment, ...]
@@ -43,35 +43,41 @@ class PodGroupAssignments(NamedTuple):
 
 @runtime_checkable
 class PlacementGeneratePlugin(Plugin, Protocol):
+    """A plugin that generates placements."""
+
     def generate_placements(self, group: AnyGroup, view: Fork, parent: GroupPlacement) -> list[GroupPlacement]:
-        """The placements to try, all within ``parent``, by name. Raises PluginError."""
+        """Return the placements to try within `parent`, by name. Raises PluginError."""
 
 
 @runtime_checkable
 class PlacementScorePlugin(Plugin, Protocol):
+    """A plugin that scores placements."""
+
     def score_placement(self, group: AnyGroup, view: Fork, proposal: PodGroupAssignments) -> int:
-        """How good a placement is, the more the better. Raises PluginError."""
+        """Return the score of a placement, higher is better. Raises PluginError."""
 
     def normalize_placements(self, scores: Scores) -> Scores:
-        """(S,) in 0..100, of all placements. Plugins without upstream's extension return them unchanged."""
+        """Return scores from 0 to 100 for all placements, (S,); unchanged if upstream has no such extension."""
 
 
 def generate_placements(framework: FrameworkLike, group: AnyGroup, view: Fork) -> list[GroupPlacement]:
-    """What the profile's plugin makes of all nodes of a placement; without one it stays. Raises PluginError."""
+    """Return the placements that the profile's plugin generates, or the current one without a plugin. Raises
+    PluginError.
+    """
     parent = np.arange(len(view.nodes)) if view.placement is None else np.flatnonzero(view.placement)
     everywhere = GroupPlacement("", parent)
-    for plugin in framework.at("placementGenerate"):
+    for plugin in framework.plugins_at("placementGenerate"):
         if offers(plugin, PlacementGeneratePlugin):
             return plugin.generate_placements(group, view, everywhere)
     return [everywhere]
 
 
-def placement_scores(
+def score_placements(
     framework: FrameworkLike, group: AnyGroup, view: Fork, proposals: Sequence[PodGroupAssignments]
 ) -> dict[str, Scores]:
-    """Plugin -> (S,): what it adds to the score of each placement. Raises PluginError, also for one outside 0..100."""
+    """Return plugin -> weighted score of each placement, (S,). Raises PluginError, also for one outside 0..100."""
     scores: dict[str, Scores] = {}
-    plugins = [plugin for plugin in framework.at("placementScore") if offers(plugin, PlacementScorePlugin)]
+    plugins = [plugin for plugin in framework.plugins_at("placementScore") if offers(plugin, PlacementScorePlugin)]
     for plugin in plugins:
         try:
             raw = [plugin.score_placement(group, view, proposal) for proposal in proposals]
@@ -81,13 +87,12 @@ def placement_scores(
             ) from None
         scores[plugin.name] = np.array(raw, np.int64)
     for plugin in plugins:
-        scores[plugin.name] = (
-            _normalized(plugin, scores[plugin.name]) * framework.profile.placement_weights[plugin.name]
-        )
+        scores[plugin.name] = _normalize(plugin, scores[plugin.name]) * framework.profile.placement_weights[plugin.name]
     return scores
 
 
-def _normalized(plugin: PlacementScorePlugin, raw: Scores) -> Scores:
+def _normalize(plugin: PlacementScorePlugin, raw: Scores) -> Scores:
+    """Normalize a plugin's scores. Raises PluginError."""
     try:
         scores = plugin.normalize_placements(raw)
     except PluginError as failure:

@@ -1,4 +1,4 @@
-"""Workload-aware preemption: room made for a whole group, by evicting pods and groups of lower priority anywhere.
+"""Workload-aware preemption: room for a whole group is made by evicting pods and groups of lower priority anywhere.
 
 Upstream: pkg/scheduler/framework/preemption/{podgrouppreemption,types}.go and runWorkloadAwarePreemption in
 pkg/scheduler/schedule_one_podgroup.go (v1.36; of v1.37 as in since_1_37.py).
@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 from kschedctl.api.arrays import Position, Row
 from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult, MemberResult, PodGroupCycle
-from kschedctl.scheduler.engine.pod_groups.hierarchy_cycle import HierarchyCycle, Results, completed
+from kschedctl.scheduler.engine.pod_groups.hierarchy_cycle import GroupResults, HierarchyCycle, complete_results
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import (
     CONSTRAINED_PREEMPT,
     KEEPS_ITS_NODES,
@@ -23,10 +23,10 @@ from kschedctl.scheduler.engine.pod_groups.since_1_37 import (
     WAITS_FOR_VICTIMS,
     never_preempts,
 )
-from kschedctl.scheduler.engine.pod_groups.state import group_priority, is_unread
-from kschedctl.scheduler.engine.pod_groups.victims import AS_GROUPS, Victim, victims_below
-from kschedctl.scheduler.engine.preemption.budgets import budgets
-from kschedctl.scheduler.engine.preemption.evaluator import DEFAULT_PREEMPTION, NEVER, being_preempted
+from kschedctl.scheduler.engine.pod_groups.state import find_group_priority, is_unread
+from kschedctl.scheduler.engine.pod_groups.victims import AS_GROUPS, Victim, find_victims
+from kschedctl.scheduler.engine.preemption.budgets import find_budgets
+from kschedctl.scheduler.engine.preemption.evaluator import DEFAULT_PREEMPTION, NEVER, is_being_preempted
 from kschedctl.scheduler.framework import Code, Status
 from kschedctl.snapshot.fork import Fork
 
@@ -39,8 +39,8 @@ AnyCycle: TypeAlias = PodGroupCycle | HierarchyCycle
 NO_GROUP = 'failed to get pod group object: podgroup.scheduling.k8s.io "{}" not found'
 
 
-class RoomForGroup(NamedTuple):
-    """Who goes for a group, and where its pods go then."""
+class GroupPreemption(NamedTuple):
+    """The result of preempting for a group: the victims, and the nodes of the group's pods afterwards."""
 
     status: Status
     victims: tuple[Position, ...] = ()
@@ -48,12 +48,16 @@ class RoomForGroup(NamedTuple):
 
 
 def preempt_for_group(cycle: PodGroupCycle, result: GroupResult) -> GroupResult:
-    """The result of a group that does not fit, with what evicting others could do for it, if it is known."""
+    """Return the result of a group that does not fit, with what preemption can do for it if the group is known."""
     if is_unread(cycle.view, cycle.key):
         return result
     if SAYS_WHO.at(cycle.framework.release) != "nothing":
-        return _post_filtered(cycle, result)
-    room = _preempt(cycle) if _has_plugin(cycle) else RoomForGroup(Status(Code.UNSCHEDULABLE, (NOT_REGISTERED,)))
+        return _run_pod_group_post_filter(cycle, result)
+    room = (
+        _try_preemption(cycle)
+        if _has_default_preemption(cycle)
+        else GroupPreemption(Status(Code.UNSCHEDULABLE, (NOT_REGISTERED,)))
+    )
     if room.status.code is Code.SUCCESS:
         return replace(result, waiting_on_preemption=True, victims=room.victims)
     if room.status.code is Code.ERROR:
@@ -62,38 +66,39 @@ def preempt_for_group(cycle: PodGroupCycle, result: GroupResult) -> GroupResult:
     return replace(result, status=Status(result.status.code, reasons))
 
 
-def place_tree(cycle: HierarchyCycle, *, workload_aware: bool) -> Results:
-    """What all groups of a tree come to; ``workload_aware``: others may be evicted for it."""
-    results = cycle.results()
-    whole = completed(cycle.tree, results)
+def run_tree(cycle: HierarchyCycle, *, workload_aware: bool) -> GroupResults:
+    """Return the results of all groups of a tree; with `workload_aware`, others may be preempted for it."""
+    results = cycle.run_groups()
+    whole = complete_results(cycle.tree, results)
     unplaced = results[cycle.tree.key].status.code is Code.UNSCHEDULABLE
     return _preempt_for_tree(cycle, whole) if workload_aware and unplaced else whole
 
 
-def _preempt_for_tree(cycle: HierarchyCycle, results: Results) -> Results:
-    """With what evicting others could do for a tree whose root does not fit.
+def _preempt_for_tree(cycle: HierarchyCycle, results: GroupResults) -> GroupResults:
+    """Add what preemption can do for a tree whose root does not fit.
 
-    A reason is added to the status of each, and so several times to one that some of them share.
+    The reason is appended to the status of each group, and so several times to a status that groups share.
     """
-    if not _has_plugin(cycle):
+    if not _has_default_preemption(cycle):
         return results
-    room, shared = _preempt(cycle), Counter(id(result.status) for result in results.values())
-    after = {key: _with_room(cycle, result, room, shared[id(result.status)]) for key, result in results.items()}
+    room, shared = _try_preemption(cycle), Counter(id(result.status) for result in results.values())
+    after = {key: _add_preemption(cycle, result, room, shared[id(result.status)]) for key, result in results.items()}
     return {key: result if key == cycle.tree.key else replace(result, victims=()) for key, result in after.items()}
 
 
-def _post_filtered(cycle: PodGroupCycle, result: GroupResult) -> GroupResult:
-    """What the plugin's PodGroupPostFilter makes of it."""
-    return _with_room(cycle, result, _preempt(cycle)) if _has_plugin(cycle) else result
+def _run_pod_group_post_filter(cycle: PodGroupCycle, result: GroupResult) -> GroupResult:
+    """Return the result after the plugin's PodGroupPostFilter."""
+    return _add_preemption(cycle, result, _try_preemption(cycle)) if _has_default_preemption(cycle) else result
 
 
-def _with_room(cycle: AnyCycle, result: GroupResult, room: RoomForGroup, times: int = 1) -> GroupResult:
-    said = SAYS_WHO.at(cycle.framework.release) + ", ".join(room.status.reasons)
+def _add_preemption(cycle: AnyCycle, result: GroupResult, room: GroupPreemption, times: int = 1) -> GroupResult:
+    """Add the outcome of preemption to a result; `times` is how often its message is appended."""
+    message = SAYS_WHO.at(cycle.framework.release) + ", ".join(room.status.reasons)
     if room.status.code is Code.ERROR:
-        return replace(result, status=Status(Code.ERROR, (said,)))
+        return replace(result, status=Status(Code.ERROR, (message,)))
     return replace(
         result,
-        status=Status(result.status.code, (*result.status.reasons, *[said] * times)),
+        status=Status(result.status.code, (*result.status.reasons, *[message] * times)),
         waiting_on_preemption=room.status.code is Code.SUCCESS,
         victims=room.victims,
         promised=room.promised if PROMISED.at(cycle.framework.release) else {},
@@ -101,87 +106,90 @@ def _with_room(cycle: AnyCycle, result: GroupResult, room: RoomForGroup, times: 
     )
 
 
-def _has_plugin(cycle: AnyCycle) -> bool:
-    return any(plugin.name == DEFAULT_PREEMPTION for plugin in cycle.framework.at("postFilter"))
+def _has_default_preemption(cycle: AnyCycle) -> bool:
+    """Return whether the profile runs DefaultPreemption."""
+    return any(plugin.name == DEFAULT_PREEMPTION for plugin in cycle.framework.plugins_at("postFilter"))
 
 
-def _preempt(cycle: AnyCycle) -> RoomForGroup:
+def _try_preemption(cycle: AnyCycle) -> GroupPreemption:
+    """Check whether the group may preempt, and select victims."""
     release, group = cycle.framework.release, cycle.preemptor
     if group is None:
         assert isinstance(cycle, PodGroupCycle)
-        return RoomForGroup(Status(Code.ERROR, (NO_GROUP.format(cycle.key[1]),)))
+        return GroupPreemption(Status(Code.ERROR, (NO_GROUP.format(cycle.key[1]),)))
     constraints = group.spec.scheduling_constraints
     if constraints is not None and constraints.topology and not CONSTRAINED_PREEMPT.at(release):
-        return RoomForGroup(Status(Code.UNSCHEDULABLE, (CONSTRAINED,)))
+        return GroupPreemption(Status(Code.UNSCHEDULABLE, (CONSTRAINED,)))
     if never_preempts(group, (cycle.infos[member] for member in cycle.members), cycle.view):
-        return RoomForGroup(Status(Code.UNSCHEDULABLE, (NEVER,)))
-    potential = victims_below(cycle.view, group_priority(group, cycle.view), release)
-    if WAITS_FOR_VICTIMS.at(release) and _victims_leave(cycle, potential):
-        return RoomForGroup(Status(Code.SUCCESS, (ONGOING,)))
+        return GroupPreemption(Status(Code.UNSCHEDULABLE, (NEVER,)))
+    potential = find_victims(cycle.view, find_group_priority(group, cycle.view), release)
+    if WAITS_FOR_VICTIMS.at(release) and _are_victims_leaving(cycle, potential):
+        return GroupPreemption(Status(Code.SUCCESS, (ONGOING,)))
     if not potential:
-        return RoomForGroup(Status(Code.UNRESOLVABLE, (NO_VICTIMS,)))
-    return _select(cycle, potential)
+        return GroupPreemption(Status(Code.UNRESOLVABLE, (NO_VICTIMS,)))
+    return _select_victims(cycle, potential)
 
 
-def _victims_leave(cycle: AnyCycle, potential: Iterable[Victim]) -> bool:
-    """Whether the nodes that its pods are nominated for have some that are being evicted."""
+def _are_victims_leaving(cycle: AnyCycle, potential: Iterable[Victim]) -> bool:
+    """Return whether victims are being evicted on the nodes nominated for the group's pods."""
     view = cycle.view
     rows = {view.nodes.index.get(cycle.infos[member].pod.status.nominated_node_name) for member in cycle.members}
     return any(
-        int(view.node[position]) in rows and being_preempted(view.pods.objects[position])
-        for position in _pods(potential)
+        int(view.node[position]) in rows and is_being_preempted(view.pods.objects[position])
+        for position in _iter_pods(potential)
     )
 
 
-def _select(cycle: AnyCycle, potential: list[Victim]) -> RoomForGroup:
-    """Take all away, and put back those that the group leaves room for: first whom a budget protects."""
+def _select_victims(cycle: AnyCycle, potential: list[Victim]) -> GroupPreemption:
+    """Remove all potential victims, and put back those that the group leaves room for, PDB-protected ones first."""
     view = cycle.view.fork()
     view.group_since = len(view.trail)
-    for position in _pods(potential):
+    for position in _iter_pods(potential):
         view.forget(position)
     placed = cycle.run(view, post_filter=False)
     if not placed.placed:
-        return RoomForGroup(placed.status)
+        return GroupPreemption(placed.status)
     ordered = sorted(potential, key=lambda victim: victim.importance)
-    violating = budgets(cycle.view).violated_by(
+    violating = find_budgets(cycle.view).find_violating_units(
         (victim.pods for victim in ordered), whole=AS_GROUPS.at(cycle.framework.release)
     )
     protected = [victim for victim, breaks in zip(ordered, violating, strict=True) if breaks]
     others = [victim for victim, breaks in zip(ordered, violating, strict=True) if not breaks]
     members = [member for member in placed.members if member.placed]
     keeps = KEEPS_ITS_NODES.at(cycle.framework.release)
-    gone = [
-        victim for victim in (*protected, *others) if not _reprieved(cycle, view, victim, members if keeps else None)
+    evicted = [
+        victim for victim in (*protected, *others) if not _try_reprieve(cycle, view, victim, members if keeps else None)
     ]
-    victims = tuple(_pods(sorted(gone, key=lambda victim: victim.importance)))
-    said = (FOUND.format(len(victims)),) if keeps else ()
-    return RoomForGroup(Status(Code.SUCCESS, said), victims, {member.position: member.row for member in members})
+    victims = tuple(_iter_pods(sorted(evicted, key=lambda victim: victim.importance)))
+    reasons = (FOUND.format(len(victims)),) if keeps else ()
+    return GroupPreemption(Status(Code.SUCCESS, reasons), victims, {member.position: member.row for member in members})
 
 
-def _reprieved(cycle: AnyCycle, view: Fork, victim: Victim, members: Sequence[MemberResult] | None) -> bool:
-    """Whether the group fits beside the victim, which then stays where it is.
+def _try_reprieve(cycle: AnyCycle, view: Fork, victim: Victim, members: Sequence[MemberResult] | None) -> bool:
+    """Return whether the group fits beside the victim, which then stays.
 
-    ``members``: on the nodes that they have; None: wherever they go then.
+    With `members`, they must fit on their nodes; with None, they may go anywhere.
     """
     for position in victim.pods:
         view.assume(position, Row(int(cycle.view.node[position])))
-    if cycle.run(view, post_filter=False).placed if members is None else _all_pass(cycle, view, members):
+    if cycle.run(view, post_filter=False).placed if members is None else _members_still_pass(cycle, view, members):
         return True
     for position in victim.pods:
         view.forget(position)
     return False
 
 
-def _all_pass(cycle: AnyCycle, view: Fork, members: Sequence[MemberResult]) -> bool:
-    """Whether the members pass the filters of their nodes, each with those before it assumed."""
+def _members_still_pass(cycle: AnyCycle, view: Fork, members: Sequence[MemberResult]) -> bool:
+    """Return whether the members pass the filters of their nodes, each with the earlier ones assumed."""
     view = view.fork()
     for member in members:
         tried = run_cycle(cycle.framework, cycle.infos[member.position], view)
         if tried.error is not None or not tried.filter.passing[member.row]:
             return False
-        _, view = cycle.assumed(view, tried, member)
+        _, view = cycle.assume_member(view, tried, member)
     return True
 
 
-def _pods(victims: Iterable[Victim]) -> Iterator[Position]:
+def _iter_pods(victims: Iterable[Victim]) -> Iterator[Position]:
+    """Yield the pods of the victims."""
     return (position for victim in victims for position in victim.pods)

@@ -1,4 +1,4 @@
-"""What 1.37 does otherwise with groups of pods, and what is refused before any pod of a group is tried.
+"""Behavior of pod groups that changed in v1.37, and the checks before any pod of a group is tried.
 
 Upstream: validatePodGroup and updatePodGroupCondition in pkg/scheduler/schedule_one_podgroup.go, PodGroupPostFilter in
 plugins/defaultpreemption/default_preemption.go, selectVictimsOnDomain in framework/preemption/podgrouppreemption.go.
@@ -12,8 +12,8 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from kschedctl.api.arrays import Position
 from kschedctl.api.kube_version import ByVersion, KubeVersion
 from kschedctl.api.objects import AnyGroup
-from kschedctl.scheduler.engine.pod_groups.hierarchy import scheduled_below
-from kschedctl.scheduler.engine.pod_groups.state import group_priority
+from kschedctl.scheduler.engine.pod_groups.hierarchy import find_scheduled_below
+from kschedctl.scheduler.engine.pod_groups.state import find_group_priority
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.framework import SUCCESS, Code, Plugin, Status, offers
 from kschedctl.snapshot.fork import Fork
@@ -79,7 +79,7 @@ PREEMPTS, NEVER = "PreemptLowerPriority", "Never"
 
 
 class GroupProgress(NamedTuple):
-    """How many pods of a group, or groups of one of groups, have nodes, and how many are not tried yet."""
+    """The number of pods (or groups) of a group that have nodes, and the number not tried yet."""
 
     scheduled: int
     remaining: int
@@ -87,47 +87,50 @@ class GroupProgress(NamedTuple):
 
 @runtime_checkable
 class PlacementFeasiblePlugin(Plugin, Protocol):
+    """A plugin that decides whether enough pods of a group have a node."""
+
     def placement_feasible(self, group: AnyGroup, progress: GroupProgress) -> Status:
-        """Whether the group can be bound: not yet (Wait), not whatever comes (Unschedulable), or it can."""
+        """Return Success if the group can be bound, Wait if not yet, Unschedulable if it cannot be any more."""
 
 
-def feasible(framework: FrameworkLike, group: AnyGroup, progress: GroupProgress) -> Status:
-    """What the first plugin says that does not find it feasible, or fails."""
-    plugins = [plugin for plugin in framework.at("preEnqueue") if offers(plugin, PlacementFeasiblePlugin)]
+def run_placement_feasible(framework: FrameworkLike, group: AnyGroup, progress: GroupProgress) -> Status:
+    """Return the status of the first plugin that does not succeed."""
+    plugins = [plugin for plugin in framework.plugins_at("preEnqueue") if offers(plugin, PlacementFeasiblePlugin)]
     statuses = (plugin.placement_feasible(group, progress) for plugin in plugins)
     return next((status for status in statuses if status.code is not Code.SUCCESS), SUCCESS)
 
 
-def refused_before(
+def find_validation_error(
     group: AnyGroup | None, waiting: Mapping[Position, PodInfo], view: Fork, release: KubeVersion
 ) -> str:
-    """Why no pod of a group is tried, of whom these wait, in order; empty where they are."""
-    return next(_faults(group, waiting, view, release), "")
+    """Return why no pod of a group is tried, or an empty string; `waiting` are its waiting pods in order."""
+    return next(_iter_validation_errors(group, waiting, view, release), "")
 
 
-def _faults(
+def _iter_validation_errors(
     group: AnyGroup | None, waiting: Mapping[Position, PodInfo], view: Fork, release: KubeVersion
 ) -> Iterator[str]:
+    """Yield why the pods of a group cannot be tried."""
     infos = list(waiting.values())
     if not LIKE_ITS_PODS.at(release):
         names = dict.fromkeys(info.spec.scheduler_name for info in infos)
         if len(names) > 1:
             yield SEVERAL_SCHEDULERS.format(*names)
     elif infos and group is not None:
-        placed = (view.pods.infos[view.pods.info[position]] for position in scheduled_below(view, group).tolist())
-        yield from _unlike((*infos, *placed), group, infos[0], view)
+        placed = (view.pods.infos[view.pods.info[position]] for position in find_scheduled_below(view, group).tolist())
+        yield from _iter_differences((*infos, *placed), group, infos[0], view)
 
 
 def never_preempts(group: AnyGroup, infos: Iterable[PodInfo], view: Fork) -> bool:
-    """Whether a group, of whose pods these wait, does not preempt: by its own policy where that counts."""
+    """Return whether the group does not preempt, by its own policy if that counts, otherwise by its pods'."""
     if view.settings.policies_of_groups:
         return group.spec.preemption_policy not in (None, PREEMPTS)
     return any(info.spec.preemption_policy == NEVER for info in infos)
 
 
-def _unlike(infos: Iterable[PodInfo], group: AnyGroup, first: PodInfo, view: Fork) -> Iterator[str]:
-    """Faults of the pods in turn: of each its scheduler, then its priority, then its policy."""
-    priority, policy, other = group_priority(group, view), _policy(first), OTHER_POLICY
+def _iter_differences(infos: Iterable[PodInfo], group: AnyGroup, first: PodInfo, view: Fork) -> Iterator[str]:
+    """Yield differences between pods and their group: each pod's scheduler, then priority, then policy."""
+    priority, policy, other = find_group_priority(group, view), _preemption_policy(first), OTHER_POLICY
     if view.settings.policies_of_groups:
         policy, other = group.spec.preemption_policy or PREEMPTS, NOT_ITS_POLICY
     for info in infos:
@@ -135,9 +138,10 @@ def _unlike(infos: Iterable[PodInfo], group: AnyGroup, first: PodInfo, view: For
             yield SEVERAL_SCHEDULERS.format(info.spec.scheduler_name, first.spec.scheduler_name)
         if info.priority != priority:
             yield OTHER_PRIORITY.format(info.priority, priority)
-        if _policy(info) != policy:
-            yield other.format(_policy(info), policy)
+        if _preemption_policy(info) != policy:
+            yield other.format(_preemption_policy(info), policy)
 
 
-def _policy(info: PodInfo) -> str:
+def _preemption_policy(info: PodInfo) -> str:
+    """Return the pod's preemption policy."""
     return info.spec.preemption_policy or PREEMPTS

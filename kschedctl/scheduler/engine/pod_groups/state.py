@@ -1,4 +1,4 @@
-"""What the scheduler knows of a pod group: its object, and which of its pods have a node.
+"""The state of a pod group: its object, and which of its pods have a node.
 
 Upstream: pkg/scheduler/backend/cache/podgroupstate.go (v1.36).
 """
@@ -22,7 +22,7 @@ NO_MEMBERS = np.empty(0, np.int64)
 
 
 class PodGroupState(NamedTuple):
-    """The positions of the pods that the scheduler counts: those that wait, and those that are assumed or bound."""
+    """Positions of the pods that the scheduler counts: those that wait, and those assumed or bound."""
 
     unscheduled: Rows
     scheduled: Rows
@@ -32,19 +32,19 @@ class PodGroupState(NamedTuple):
         return len(self.unscheduled) + len(self.scheduled)
 
 
-def placed_in_groups(gates: FeatureGates) -> bool:
-    """Whether pods of a group are placed together: by gate GenericWorkload, in versions that have PodGroups."""
+def schedules_groups_together(gates: FeatureGates) -> bool:
+    """Return whether pods of a group are placed together: gate GenericWorkload, in versions with PodGroups."""
     return gates.minor >= find_first_minor("PodGroup") and gates.enabled("GenericWorkload")
 
 
 def find_pod_group(view: Fork, key: AnyGroupKey) -> PodGroup | None:
-    """The object of that namespace and name; None also for groups of other projects."""
-    pod_group: PodGroup | None = view.objects.index("pod groups", _by_key, "PodGroup").get(key)
+    """Return the PodGroup of a namespace and name, or None, also for groups of other projects."""
+    pod_group: PodGroup | None = view.objects.index("pod groups", _index_by_key, "PodGroup").get(key)
     return pod_group
 
 
-def group_priority(group: AnyGroup, view: Fork) -> int:
-    """The group's own; 0 for one that says nothing of it."""
+def find_group_priority(group: AnyGroup, view: Fork) -> int:
+    """Return the group's own priority, or 0."""
     if group.spec.priority is not None or not group.spec.priority_class_name:
         return group.spec.priority or 0
     class_ = find_priority_class(group.spec.priority_class_name, view.cluster.priority_classes)
@@ -52,15 +52,15 @@ def group_priority(group: AnyGroup, view: Fork) -> int:
 
 
 def is_unread(view: Fork, key: AnyGroupKey) -> bool:
-    """Whether the group may be there all the same, since not all PodGroups were read."""
+    """Return whether the group may exist although it was not found, since not all PodGroups were read."""
     return find_pod_group(view, key) is None and view.cluster.gap("PodGroup", key[-2]) is not None
 
 
-def state_of(view: Fork, key: GroupKey) -> PodGroupState:
-    """The state of a group now. Pods without a node that no profile serves are not known to the scheduler.
+def find_state(view: Fork, key: GroupKey) -> PodGroupState:
+    """Return the state of a group now, without waiting pods that no profile serves.
 
-    Pods that are taken from their nodes to see whether a group that preempts fits then count as if they were there:
-    upstream's selectVictimsOnDomain takes them out of NodeInfos alone.
+    Pods that a dry run of the group's preemption removed count as if they were on their nodes: upstream's
+    selectVictimsOnDomain removes them only from NodeInfos.
     """
     positions = view.pods.by_group.get(key, NO_MEMBERS)
     if view.absent is not None:
@@ -73,10 +73,10 @@ def state_of(view: Fork, key: GroupKey) -> PodGroupState:
     return PodGroupState(waiting[np.array(served, np.bool_)], positions[scheduled])
 
 
-def completing(view: Fork, key: AnyGroupKey, came: Sequence[int]) -> Position | None:
-    """The pod of a gang with which it was complete, in the order in which they came, None where none was.
+def find_completing_pod(view: Fork, key: AnyGroupKey, came: Sequence[int]) -> Position | None:
+    """Return the pod that completed a gang, given the positions of its pods in order of arrival, or None.
 
-    Those before it were kept out of the queue by GangScheduling, so that it entered the active queue first.
+    GangScheduling kept the earlier ones out of the queue, so that this one entered the active queue first.
     """
     group = find_pod_group(view, key)
     gang = group.spec.scheduling_policy.gang if group else None
@@ -86,12 +86,12 @@ def completing(view: Fork, key: AnyGroupKey, came: Sequence[int]) -> Position | 
 
 
 def has_node(view: Fork, positions: Rows) -> Bools:
-    """(M,): assumed or bound, also to a node that is not among the nodes."""
-    return (view.node[positions] >= 0) | _bound_elsewhere(view, positions)
+    """Return which of the pods are assumed or bound, also to a node that does not exist, (M,)."""
+    return (view.node[positions] >= 0) | _is_bound_to_unknown_node(view, positions)
 
 
-def _bound_elsewhere(view: Fork, positions: Rows) -> Bools:
-    """(M,): bound to a node that is not among the nodes."""
+def _is_bound_to_unknown_node(view: Fork, positions: Rows) -> Bools:
+    """Return which of the pods are bound to a node that does not exist, (M,)."""
     objects, snapshot = view.pods.objects, view.snapshot
     names = objects.table.node
     known = np.array([bool(name) for name in names.values], np.bool_)
@@ -99,5 +99,6 @@ def _bound_elsewhere(view: Fork, positions: Rows) -> Bools:
     return bound & (snapshot.node[np.minimum(positions, len(snapshot.node) - 1)] < 0)
 
 
-def _by_key(groups: Iterable[PodGroup]) -> dict[AnyGroupKey, PodGroup]:
+def _index_by_key(groups: Iterable[PodGroup]) -> dict[AnyGroupKey, PodGroup]:
+    """Index PodGroups by namespace and name."""
     return {(group.metadata.namespace, group.metadata.name): group for group in groups}

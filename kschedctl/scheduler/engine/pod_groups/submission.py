@@ -1,4 +1,4 @@
-"""What becomes of the pods of a group after its cycle: bound, or put back with a reason and maybe a promised node.
+"""The end of a pod-group cycle: its pods are bound, or put back with a reason and perhaps a nomination.
 
 Upstream: submitPodGroupAlgorithmResult in pkg/scheduler/schedule_one_podgroup.go (v1.36, v1.37).
 """
@@ -13,20 +13,18 @@ from kschedctl.api.kube_version import KubeVersion
 from kschedctl.api.objects import PodGroup
 from kschedctl.scheduler.engine.pod_groups.cycle import UNSCHEDULABLE_GROUP, GroupResult, MemberResult
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import CONDITION
-from kschedctl.scheduler.engine.rejectors import NONE, Rejectors
+from kschedctl.scheduler.engine.rejectors import NO_REJECTORS, Rejectors
 from kschedctl.scheduler.framework import Code, Status
 from kschedctl.snapshot.fork import Fork
 
 
 class MemberFailure(NamedTuple):
-    """Why a pod of the group is not bound.
-
-    ``nominated``: the row that it is promised, NO_ROW for none any more, None where that stays as it was.
-    """
+    """The reason why a pod of the group is not bound."""
 
     status: Status
     nominated: Row | None = NO_ROW
-    rejectors: Rejectors = NONE
+    """The nominated row; NO_ROW if the nomination is cleared, None if it stays as it was."""
+    rejectors: Rejectors = NO_REJECTORS
 
     @property
     def message(self) -> str:
@@ -34,7 +32,7 @@ class MemberFailure(NamedTuple):
 
 
 class PodGroupCondition(NamedTuple):
-    """What the scheduler writes into the status of the group; the fields are those of the API."""
+    """The condition that the scheduler writes into the group's status; the fields are those of the API."""
 
     type: str
     status: str
@@ -42,22 +40,23 @@ class PodGroupCondition(NamedTuple):
     message: str
 
 
-def bound_members(result: GroupResult) -> dict[Position, Row]:
-    """The pods that are bound, and where."""
+def find_bound_members(result: GroupResult) -> dict[Position, Row]:
+    """Return the pods that are bound, with their rows."""
     return {member.position: member.row for member in result.members if member.placed} if result.placed else {}
 
 
-def failed_members(result: GroupResult, members: Sequence[Position], view: Fork) -> dict[Position, MemberFailure]:
-    """Members that failed, in the order of ``members``, some of which may not have been tried."""
+def find_failed_members(result: GroupResult, members: Sequence[Position], view: Fork) -> dict[Position, MemberFailure]:
+    """Return the failures of the members that are not bound, in order; some may not have been tried."""
     tried = {member.position: member for member in result.members}
-    bound = bound_members(result)
-    failure = _failure if result.promised is None else _failure_since_1_37
+    bound = find_bound_members(result)
+    failure = _build_failure if result.promised is None else _build_failure_since_1_37
     return {member: failure(result, member, tried.get(member), view) for member in members if member not in bound}
 
 
-def _failure(result: GroupResult, position: Position, member: MemberResult | None, view: Fork) -> MemberFailure:
+def _build_failure(result: GroupResult, position: Position, member: MemberResult | None, view: Fork) -> MemberFailure:
+    """Build the failure of a member before v1.37."""
     if result.status.code is Code.ERROR:
-        return _error(result, member)
+        return _build_error(result, member)
     if member is None:
         return MemberFailure(result.status, None)
     if member.placed and result.waiting_on_preemption:
@@ -65,40 +64,42 @@ def _failure(result: GroupResult, position: Position, member: MemberResult | Non
     if member.permit is not None and not result.waiting_on_preemption:
         reasons = (UNSCHEDULABLE_GROUP, ", ".join(member.permit.reasons))
         return MemberFailure(Status(Code.UNSCHEDULABLE, reasons))
-    return MemberFailure(member.status, _nominated(member, view), member.rejectors)
+    return MemberFailure(member.status, _find_nominated_row(member, view), member.rejectors)
 
 
-def _failure_since_1_37(
+def _build_failure_since_1_37(
     result: GroupResult, position: Position, member: MemberResult | None, view: Fork
 ) -> MemberFailure:
-    """It is nominated as the group preempts, not where it was placed meanwhile."""
+    """Build the failure of a member; it is nominated as the group preempts, not where it was placed meanwhile."""
     promised = (result.promised or {}).get(position)
     if result.status.code is Code.ERROR:
-        return _error(result, member)
+        return _build_error(result, member)
     if member is None:
         return MemberFailure(result.before_preemption or result.status, promised)
     if not member.placed:
-        kept = _nominated(member, view) if promised is None else promised
+        kept = _find_nominated_row(member, view) if promised is None else promised
         return MemberFailure(member.status, kept, member.rejectors)
     if result.waiting_on_preemption:
         return MemberFailure(result.status, promised)
     return MemberFailure(Status(Code.UNSCHEDULABLE, (UNSCHEDULABLE_GROUP, result.message)))
 
 
-def _error(result: GroupResult, member: MemberResult | None) -> MemberFailure:
+def _build_error(result: GroupResult, member: MemberResult | None) -> MemberFailure:
+    """Build the failure of a member if the cycle ended with an error."""
     own = member is not None and member.status.code is Code.ERROR
     return MemberFailure(member.status if own and member else result.status)
 
 
-def _nominated(member: MemberResult, view: Fork) -> Row | None:
+def _find_nominated_row(member: MemberResult, view: Fork) -> Row | None:
+    """Return the member's nominated row; None if the nomination stays as it was."""
     return None if member.nominated is None else Row(view.nodes.index.get(member.nominated, NO_ROW))
 
 
-def written_condition(result: GroupResult, group: PodGroup | None, release: KubeVersion) -> PodGroupCondition | None:
-    """What is written, if that is something new; a group that was scheduled once stays so, whatever comes later."""
+def find_new_condition(result: GroupResult, group: PodGroup | None, release: KubeVersion) -> PodGroupCondition | None:
+    """Return the condition if it is new; a group that was scheduled once keeps that condition."""
     if group is None:
         return None
-    condition = condition_of(result, CONDITION.at(release))
+    condition = build_condition(result, CONDITION.at(release))
     before = next((known for known in group.status.conditions if known.type == condition.type), None)
     if before is None:
         return condition
@@ -106,8 +107,8 @@ def written_condition(result: GroupResult, group: PodGroup | None, release: Kube
     return None if same or (before.status == "True" and condition.status != "True") else condition
 
 
-def condition_of(result: GroupResult, type_: str) -> PodGroupCondition:
-    """What the scheduler says of the group."""
+def build_condition(result: GroupResult, type_: str) -> PodGroupCondition:
+    """Build the condition that the result gives."""
     if result.placed:
         return PodGroupCondition(type_, "True", "Scheduled", result.message)
     reason = "Unschedulable" if result.status.rejected else "SchedulerError"

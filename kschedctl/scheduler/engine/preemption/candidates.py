@@ -1,4 +1,4 @@
-"""The nodes on which preemption would help, and which of them costs least.
+"""Candidate nodes for preemption, and the choice of the cheapest.
 
 Upstream: pickOneNodeForPreemption in pkg/scheduler/framework/preemption (v1.36).
 """
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kschedctl.api.arrays import Ints, Position, Row, Rows
-from kschedctl.snapshot.delta import run_starts
+from kschedctl.snapshot.delta import find_run_starts
 from kschedctl.snapshot.fork import Fork
 
 Positions = npt.NDArray[np.int64]
@@ -26,23 +26,23 @@ PRIORITY_OFFSET = 2**31
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A node where evicting ``victims``, in upstream's order, makes room; ``violating`` break a budget by it.
-
-    Pods are positions into view.pods. ``pdb_violations``: how many of them that is, or an extender says that it is.
-    """
+    """A node where evicting some pods makes room."""
 
     row: Row
     victims: tuple[Position, ...]
+    """Positions of the pods to evict, in upstream's order."""
     violating: frozenset[Position]
+    """The victims whose eviction violates a PDB."""
     pdb_violations: int
+    """Number of PDB violations, as counted here or by an extender."""
 
 
 class Candidates(Sequence[Candidate]):
-    """C candidates in node order, as columns.
+    """C candidates in node order, stored as columns.
 
-    ``row`` (C,): their nodes. ``victims`` (V,): the pods to evict, node after node; those of the i-th are between
-    ``starts[i]`` and ``starts[i + 1]``. ``violating`` (V,): the victim breaks a budget.
-    ``said`` (C,): how many of each are said to break one, where that is not as many as do.
+    `row` (C,) are their nodes. `victims` (V,) are the pods to evict, node after node; those of the i-th candidate are
+    between `starts[i]` and `starts[i + 1]`. `violating` (V,) marks victims that violate a PDB. `said` (C,) is the
+    number of violations that an extender reports, if it differs.
     """
 
     def __init__(
@@ -51,16 +51,16 @@ class Candidates(Sequence[Candidate]):
         starts: Positions,
         victims: Positions,
         violating: npt.NDArray[np.bool_],
-        said: Costs | None = None,
+        reported_violations: Costs | None = None,
     ) -> None:
         self.row, self.starts, self.victims, self.violating = row, starts, victims, violating
-        self._said = said
+        self._reported_violations = reported_violations
 
     @cached_property
     def violations(self) -> Costs:
-        """(C,): how many budgets each breaks."""
-        if self._said is not None:
-            return self._said
+        """Number of PDB violations of each candidate, (C,)."""
+        if self._reported_violations is not None:
+            return self._reported_violations
         return np.diff(np.append(0, np.cumsum(self.violating))[self.starts])
 
     def __len__(self) -> int:
@@ -81,16 +81,16 @@ class Candidates(Sequence[Candidate]):
 
     @property
     def sizes(self) -> Positions:
-        """(C,): how many victims each has."""
+        """Number of victims of each candidate, (C,)."""
         return np.diff(self.starts)
 
-    def counted(self, violating: npt.NDArray[np.bool_]) -> Candidates:
-        """The candidates with no more than these (V,) of the victims counted among those that break a budget."""
+    def with_counted_violations(self, violating: npt.NDArray[np.bool_]) -> Candidates:
+        """Return the candidates with only these victims (V,) counted as PDB violations."""
         counted = Candidates(self.row, self.starts, self.victims, violating)
         return Candidates(self.row, self.starts, self.victims, self.violating, counted.violations)
 
     def take(self, numbers: Positions) -> Candidates:
-        """Some of the candidates, given in ascending order."""
+        """Return some of the candidates, given in ascending order."""
         chosen = np.zeros(len(self), np.bool_)
         chosen[numbers] = True
         victims = np.repeat(chosen, self.sizes)
@@ -104,67 +104,74 @@ NO_CANDIDATES = Candidates(np.empty(0, np.int64), np.zeros(1, np.int64), np.empt
 
 @dataclass(frozen=True)
 class BestCandidates:
-    """The candidates that are left equal by all criteria, and the criterion that came last in deciding."""
+    """The candidates that remain equal by all criteria, and the last criterion that decided."""
 
     tied: Candidates
     decided_by: str
 
 
-def _violations(view: Fork, among: Candidates) -> Costs:
-    return among.violations
+def _cost_of_violations(view: Fork, candidates: Candidates) -> Costs:
+    """Return the number of PDB violations."""
+    return candidates.violations
 
 
-def _highest_priority(view: Fork, among: Candidates) -> Costs:
-    return _priorities(view, among)[among.starts[:-1]]
+def _cost_of_highest_priority(view: Fork, candidates: Candidates) -> Costs:
+    """Return the highest priority of a victim."""
+    return _victim_priorities(view, candidates)[candidates.starts[:-1]]
 
 
-def _sum_of_priorities(view: Fork, among: Candidates) -> Costs:
-    return np.add.reduceat(_priorities(view, among) + PRIORITY_OFFSET, among.starts[:-1])
+def _cost_of_priority_sum(view: Fork, candidates: Candidates) -> Costs:
+    """Return the sum of the victims' priorities, each with an offset."""
+    return np.add.reduceat(_victim_priorities(view, candidates) + PRIORITY_OFFSET, candidates.starts[:-1])
 
 
-def _number(view: Fork, among: Candidates) -> Costs:
-    return among.sizes
+def _cost_of_victim_count(view: Fork, candidates: Candidates) -> Costs:
+    """Return the number of victims."""
+    return candidates.sizes
 
 
-def _latest_start(view: Fork, among: Candidates) -> Costs:
-    """The earliest start among the victims of the highest priority, negated: the latest of them wins."""
-    priorities = _priorities(view, among)
-    highest = np.repeat(np.maximum.reduceat(priorities, among.starts[:-1]), among.sizes)
-    start = np.where(priorities == highest, view.pods.start[among.victims], np.iinfo(np.int64).max)
-    return -np.minimum.reduceat(start, among.starts[:-1])
+def _cost_of_start(view: Fork, candidates: Candidates) -> Costs:
+    """Return the earliest start among the victims of the highest priority, negated, since the latest wins."""
+    priorities = _victim_priorities(view, candidates)
+    highest = np.repeat(np.maximum.reduceat(priorities, candidates.starts[:-1]), candidates.sizes)
+    start = np.where(priorities == highest, view.pods.start[candidates.victims], np.iinfo(np.int64).max)
+    return -np.minimum.reduceat(start, candidates.starts[:-1])
 
 
-def _priorities(view: Fork, among: Candidates) -> Costs:
-    return view.pods.priority[view.pods.info[among.victims]]
+def _victim_priorities(view: Fork, candidates: Candidates) -> Costs:
+    """Return the priority of each victim."""
+    return view.pods.priority[view.pods.info[candidates.victims]]
 
 
 CRITERIA: tuple[tuple[str, Callable[[Fork, Candidates], Costs]], ...] = (
-    ("fewest PodDisruptionBudget violations", _violations),
-    ("lowest priority of the most important victim", _highest_priority),
-    ("lowest sum of the victims' priorities", _sum_of_priorities),
-    ("fewest victims", _number),
-    ("latest start of the most important victims", _latest_start),
+    ("fewest PodDisruptionBudget violations", _cost_of_violations),
+    ("lowest priority of the most important victim", _cost_of_highest_priority),
+    ("lowest sum of the victims' priorities", _cost_of_priority_sum),
+    ("fewest victims", _cost_of_victim_count),
+    ("latest start of the most important victims", _cost_of_start),
 )
-"""In this order, each among those that the ones before left equal; (C,) each, smaller is better."""
+"""Cost functions in upstream's order, each applied to the candidates that the earlier ones left equal. Smaller is
+better.
+"""
 
 
-def choose(view: Fork, candidates: Candidates) -> BestCandidates:
-    """The candidates that upstream would pick from, each with victims; where several are left, it takes any."""
-    left = candidates
+def choose_best(view: Fork, candidates: Candidates) -> BestCandidates:
+    """Return the candidates that upstream would pick from; if several remain, it takes any of them."""
+    remaining = candidates
     decided_by = "the only candidate"
     for name, cost in CRITERIA:
-        if len(left) < 2:
+        if len(remaining) < 2:
             break
-        costs = cost(view, left)
+        costs = cost(view, remaining)
         best = np.flatnonzero(costs == costs.min())
-        if len(best) < len(left):
-            left, decided_by = left.take(best), name
-    if len(left) > 1:
+        if len(best) < len(remaining):
+            remaining, decided_by = remaining.take(best), name
+    if len(remaining) > 1:
         decided_by = "a tie: any of them"
-    return BestCandidates(left, decided_by)
+    return BestCandidates(remaining, decided_by)
 
 
-def turn(node: Ints | Rows) -> Positions:
-    """For sorted rows: how many of the same row come before each."""
-    starts = run_starts(node)
+def rank_within_runs(node: Ints | Rows) -> Positions:
+    """Return for sorted rows how many equal rows come before each."""
+    starts = find_run_starts(node)
     return np.arange(len(node)) - np.repeat(starts, np.diff(starts, append=len(node)))

@@ -1,4 +1,4 @@
-"""What preemption could do for a pod, whichever plugin decides whom to evict.
+"""The base class of plugins that preempt, whichever pods they select as victims.
 
 Upstream: pkg/scheduler/framework/preemption/preemption.go (v1.36).
 """
@@ -19,15 +19,15 @@ from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.labels import format_aggregate
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.engine.messages import histogram
+from kschedctl.scheduler.engine.messages import format_histogram
 from kschedctl.scheduler.engine.post_filter import PostFilterOutcome
-from kschedctl.scheduler.engine.preemption.candidates import NO_CANDIDATES, BestCandidates, Candidates, choose
+from kschedctl.scheduler.engine.preemption.candidates import NO_CANDIDATES, BestCandidates, Candidates, choose_best
 from kschedctl.scheduler.engine.preemption.dry_run import DryRun, dry_run
 from kschedctl.scheduler.engine.preemption.extenders import call_extenders
 from kschedctl.scheduler.engine.preemption.selection import Selection
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, PostFilterResult, Status
-from kschedctl.scheduler.framework.declaration import DeclaredPlugin, ForFilter, ForScore
+from kschedctl.scheduler.framework.declaration import DeclaredPlugin, FilterState, ScoreState
 
 DEFAULT_PREEMPTION = "DefaultPreemption"
 NEVER = "not eligible due to preemptionPolicy=Never."
@@ -40,94 +40,104 @@ DROPPED_MAY_HELP = ByVersion(
 
 
 class Ineligible(msgspec.Struct, frozen=True):
-    """Why a pod may not preempt: ``why`` in upstream's words, and the pods that go, if it is to wait for these."""
+    """The reason why a pod may not preempt."""
 
     why: str
+    """Upstream's message."""
     leaving: tuple[Position, ...] = ()
+    """Terminating pods that the pod has to wait for."""
 
 
 @dataclass(frozen=True)
 class Preemption:
-    """The plugin's account: whether the pod may preempt at all, every candidate, and the choice among them.
+    """A preemption plugin's account of an attempt.
 
-    ``leaving``: the pods on its nominated node for which it has to wait. ``allowed``: the choice among those that
-    extenders leave, None where they leave none, and where none is ``wanted``.
-
-    Of ``potential`` nodes upstream, which starts at a random one, looks at no more than it needs for ``wanted``
-    candidates; here all are tried, in the dry ``run``.
+    Upstream starts at a random one of the `potential` nodes and stops once it has enough candidates. Here, all nodes
+    are tried.
     """
 
     eligible: bool
+    """Whether the pod may preempt at all."""
     why: str = ""
+    """Why it may not, or why no candidate counts."""
     leaving: tuple[Position, ...] = ()
+    """Terminating pods on the nominated node that the pod waits for."""
     candidates: Candidates = NO_CANDIDATES
+    """Every candidate with victims."""
     run: DryRun | None = None
+    """The dry run on all potential nodes."""
     choice: BestCandidates | None = None
+    """The best candidates."""
     allowed: BestCandidates | None = None
+    """The best candidates that extenders leave; None if none is left or none is wanted."""
     potential: int = 0
+    """Number of nodes on which preemption was tried."""
     wanted: int = 0
+    """Number of candidates that upstream looks for."""
 
     @cached_property
     def unhelpful(self) -> Mapping[str, int]:
-        """Reason -> nodes that preemption does not help; to be asked for before anything moves."""
+        """Reason -> number of nodes that preemption does not help; to be read before any pod moves."""
         return self.run.reason_counts(kept=bool(self.wanted)) if self.run else {}
 
 
 def tied_candidates(result: PostFilterResult) -> Candidates:
-    """The equally good candidates, where this is what the plugin said."""
+    """Return the equally good candidates of a preemption plugin's answer."""
     report = result.report
     return report.allowed.tied if isinstance(report, Preemption) and report.allowed is not None else NO_CANDIDATES
 
 
-class PreemptionPlugin(DeclaredPlugin[ForFilter, ForScore], ABC):
-    """A plugin whose PostFilter preempts. ``prefix`` stands before all that it says.
-
-    ``by_priority``: whoever it evicts has a lower priority than the pod that it is for.
-    """
+class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
+    """A plugin whose PostFilter preempts."""
 
     prefix: ClassVar[str] = ""
+    """Precedes all its messages."""
     by_priority: ClassVar[bool] = True
+    """Whether all victims have a lower priority than the pod."""
 
     @abstractmethod
-    def ineligible(self, cycle: Cycle) -> Ineligible | None:
-        """Why the pod may not preempt; upstream's PodEligibleToPreemptOthers."""
+    def find_ineligibility(self, cycle: Cycle) -> Ineligible | None:
+        """Return why the pod may not preempt, or None; upstream's PodEligibleToPreemptOthers."""
 
     @abstractmethod
-    def selection(self, cycle: Cycle) -> Selection:
-        """Whom it would evict, node by node; upstream's SelectVictimsOnNode."""
+    def select_victims(self, cycle: Cycle) -> Selection:
+        """Return the selection of victims, node by node; upstream's SelectVictimsOnNode."""
 
-    def wanted(self, nodes: int) -> int:
-        """How many candidates are enough, of so many nodes that may become one."""
+    def candidates_wanted(self, nodes: int) -> int:
+        """Return how many candidates are enough among `nodes` potential nodes."""
         return nodes
 
     def post_filter(self, cycle: Cycle) -> PostFilterResult:
-        post_filter_result = self.before_extenders(cycle)
+        """Dry-run preemption, ask the extenders, and return the result."""
+        post_filter_result = self.dry_run_without_extenders(cycle)
         if post_filter_result.status.code is not Code.SUCCESS or not isinstance(post_filter_result.report, Preemption):
             return post_filter_result
         try:
-            left = call_extenders(cycle.consultation, cycle.view, post_filter_result.report.candidates)
+            remaining = call_extenders(cycle.consultation, cycle.view, post_filter_result.report.candidates)
         except PluginError as failure:
-            return PostFilterResult(self._status(Code.ERROR, str(failure)), report=_allowing(post_filter_result, None))
-        if left is post_filter_result.report.candidates:
-            return post_filter_result
-        if not len(left):
             return PostFilterResult(
-                self._status(Code.UNSCHEDULABLE, NO_CANDIDATE), report=_allowing(post_filter_result, None)
+                self._build_status(Code.ERROR, str(failure)), report=_with_allowed(post_filter_result, None)
             )
-        allowed = choose(cycle.view, left)
-        return self._hope(cycle, allowed, _allowing(post_filter_result, allowed))
+        if remaining is post_filter_result.report.candidates:
+            return post_filter_result
+        if not len(remaining):
+            return PostFilterResult(
+                self._build_status(Code.UNSCHEDULABLE, NO_CANDIDATE), report=_with_allowed(post_filter_result, None)
+            )
+        allowed = choose_best(cycle.view, remaining)
+        return self._build_success(cycle, allowed, _with_allowed(post_filter_result, allowed))
 
-    def before_extenders(self, cycle: Cycle) -> PostFilterResult:
-        """The answer if there were no extenders."""
-        if not_now := self.ineligible(cycle):
+    def dry_run_without_extenders(self, cycle: Cycle) -> PostFilterResult:
+        """Return the answer without asking extenders."""
+        if not_now := self.find_ineligibility(cycle):
             report = Preemption(eligible=False, why=not_now.why, leaving=not_now.leaving)
-            return PostFilterResult(self._status(Code.UNSCHEDULABLE, not_now.why), report=report)
-        potential = potential_nodes(cycle)
-        selection = self.selection(cycle)
+            return PostFilterResult(self._build_status(Code.UNSCHEDULABLE, not_now.why), report=report)
+        potential = find_potential_nodes(cycle)
+        selection = self.select_victims(cycle)
         run = dry_run(cycle, potential, selection)
-        wanted = self.wanted(int(potential.sum()))
+        wanted = self.candidates_wanted(int(potential.sum()))
         helpful = run.candidates.take(np.flatnonzero(run.candidates.sizes))
-        best = choose(cycle.view, helpful) if len(helpful) else None
+        best = choose_best(cycle.view, helpful) if len(helpful) else None
         allowed = best if wanted else None
         report = Preemption(
             eligible=True,
@@ -140,32 +150,34 @@ class PreemptionPlugin(DeclaredPlugin[ForFilter, ForScore], ABC):
             wanted=wanted,
         )
         if allowed is not None:
-            return self._hope(cycle, allowed, report)
-        if errors := run.errors(cycle.view.nodes.names):
-            return PostFilterResult(self._status(Code.ERROR, format_aggregate(errors)), report=report)
-        message = histogram(len(cycle.view.nodes), run.told_counts(selection, kept=bool(wanted)))
-        return PostFilterResult(self._status(Code.UNSCHEDULABLE, message), report=report)
+            return self._build_success(cycle, allowed, report)
+        if errors := run.collect_errors(cycle.view.nodes.names):
+            return PostFilterResult(self._build_status(Code.ERROR, format_aggregate(errors)), report=report)
+        message = format_histogram(len(cycle.view.nodes), run.message_counts(selection, kept=bool(wanted)))
+        return PostFilterResult(self._build_status(Code.UNSCHEDULABLE, message), report=report)
 
-    def found(self, cycle: Cycle, node: str, victims: int) -> str:
-        """What is said of a node that so many victims would leave; "" is nothing."""
+    def success_message(self, cycle: Cycle, node: str, victims: int) -> str:
+        """Return the message for a node with so many victims; empty for none."""
         return ""
 
-    def _hope(self, cycle: Cycle, allowed: BestCandidates, report: Preemption) -> PostFilterResult:
+    def _build_success(self, cycle: Cycle, allowed: BestCandidates, report: Preemption) -> PostFilterResult:
+        """Build the answer that nominates the first of the best nodes."""
         node, victims = _first_by_name(allowed, cycle)
-        words = self.found(cycle, node, victims)
-        return PostFilterResult(self._status(Code.SUCCESS, words) if words else SUCCESS, node, report)
+        words = self.success_message(cycle, node, victims)
+        return PostFilterResult(self._build_status(Code.SUCCESS, words) if words else SUCCESS, node, report)
 
-    def _status(self, code: Code, message: str) -> Status:
+    def _build_status(self, code: Code, message: str) -> Status:
+        """Build a status with the plugin's prefix."""
         return Status(code, (self.prefix + message,))
 
 
-def preemption_plugins(framework: FrameworkLike) -> list[PreemptionPlugin]:
-    """The preemption plugins that a profile asks, in order."""
-    return [plugin for plugin in framework.at("postFilter") if isinstance(plugin, PreemptionPlugin)]
+def find_preemption_plugins(framework: FrameworkLike) -> list[PreemptionPlugin]:
+    """Return the preemption plugins of a profile in order."""
+    return [plugin for plugin in framework.plugins_at("postFilter") if isinstance(plugin, PreemptionPlugin)]
 
 
-def being_preempted(pod: Pod) -> bool:
-    """Whether it leaves because the scheduler evicted it."""
+def is_being_preempted(pod: Pod) -> bool:
+    """Return whether the pod is terminating because the scheduler preempted it."""
     target = next((c for c in pod.status.conditions if c.type == "DisruptionTarget"), None)
     return (
         pod.metadata.deletion_timestamp is not None
@@ -174,13 +186,14 @@ def being_preempted(pod: Pod) -> bool:
     )
 
 
-def _allowing(post_filter_result: PostFilterResult, allowed: BestCandidates | None) -> Preemption:
+def _with_allowed(post_filter_result: PostFilterResult, allowed: BestCandidates | None) -> Preemption:
+    """Return the report with the candidates that extenders leave."""
     assert isinstance(post_filter_result.report, Preemption)
     return replace(post_filter_result.report, allowed=allowed)
 
 
 def _first_by_name(best: BestCandidates, cycle: Cycle) -> tuple[str, int]:
-    """The first node of those that are equally good, and how many pods it loses."""
+    """Return the first node by name among the best candidates, and its number of victims."""
     names = cycle.view.nodes.names
     by_name = cycle.view.memo("rows by name", lambda: np.argsort(np.argsort(np.array(names, dtype=object))))
     rows = best.tied.row
@@ -188,20 +201,20 @@ def _first_by_name(best: BestCandidates, cycle: Cycle) -> tuple[str, int]:
     return names[int(rows[first])], int(best.tied.sizes[first])
 
 
-def potential_nodes(cycle: Cycle) -> Bools:
-    """(N,): the nodes that fewer pods could make fit: refused as Unschedulable."""
-    refused = cycle.considered & ~cycle.filter.passing & ~cycle.filter.unresolvable
+def find_potential_nodes(cycle: Cycle) -> Bools:
+    """Return the nodes where removing pods could help, (N,): those rejected as Unschedulable."""
+    rejected = cycle.considered & ~cycle.filter.passing & ~cycle.filter.unresolvable
     if cycle.absent_status().code is Code.UNSCHEDULABLE:
-        refused |= ~cycle.considered
+        rejected |= ~cycle.considered
     if DROPPED_MAY_HELP.at(cycle.framework.release):
-        refused |= cycle.dropped
-    for row, status in cycle.told.items():
-        refused[row] = status.code is Code.UNSCHEDULABLE
-    return refused
+        rejected |= cycle.silently_dropped
+    for row, status in cycle.extender_statuses.items():
+        rejected[row] = status.code is Code.UNSCHEDULABLE
+    return rejected
 
 
-def takes_back(outcome: PostFilterOutcome) -> bool:
-    """Whether PostFilter took back what the pod was promised: preemption was tried, and helps nowhere."""
+def clears_nomination(outcome: PostFilterOutcome) -> bool:
+    """Return whether PostFilter clears the pod's nomination: preemption was tried and helps on no node."""
     reports = [result.report for result in outcome.results.values()]
     tried = any(isinstance(report, Preemption) and report.eligible for report in reports)
     return not reports or (tried and outcome.status.code is Code.UNSCHEDULABLE)

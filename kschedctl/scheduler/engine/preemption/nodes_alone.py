@@ -1,4 +1,6 @@
-"""The dry run where each node is judged by its own pods alone: what it comes to holds until something moves there."""
+"""The dry run for plugins that judge each node by its own pods alone; results stay valid until pods move on the
+node.
+"""
 
 from __future__ import annotations
 
@@ -12,101 +14,106 @@ from kschedctl.api.arrays import Bools, Rows
 from kschedctl.scheduler.engine.cycle import Cycle, Filtering
 from kschedctl.scheduler.engine.kept_victims import (
     DryRunState,
-    KeptVictims,
     Priorities,
-    likeness,
-    nothing_tried,
+    VictimCache,
+    empty_dry_run_state,
+    preemption_class,
 )
-from kschedctl.scheduler.engine.preemption.budgets import budgets
+from kschedctl.scheduler.engine.preemption.budgets import find_budgets
 from kschedctl.scheduler.engine.preemption.candidates import Positions
 from kschedctl.scheduler.engine.preemption.selection import DecidedByFilters, Selection
 from kschedctl.scheduler.engine.preemption.victims import put_back_order
 from kschedctl.scheduler.engine.reserve import has_backed_resources
 from kschedctl.scheduler.framework import Reads
-from kschedctl.snapshot.delta import Delta, run_starts
+from kschedctl.snapshot.delta import Delta, find_run_starts
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.own_rows import OwnRows
 
 
-def nodes_alone(selection: Selection, filtering: Filtering) -> TypeGuard[DecidedByFilters]:
-    """Whether what is said of a node with fewer pods depends on its own pods alone."""
+def is_decided_per_node(selection: Selection, filtering: Filtering) -> TypeGuard[DecidedByFilters]:
+    """Return whether the verdict on a node with fewer pods depends only on that node's pods."""
     if not selection.filters_decide or has_backed_resources(filtering.info, filtering.view):
         return False
     return all(filtering.reads(plugin) is not Reads.PODS for plugin in filtering.plugins)
 
 
-def tried_alone(cycle: Cycle, filtering: Filtering, potential: Bools, selection: DecidedByFilters) -> DryRunState:
-    """What a dry run comes to on the nodes (N,); only those are tried of which it is not known. Raises PluginError.
+def dry_run_changed_nodes(
+    cycle: Cycle, filtering: Filtering, potential: Bools, selection: DecidedByFilters
+) -> DryRunState:
+    """Return the result on the nodes (N,), trying only those without a cached result. Raises PluginError.
 
-    Where only the best candidates are asked for, and some are found, those are left out that cannot be.
+    If only the best candidates are asked for and some are found, nodes that cannot be better are left out.
     """
-    view, kept, alike = cycle.view, cycle.kept_victims, likeness(cycle.info, cycle.view)
+    view, cache, alike = cycle.view, cycle.victim_cache, preemption_class(cycle.info, cycle.view)
     nominated = view.nominated_against(cycle.info)
-    like = None if kept is None or alike is None else (cycle.framework.profile.scheduler_name, alike)
-    known = kept.latest(like) if kept and like else None
-    state = nothing_tried(view, nominated) if known is None else _what_holds(known, view, nominated)
+    cache_key = None if cache is None or alike is None else (cycle.framework.profile.scheduler_name, alike)
+    cached = cache.find(cache_key) if cache and cache_key else None
+    state = empty_dry_run_state(view, nominated) if cached is None else _still_valid(cached, view, nominated)
     trial = _Trial(filtering, nominated, selection)
-    if kept and cycle.best_alone and filtering.room_helps():
-        state = _until_best(state, trial, potential, filtering.refused_anyhow(cycle.filter.verdicts), kept)
+    if cache and cycle.only_best_candidates and filtering.room_helps():
+        state = _try_until_best(
+            state, trial, potential, filtering.rejected_regardless_of_pods(cycle.filter.verdicts), cache
+        )
     else:
-        state = state.joined(trial.on(potential & ~state.tried))
-    if kept and like:
-        kept.keep(like, state)
+        state = state.merge(trial.run(potential & ~state.tried))
+    if cache and cache_key:
+        cache.store(cache_key, state)
     return state
 
 
-def _what_holds(known: DryRunState, view: Fork, nominated: Delta) -> DryRunState:
-    """What is known of the nodes that are what they were, as budgets allow now."""
-    state = known.since(view, nominated)
-    otherwise = budgets(view).violations(state.pods) != state.violating
-    if not otherwise.any():
+def _still_valid(cached: DryRunState, view: Fork, nominated: Delta) -> DryRunState:
+    """Drop cached results for nodes that changed or whose PDB violations differ."""
+    state = cached.for_unchanged_nodes(view, nominated)
+    differs = find_budgets(view).find_violations(state.pods) != state.violating
+    if not differs.any():
         return state
-    same = state.tried.copy()
-    same[state.node[otherwise]] = False
-    return state.on(same)
+    unchanged = state.tried.copy()
+    unchanged[state.node[differs]] = False
+    return state.restrict_to(unchanged)
 
 
-def _until_best(state: DryRunState, trial: _Trial, potential: Bools, refused: Bools, kept: KeptVictims) -> DryRunState:
-    """With nodes tried until the best candidates are among them. ``refused`` (N,): nodes that cannot be any.
+def _try_until_best(
+    state: DryRunState, trial: _Trial, potential: Bools, rejected: Bools, cache: VictimCache
+) -> DryRunState:
+    """Try nodes until the best candidates are among them. `refused` (N,) are nodes that cannot be candidates.
 
-    The fewest budgets are broken by nobody whose eviction breaks one; of two such nodes that is better on which the
-    most important pod that has to go is less important. How important it is shows in whether the pod fits without all
-    pods up to it. Nodes with pods whose eviction breaks a budget are all tried.
+    The candidates with the fewest PDB violations have none. Of two such nodes, the better one is that whose most
+    important victim is less important, and whether the pod fits without all pods up to a priority shows how important
+    it is. All nodes with pods whose eviction violates a PDB are tried.
     """
-    guarded = trial.guarded(potential & ~state.tried)
-    state = state.joined(trial.on(guarded))
-    left = potential & ~state.tried & ~refused
-    enough = _least_important(state, trial, potential & ~refused)
+    guarded = trial.find_guarded(potential & ~state.tried)
+    state = state.merge(trial.run(guarded))
+    remaining = potential & ~state.tried & ~rejected
+    enough = _find_lowest_victim_priority(state, trial, potential & ~rejected)
     if enough is not None:
-        left &= state.beyond < enough
-        fitting = trial.fitting(left, enough)
-        return state.joined(trial.on(fitting)).lacking(enough, left & ~fitting)
-    priorities = trial.priorities(left)
-    while found := trial.first_fitting(left, priorities, kept.enough):
-        kept.enough, fitting = found
-        tried = trial.on(fitting)
-        left &= ~fitting
-        state = state.joined(tried).lacking(kept.enough, left)
-        if tried.gone.any():
+        remaining &= state.beyond < enough
+        fitting = trial.find_fitting(remaining, enough)
+        return state.merge(trial.run(fitting)).with_insufficient_priority(enough, remaining & ~fitting)
+    priorities = trial.find_priorities(remaining)
+    while first := trial.find_first_fitting(remaining, priorities, cache.enough):
+        cache.enough, fitting = first
+        tried = trial.run(fitting)
+        remaining &= ~fitting
+        state = state.merge(tried).with_insufficient_priority(cache.enough, remaining)
+        if tried.must_go.any():
             return state
-        priorities = priorities[priorities > kept.enough]
-    return state.joined(trial.on(potential & ~state.tried))
+        priorities = priorities[priorities > cache.enough]
+    return state.merge(trial.run(potential & ~state.tried))
 
 
-def _least_important(state: DryRunState, trial: _Trial, nodes: Bools) -> int | None:
-    """Of the nodes (N,) that are candidates and break no budget: the least priority that some pod has to have that goes
-    from one; None where there is no such node."""
-    going = state.gone & (state.fits & nodes)[state.node]
+def _find_lowest_victim_priority(state: DryRunState, trial: _Trial, nodes: Bools) -> int | None:
+    """Return the lowest "highest priority of a victim" among candidates in `nodes` without PDB violations, or None."""
+    must_go = state.must_go & (state.fits & nodes)[state.node]
     breaking = np.zeros(len(nodes), np.bool_)
-    breaking[state.node[going & state.violating]] = True
-    going &= ~breaking[state.node]
-    node, priority = state.node[going], trial.priority_of(state.pods[going])
-    return int(priority[run_starts(node)].min()) if len(node) else None
+    breaking[state.node[must_go & state.violating]] = True
+    must_go &= ~breaking[state.node]
+    node, priority = state.node[must_go], trial.pod_priorities(state.pods[must_go])
+    return int(priority[find_run_starts(node)].min()) if len(node) else None
 
 
 @dataclass(frozen=True)
 class _Trial:
-    """A dry run on nodes (N,) of which is not known what it comes to."""
+    """A dry run on nodes (N,) whose result is unknown."""
 
     filtering: Filtering
     nominated: Delta
@@ -116,54 +123,54 @@ class _Trial:
     def view(self) -> Fork:
         return self.filtering.view
 
-    def on(self, nodes: Bools) -> DryRunState:
-        """What it comes to on some of them. Raises PluginError."""
+    def run(self, nodes: Bools) -> DryRunState:
+        """Dry-run preemption on some nodes. Raises PluginError."""
         if not nodes.any():
-            return nothing_tried(self.view, self.nominated)
-        pods = self.selection.potential(nodes)
-        node, violating = self.view.node[pods], budgets(self.view).violations(pods)
+            return empty_dry_run_state(self.view, self.nominated)
+        pods = self.selection.find_potential(nodes)
+        node, violating = self.view.node[pods], find_budgets(self.view).find_violations(pods)
         order = put_back_order(self.view, pods, violating)
-        fits = self._fitting_without(pods)
+        fits = self._find_fitting_without(pods)
         back = order[fits[node[order]]]
         gone = np.ones(len(pods), np.bool_)
-        gone[back] = _had_to_go(self.filtering, self.nominated, pods[back])
-        state = nothing_tried(self.view, self.nominated)
-        return replace(state, tried=nodes, fits=fits, pods=pods, node=node, violating=violating, gone=gone)
+        gone[back] = _find_required_victims(self.filtering, self.nominated, pods[back])
+        state = empty_dry_run_state(self.view, self.nominated)
+        return replace(state, tried=nodes, fits=fits, pods=pods, node=node, violating=violating, must_go=gone)
 
-    def guarded(self, nodes: Bools) -> Bools:
-        """(N,): those of the nodes with pods whose eviction breaks a budget."""
-        guarded, protecting = np.zeros(len(nodes), np.bool_), budgets(self.view)
+    def find_guarded(self, nodes: Bools) -> Bools:
+        """Return which nodes have pods whose eviction violates a PDB, (N,)."""
+        guarded, protecting = np.zeros(len(nodes), np.bool_), find_budgets(self.view)
         if protecting.any:
-            pods = self.selection.somewhere(nodes)  # how many are too many does not depend on their order
-            guarded[self.view.node[pods[protecting.violations(pods)]]] = True
+            pods = self.selection.find_potential_unsorted(nodes)  # how many are too many does not depend on their order
+            guarded[self.view.node[pods[protecting.find_violations(pods)]]] = True
         return guarded
 
-    def priority_of(self, pods: Positions) -> Priorities:
-        """(V,)"""
+    def pod_priorities(self, pods: Positions) -> Priorities:
+        """Return the priorities of pods, (V,)."""
         return self.view.pods.priority[self.view.pods.info[pods]]
 
-    def priorities(self, nodes: Bools) -> Priorities:
-        """Those that pods have who may go from some of the nodes, the lowest first."""
-        return np.unique(self.priority_of(self.selection.somewhere(nodes)))
+    def find_priorities(self, nodes: Bools) -> Priorities:
+        """Return the distinct priorities of evictable pods on the nodes, the lowest first."""
+        return np.unique(self.pod_priorities(self.selection.find_potential_unsorted(nodes)))
 
-    def fitting(self, nodes: Bools, priority: int) -> Bools:
-        """(N,): on which of the nodes there is room without all pods up to a priority. Raises PluginError."""
+    def find_fitting(self, nodes: Bools, priority: int) -> Bools:
+        """Return the nodes where the pod fits without all pods up to a priority, (N,). Raises PluginError."""
         if not nodes.any():
             return nodes
-        pods = self.selection.somewhere(nodes)
-        return self._fitting_without(pods[self.priority_of(pods) <= priority])
+        pods = self.selection.find_potential_unsorted(nodes)
+        return self._find_fitting_without(pods[self.pod_priorities(pods) <= priority])
 
-    def first_fitting(self, nodes: Bools, priorities: Priorities, guess: int) -> tuple[int, Bools] | None:
-        """The first of these priorities for which there is room on some of the nodes once all pods up to it are gone,
-        and (N,) on which; None for none. Raises PluginError.
+    def find_first_fitting(self, nodes: Bools, priorities: Priorities, guess: int) -> tuple[int, Bools] | None:
+        """Return the lowest priority for which the pod fits on some node once all pods up to it are gone, and those
+        nodes.
 
-        ``guess`` is tried first, then the one beside it.
+        None if there is no such priority. `guess` is tried first, then its neighbor. Raises PluginError.
         """
         found = None
         low, high, guessed = 0, len(priorities), 0
         at = min(int(np.searchsorted(priorities, guess)), high - 1)
         while low < high:
-            fitting = self.fitting(nodes, int(priorities[at]))
+            fitting = self.find_fitting(nodes, int(priorities[at]))
             fits = bool(fitting.any())
             if fits:
                 found, high = (int(priorities[at]), fitting), at
@@ -174,63 +181,65 @@ class _Trial:
             at = beside if guessed == 1 else (low + high) // 2
         return found
 
-    def _fitting_without(self, pods: Positions) -> Bools:
-        """(N,): where there is room without these pods, of the nodes that they are on. Raises PluginError."""
+    def _find_fitting_without(self, pods: Positions) -> Bools:
+        """Return the nodes of these pods where the pod fits without them, (N,). Raises PluginError."""
         fitting = np.zeros(len(self.view.nodes), np.bool_)
         if len(pods):
             by_node = np.argsort(self.view.node[pods], kind="stable")
-            here = _OwnPods(self.filtering, self.nominated, pods[by_node])
-            fitting[here.rows] = ~here.refused(np.ones(len(pods), np.bool_))
+            here = _PodsPerNode(self.filtering, self.nominated, pods[by_node])
+            fitting[here.rows] = ~here.find_rejected(np.ones(len(pods), np.bool_))
         return fitting
 
 
-def _had_to_go(filtering: Filtering, nominated: Delta, pods: Positions) -> Bools:
-    """(V,): which pods have to go when they are put back one by one on each node, in this order. Raises PluginError.
+def _find_required_victims(filtering: Filtering, nominated: Delta, pods: Positions) -> Bools:
+    """Return which pods have to go when they are put back one by one on each node, in this order, (V,).
 
-    Sorted by node. Where most nodes are done the others go on by themselves.
+    The pods are sorted by node. Once most nodes are done, the others continue by themselves. Raises PluginError.
     """
     gone = np.ones(len(pods), np.bool_)
-    left, step = np.arange(len(pods)), 0
-    while len(left):
-        some = _OwnPods(filtering, nominated, pods[left])
-        removed = gone[left]
-        while 2 * np.count_nonzero(more := some.sizes > step) > len(more):
-            back = np.flatnonzero(some.rank == step)
+    remaining, step = np.arange(len(pods)), 0
+    while len(remaining):
+        own_pods = _PodsPerNode(filtering, nominated, pods[remaining])
+        removed = gone[remaining]
+        while 2 * np.count_nonzero(more := own_pods.sizes > step) > len(more):
+            back = np.flatnonzero(own_pods.rank == step)
             removed[back] = False
-            removed[back[some.refused(removed)[some.place[back]]]] = True
+            removed[back[own_pods.find_rejected(removed)[own_pods.place[back]]]] = True
             step += 1
-        gone[left] = removed
-        left = left[more[some.place]]
+        gone[remaining] = removed
+        remaining = remaining[more[own_pods.place]]
     return gone
 
 
-class _OwnPods:
-    """Pods (V,) that may go from M nodes, sorted by these. ``rows`` (M,); ``sizes`` (M,): how many each node has.
+class _PodsPerNode:
+    """Evictable pods (V,) on M nodes, sorted by node.
 
-    Of each pod ``place``: which of the nodes it is on; ``rank``: how many of the same node come before it.
+    `rows` (M,) are the nodes and `sizes` (M,) their numbers of pods. For each pod, `place` is the index of its node and
+    `rank` the number of pods before it on the same node.
     """
 
     def __init__(self, filtering: Filtering, nominated: Delta, pods: Positions) -> None:
         self.filtering, self.view = filtering, filtering.view
         node = self.view.node[pods]
-        starts = run_starts(node)
+        starts = find_run_starts(node)
         self.rows: Rows = node[starts].astype(np.int64)
         self.sizes = np.diff(starts, append=len(pods))
         self.place = np.repeat(np.arange(len(starts), dtype=np.int32), self.sizes)
         self.rank = np.arange(len(pods)) - np.repeat(starts, self.sizes)
         self._info = self.view.pods.info[pods]
         self._minus = np.full(len(pods), -1, np.int64)
-        self._promised = nominated.on(self.rows)
+        self._nominated = nominated.restrict_to(self.rows)
 
     @cached_property
-    def _here(self) -> OwnRows:
+    def _own_rows(self) -> OwnRows:
+        """The rows of the nodes."""
         return OwnRows(self.view, self.rows)
 
-    def refused(self, removed: Bools) -> Bools:
-        """(M,): which nodes are refused without these of the pods (V,). Raises PluginError."""
+    def find_rejected(self, removed: Bools) -> Bools:
+        """Return which nodes are rejected without the removed pods, (M,). Raises PluginError."""
         info = self._info[removed]
         without = Delta(self.place[removed], info, self._minus[: len(info)])
-        refused = self.filtering.refused_alone(self._here, without)
-        if self._promised:
-            refused |= self.filtering.refused_alone(self._here, without.then(self._promised))
-        return refused
+        rejected = self.filtering.rejected_rows(self._own_rows, without)
+        if self._nominated:
+            rejected |= self.filtering.rejected_rows(self._own_rows, without.then(self._nominated))
+        return rejected

@@ -1,4 +1,4 @@
-"""Which pods preemption may evict, and what is asked of a node besides its Filter plugins."""
+"""The selection of pods that preemption may evict, and conditions on nodes besides the Filter plugins."""
 
 from __future__ import annotations
 
@@ -22,82 +22,80 @@ NO_VICTIMS = "No preemption victims found for incoming pod"
 
 
 class Selection(Protocol):
-    """Upstream's SelectVictimsOnNode, for all nodes at once.
-
-    ``filters_decide``: who has to go follows from the Filter plugins alone; ``refused`` and ``exceeded`` are None.
-    """
+    """Upstream's SelectVictimsOnNode for all nodes at once."""
 
     filters_decide: bool
+    """Whether the victims follow from the Filter plugins alone; then `refused` and `exceeded` return None."""
 
-    def potential(self, nodes: Bools) -> Positions:
-        """(V,): the pods that may go from these nodes (N,), sorted by node and there the most important first."""
+    def find_potential(self, nodes: Bools) -> Positions:
+        """Return the evictable pods on these nodes (N,), sorted by node and then by importance, (V,)."""
 
-    def refused(self, pods: Positions) -> tuple[str, Bools] | None:
-        """A reason, and (N,) the nodes that it refuses even when all of these pods (V,) are gone; None for none."""
+    def find_rejected(self, pods: Positions) -> tuple[str, Bools] | None:
+        """Return a reason and the nodes (N,) that it rejects even without all of these pods (V,), or None."""
 
-    def exceeded(self, pods: Positions, gone: Bools) -> Bools | None:
-        """(N,): where the pod that was just put back has to go all the same, with those that are ``gone`` (V,)."""
+    def find_exceeded(self, pods: Positions, gone: Bools) -> Bools | None:
+        """Return the nodes where the pod just put back has to go all the same, given the pods that are `gone` (V,)."""
 
-    def nobody(self, rows: Positions) -> Iterator[tuple[str, int]]:
-        """What upstream says where no pod may go, and of how many of these rows."""
+    def iter_no_victims_messages(self, rows: Positions) -> Iterator[tuple[str, int]]:
+        """Yield upstream's messages for nodes without evictable pods, and the number of these rows for each."""
 
-    def sorted_again(self, release: KubeVersion) -> bool:
-        """Whether victims are sorted by importance in the end, not those first that break a budget."""
+    def sorts_by_importance(self, release: KubeVersion) -> bool:
+        """Return whether victims are finally sorted by importance, instead of PDB violations first."""
 
 
 class DecidedByFilters(Selection, Protocol):
-    """One of which who has to go follows from the Filter plugins alone."""
+    """A selection whose victims follow from the Filter plugins alone."""
 
-    def somewhere(self, nodes: Bools) -> Positions:
-        """(V,): the pods that may go from these nodes (N,), in any order."""
+    def find_potential_unsorted(self, nodes: Bools) -> Positions:
+        """Return the evictable pods on these nodes (N,), in any order, (V,)."""
 
 
 class LowerPriority:
-    """All pods of a lower priority than one; upstream's DefaultPreemption."""
+    """Selection of all pods with a lower priority; upstream's DefaultPreemption."""
 
     filters_decide = True
 
     def __init__(self, view: Fork, priority: int) -> None:
         self.view, self.priority = view, priority
 
-    def potential(self, nodes: Bools) -> Positions:
-        pods = self.somewhere(nodes)
-        return pods[by_importance(self.view, pods, self.view.arrivals.place[pods])]
+    def find_potential(self, nodes: Bools) -> Positions:
+        pods = self.find_potential_unsorted(nodes)
+        return pods[sort_by_importance(self.view, pods, self.view.arrivals.place[pods])]
 
-    def somewhere(self, nodes: Bools) -> Positions:
+    def find_potential_unsorted(self, nodes: Bools) -> Positions:
         view, pods = self.view, self.view.pods
         here = np.flatnonzero(np.append(nodes, False)[view.node])  # -1 is nowhere
         found: Positions = here[pods.priority[pods.info[here]] < self.priority]
         return found
 
-    def refused(self, pods: Positions) -> None:
+    def find_rejected(self, pods: Positions) -> None:
         return None
 
-    def exceeded(self, pods: Positions, gone: Bools) -> None:
+    def find_exceeded(self, pods: Positions, gone: Bools) -> None:
         return None
 
-    def nobody(self, rows: Positions) -> Iterator[tuple[str, int]]:
+    def iter_no_victims_messages(self, rows: Positions) -> Iterator[tuple[str, int]]:
         yield NO_VICTIMS, len(rows)
 
-    def sorted_again(self, release: KubeVersion) -> bool:
+    def sorts_by_importance(self, release: KubeVersion) -> bool:
         return SORTED_AGAIN.at(release)
 
 
-def by_importance(view: Fork, pods: Positions, came: Positions) -> Positions:
-    """The order within each node: higher priority first, then the longer running; those not started yet come last.
+def sort_by_importance(view: Fork, pods: Positions, arrival_order: Positions) -> Positions:
+    """Return the order of pods within each node: higher priority first, then the longer running.
 
-    Upstream takes the present for the start of a pod without one, anew at each comparison, so that such pods end up
-    in reverse order, unless time stands still. Who came since the snapshot has started by now: of these, and of all
-    that are equal, those go first that ``came`` (V,) last.
+    Upstream takes the present as the start of a pod that has not started, anew in each comparison, so that such pods
+    end up in reverse order unless time stands still. Pods that came since the snapshot have started by now; among
+    these, and among equals, those that `came` (V,) last go first.
     """
     if not len(pods):
-        return came
+        return arrival_order
     start = view.pods.start[pods]
-    late = np.where(always_now(view, pods), -came, came)
+    late = np.where(find_never_started(view, pods), -arrival_order, arrival_order)
     return np.lexsort((late, start, -view.pods.priority[view.pods.info[pods]], view.node[pods]))
 
 
-def always_now(view: Fork, pods: Positions) -> Bools:
-    """(V,): the pods that each comparison takes to have started just then."""
+def find_never_started(view: Fork, pods: Positions) -> Bools:
+    """Return the pods that each comparison takes to have started just then, (V,)."""
     never_started: Bools = (view.pods.start[pods] == NO_TIME) & ~view.arrivals.came[pods]
     return never_started & view.time_passes

@@ -1,4 +1,4 @@
-"""The pods that a dry run takes from all nodes and puts back, one of each node at a time."""
+"""The pods that a dry run removes from all nodes and puts back one per node at a time."""
 
 from __future__ import annotations
 
@@ -9,34 +9,36 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools, Rows
 from kschedctl.scheduler.engine.cycle import Cycle, Filtering, Verdicts
-from kschedctl.scheduler.engine.preemption.candidates import Candidates, Positions, turn
-from kschedctl.scheduler.engine.preemption.selection import Selection, by_importance
+from kschedctl.scheduler.engine.preemption.candidates import Candidates, Positions, rank_within_runs
+from kschedctl.scheduler.engine.preemption.selection import Selection, sort_by_importance
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 
 GONE_TWICE = "no corresponding pod {} in pods of node {}"
-"""What comes of evicting a pod once more, for another reason than before."""
+"""Upstream's error when it evicts a pod that is gone already."""
 
 
 class Judge(NamedTuple):
-    """All plugins, on all nodes at once. ``known`` are their verdicts without a hypothesis."""
+    """All filters, applied to all nodes at once."""
 
     filtering: Filtering
     known: Verdicts
+    """The filters' verdicts without a hypothesis."""
     promising: Bools
+    """(N,): the nodes that matter."""
 
-    def refused(self, delta: Delta, rows: Rows) -> Bools:
-        """(M,): which of the rows are refused under a hypothesis. Raises PluginError."""
+    def find_rejected(self, delta: Delta, rows: Rows) -> Bools:
+        """Return which of the rows are rejected under a hypothesis, (M,). Raises PluginError."""
         return ~self.filtering.judge(delta, self.known, self.promising).passing[rows]
 
 
 class Victims:
-    """The V pods that could be evicted. Per victim: ``pod`` position, ``node`` row, ``rank`` in which it is put back.
+    """The V evictable pods, sorted by node; on each node those that violate a PDB first, then by importance.
 
-    Sorted by node; there first those that break a budget, each group by importance. ``removed`` and ``time`` are the
-    state of the dry run: who is gone now, and when each last came or went. ``holds_port``: a host port that the
-    incoming pod wants. ``uncounted``: no plugin wants it to go, and upstream forgets to count it among those that break
-    a budget.
+    Per victim: `pod` is its position, `node` its row and `rank` the step in which it is put back. `removed` tells
+    whether it is gone now, and `time` when it last came or went. `holds_port` marks pods with a host port that the
+    incoming pod wants. `uncounted` marks victims that no filter wants to go; upstream forgets to count their PDB
+    violations.
     """
 
     def __init__(self, view: Fork, pod: Positions, violating: Bools, holds_port: Bools) -> None:
@@ -46,46 +48,48 @@ class Victims:
         self.uncounted = np.zeros(len(pod), np.bool_)
 
     @classmethod
-    def of(cls, cycle: Cycle, pod: Positions, violating: Bools) -> Victims:
-        """Victims from pods sorted by node, some ``violating`` (V,) a budget, as ``put_back_order`` has them."""
-        return cls(cycle.view, pod, violating, _holders(cycle)[cycle.view.pods.info[pod]])
+    def from_pods(cls, cycle: Cycle, pod: Positions, violating: Bools) -> Victims:
+        """Build the victims of a cycle from pods in the order of `put_back_order`."""
+        return cls(cycle.view, pod, violating, _find_port_holders(cycle)[cycle.view.pods.info[pod]])
 
     @cached_property
     def rank(self) -> Positions:
-        return turn(self.node)
+        """(V,): the step in which each victim is put back."""
+        return rank_within_runs(self.node)
 
     @cached_property
     def time(self) -> Positions:
+        """(V,): when each victim last came or went."""
         return np.arange(len(self.pod))
 
-    def on(self, nodes: Bools) -> Victims:
-        """The victims on the nodes (N,) alone, all of them gone."""
+    def restrict_to(self, nodes: Bools) -> Victims:
+        """Return the victims on these nodes (N,), all of them removed."""
         here = nodes[self.node]
         return Victims(self.view, self.pod[here], self.violating[here], self.holds_port[here])
 
     def put_back(self, judge: Judge, selection: Selection) -> dict[int, str]:
-        """Evict no more than has to go; row -> what went wrong there. Raises PluginError.
+        """Put back all victims that do not have to go; return row -> error. Raises PluginError.
 
-        ``selection``: whom else it wants to go.
+        `selection` may want further victims to go.
         """
         failed: dict[int, str] = {}
         for step in range(int(self.rank.max(initial=-1)) + 1):
             back = np.flatnonzero(self.rank == step)
-            self._come_back(back)
+            self._restore(back)
             rows: Rows = self.node[back].astype(np.int64)
-            self._remove(back[judge.refused(self.delta(), rows)])
-            exceeded = selection.exceeded(self.pod, self.removed)
+            self._remove(back[judge.find_rejected(self.build_delta(), rows)])
+            exceeded = selection.find_exceeded(self.pod, self.removed)
             if exceeded is None:
                 continue
             over = back[exceeded[rows]]
-            for twice in over[self.removed[over]].tolist():
-                failed.setdefault(int(self.node[twice]), self._gone_twice(twice))
+            for already_gone in over[self.removed[over]].tolist():
+                failed.setdefault(int(self.node[already_gone]), self._format_gone_twice(already_gone))
             self._remove(over)
             self.uncounted[over] = True
         return failed
 
-    def delta(self) -> Delta:
-        """The pods that are gone, and in the order in which it happened all that became of the ports."""
+    def build_delta(self) -> Delta:
+        """Build the hypothesis: the removed pods, and the changes of host ports in the order in which they happened."""
         gone = np.flatnonzero(self.removed & ~self.holds_port)
         ports = np.flatnonzero(self.holds_port)
         ports = ports[np.argsort(self.time[ports])]
@@ -93,58 +97,69 @@ class Victims:
         which = np.concatenate((gone, back, ports))
         sign = np.full(len(which), -1, np.int64)
         sign[len(gone) + len(back) :][~self.removed[ports]] = 1
-        return Delta.of(self.node[which], self.view.pods.info[self.pod[which]], sign)
+        return Delta.from_changes(self.node[which], self.view.pods.info[self.pod[which]], sign)
 
-    def candidates(self, rows: Positions, sorted_again: bool) -> Candidates:
-        """What is left to evict on each of the nodes, ``sorted_again`` the most important first whatever it breaks."""
-        return self._candidates(rows, self._by_importance() if sorted_again and self.violating.any() else None)
+    def build_candidates(self, rows: Positions, by_importance: bool) -> Candidates:
+        """Build the candidates from the remaining victims on each of the nodes.
 
-    def _by_importance(self) -> Positions:
-        """(V,): the order in which those stand that are left to evict."""
+        `sort_by_importance`: sort them by importance, whatever PDBs they violate.
+        """
+        return self._build_candidates(
+            rows, self._order_by_importance() if by_importance and self.violating.any() else None
+        )
+
+    def _order_by_importance(self) -> Positions:
+        """Return the order of the remaining victims by importance, (V,)."""
         nodes = len(self.view.nodes)
         violating = np.bincount(self.node, self.violating, nodes)
         mixed = (violating > 0) & (violating < np.bincount(self.node, minlength=nodes))
         order = np.arange(len(self.pod))
         anew = np.flatnonzero(self.removed & mixed[self.node])
-        order[anew] = anew[by_importance(self.view, self.pod[anew], np.arange(len(anew)))]
+        order[anew] = anew[sort_by_importance(self.view, self.pod[anew], np.arange(len(anew)))]
         return order
 
-    def _candidates(self, rows: Positions, order: Positions | None) -> Candidates:
+    def _build_candidates(self, rows: Positions, order: Positions | None) -> Candidates:
+        """Build the candidates on the rows, with victims in the given order."""
         chosen = np.zeros(len(self.view.nodes), np.bool_)
         chosen[rows] = True
-        left = self.removed & chosen[self.node]
-        order = np.flatnonzero(left) if order is None else order[left]
+        remaining = self.removed & chosen[self.node]
+        order = np.flatnonzero(remaining) if order is None else order[remaining]
         sizes = np.bincount(self.node[order], minlength=len(chosen))[rows]
         starts = np.append(0, np.cumsum(sizes))
         candidates = Candidates(rows, starts, self.pod[order], self.violating[order])
         return (
-            candidates.counted(self.violating[order] & ~self.uncounted[order]) if self.uncounted.any() else candidates
+            candidates.with_counted_violations(self.violating[order] & ~self.uncounted[order])
+            if self.uncounted.any()
+            else candidates
         )
 
-    def _come_back(self, which: Positions) -> None:
-        self.removed[which] = False
-        self._touch(which)
+    def _restore(self, victims: Positions) -> None:
+        """Put victims back."""
+        self.removed[victims] = False
+        self._stamp(victims)
 
-    def _remove(self, which: Positions) -> None:
-        self.removed[which] = True
-        self._touch(which)
+    def _remove(self, victims: Positions) -> None:
+        """Remove victims."""
+        self.removed[victims] = True
+        self._stamp(victims)
 
-    def _touch(self, which: Positions) -> None:
-        self.time[which] = self.time.max() + 1 + np.arange(len(which))
+    def _stamp(self, victims: Positions) -> None:
+        """Set the time of the latest change of victims."""
+        self.time[victims] = self.time.max() + 1 + np.arange(len(victims))
 
-    def _gone_twice(self, victim: int) -> str:
-        """What upstream fails with when it evicts a pod that is gone already."""
+    def _format_gone_twice(self, victim: int) -> str:
+        """Return upstream's error for evicting a pod that is gone already."""
         pod = self.view.pods.objects[self.pod[victim]]
         return GONE_TWICE.format(pod.metadata.name, self.view.nodes.names[self.node[victim]])
 
 
 def put_back_order(view: Fork, pods: Positions, violating: Bools) -> Positions:
-    """For pods sorted by node and importance: on each node those first that break a budget."""
+    """Return the order for pods sorted by node and importance in which PDB violations come first on each node."""
     return np.lexsort((~violating, view.node[pods])) if violating.any() else np.arange(len(pods))
 
 
-def _holders(cycle: Cycle) -> Bools:
-    """(T,): the pods that hold a host port which the cycle's pod wants."""
+def _find_port_holders(cycle: Cycle) -> Bools:
+    """Return the distinct pods with a host port that the cycle's pod wants, (T,)."""
     wanted = cycle.info.host_ports
     if not wanted:
         return np.zeros(len(cycle.view.pods.infos), np.bool_)

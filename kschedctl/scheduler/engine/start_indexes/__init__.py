@@ -1,1 +1,1 @@
-"""What the choice of a node comes to when a part of the nodes is looked at, for every node at which that may begin."""
+"""The node that sampling chooses, for every index at which the search for nodes may begin."""

@@ -1,4 +1,4 @@
-"""Windows over a cycle: of F values in a circle the k that follow each of them, all F windows in a few passes."""
+"""Sliding windows over values arranged in a circle: all F windows of k values in a few passes."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from kschedctl.api.arrays import Bools, Counts, Ints, Rows, Scores
 LOWEST = np.iinfo(np.int64).min
 
 
-def unrolled(values: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.int64]:
-    """(F + width - 1,): the circle and its beginning again, so that each window is a slice.
+def unroll(values: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.int64]:
+    """Return the circle followed by its beginning, (F + width - 1,), so that each window is a slice.
 
-    >>> unrolled(np.array([1, 2, 3]), 2).tolist()
+    >>> unroll(np.array([1, 2, 3]), 2).tolist()
     [1, 2, 3, 1]
     """
     return np.concatenate((values, values[: width - 1]))
 
 
-def extremes(values: Scores, width: int) -> tuple[Scores, Scores]:
-    """(F,) each: the least and the greatest value of each window."""
-    flat = unrolled(values, width)
-    return _sliding(np.minimum, flat, width), _sliding(np.maximum, flat, width)
+def window_min_and_max(values: Scores, width: int) -> tuple[Scores, Scores]:
+    """Return the lowest and the highest value of each window, (F,) each."""
+    flat = unroll(values, width)
+    return _fold_windows(np.minimum, flat, width), _fold_windows(np.maximum, flat, width)
 
 
-def _sliding(fold: np.ufunc, values: Scores, width: int) -> Scores:
-    """The fold of each window of so many values, by windows of the powers of two of which two cover it."""
+def _fold_windows(fold: np.ufunc, values: Scores, width: int) -> Scores:
+    """Fold each window with a ufunc, by doubling: two windows of a power of two cover each window."""
     count, covered = len(values) - width + 1, 1
     while 2 * covered <= width:
         values = fold(values[:-covered], values[covered:])
@@ -38,10 +38,10 @@ def _sliding(fold: np.ufunc, values: Scores, width: int) -> Scores:
     return folded
 
 
-def distinct(codes: Ints | Rows, counted: Bools, width: int) -> Counts:
-    """(F,): how many different codes each window has, of those that count.
+def count_distinct(codes: Ints | Rows, counted: Bools, width: int) -> Counts:
+    """Count the different codes in each window among the places that are `counted`, (F,).
 
-    >>> distinct(np.array([7, 7, 8, 9]), np.array([True, True, True, False]), 3).tolist()
+    >>> count_distinct(np.array([7, 7, 8, 9]), np.array([True, True, True, False]), 3).tolist()
     [2, 2, 2, 1]
     """
     count, places = len(codes), np.arange(len(codes) + width - 1)
@@ -59,10 +59,10 @@ def distinct(codes: Ints | Rows, counted: Bools, width: int) -> Counts:
     return np.cumsum(begins - ends)[:count]
 
 
-def runs(keys: Sequence[npt.NDArray[np.int64]], count: int, longest: int) -> list[tuple[int, int]]:
-    """Begin and end of the windows one after the other, ``count`` in all, that agree in all keys; none too long.
+def find_runs(keys: Sequence[npt.NDArray[np.int64]], count: int, longest: int) -> list[tuple[int, int]]:
+    """Return begin and end of the runs of consecutive windows with equal keys, none longer than `longest`.
 
-    >>> runs([np.array([1, 1, 1, 2])], 4, 2)
+    >>> find_runs([np.array([1, 1, 1, 2])], 4, 2)
     [(0, 2), (2, 3), (3, 4)]
     """
     changes = np.zeros(count, np.bool_)
@@ -79,17 +79,19 @@ def runs(keys: Sequence[npt.NDArray[np.int64]], count: int, longest: int) -> lis
 
 
 class Best(NamedTuple):
-    """(W,): the highest score of each window; ``sums`` (C, W): of the places that have it, columns added up."""
+    """The best scores of W windows."""
 
     top: Scores
+    """(W,): the highest score of each window."""
     sums: npt.NDArray[np.int64]
+    """(C, W): sums of the columns over the places with the highest score."""
 
 
 def best_in_windows(scores: Scores, columns: npt.NDArray[np.int64], width: int) -> Best:
-    """The best of each window of so many of the L scores, at most ``width`` windows; ``columns`` (C, L).
+    """Return the best of each window of `width` scores among L scores, at most `width` windows.
 
-    Every window has the places in the middle in common; before them it has the last ones of some, after them the first
-    ones of others.
+    `columns` is (C, L). All windows share the places in the middle; before them, each has the last of some places, and
+    after them the first of others.
     """
     count = len(scores) - width + 1
     middle = scores[count - 1 : width]
@@ -98,9 +100,9 @@ def best_in_windows(scores: Scores, columns: npt.NDArray[np.int64], width: int) 
     parts = [Best(np.full(count, top), np.repeat(common[:, None], count, axis=1))]
     if count > 1:
         nothing = np.zeros((len(columns), 1), np.int64)
-        tops, sums = _running(scores[count - 2 :: -1], columns[:, count - 2 :: -1])
+        tops, sums = _running_best(scores[count - 2 :: -1], columns[:, count - 2 :: -1])
         parts.append(Best(np.append(tops[::-1], LOWEST), np.hstack((sums[:, ::-1], nothing))))
-        tops, sums = _running(scores[width:], columns[:, width:])
+        tops, sums = _running_best(scores[width:], columns[:, width:])
         parts.append(Best(np.insert(tops, 0, LOWEST), np.hstack((nothing, sums))))
     best = np.max([part.top for part in parts], axis=0)
     return Best(
@@ -108,8 +110,8 @@ def best_in_windows(scores: Scores, columns: npt.NDArray[np.int64], width: int) 
     )
 
 
-def _running(scores: Scores, columns: npt.NDArray[np.int64]) -> Best:
-    """The best of the first score, of the first two, and so on."""
+def _running_best(scores: Scores, columns: npt.NDArray[np.int64]) -> Best:
+    """Return the best of the first score, of the first two scores, and so on."""
     tops = np.maximum.accumulate(scores)
     rises = np.append(True, tops[1:] > tops[:-1])
     since = np.maximum.accumulate(np.where(rises, np.arange(len(tops)), 0))

@@ -32,7 +32,7 @@ class DynamicResourcesArgs(PluginArgs, frozen=True):
             binding_timeout = GoDuration(600)
         return replace(self, filter_timeout=filter_timeout, binding_timeout=binding_timeout)
 
-    def errors(self, gates: FeatureGates) -> Iterator[str]:
+    def validate(self, gates: FeatureGates) -> Iterator[str]:
         if self.filter_timeout is not None:
             if not gates.enabled("DRASchedulerFilterTimeout"):
                 yield forbidden("filterTimeout", "DRASchedulingFilterTimeout feature gate is disabled")

@@ -12,8 +12,8 @@ from functools import lru_cache
 from kschedctl.api.objects import Device, DeviceAttribute
 from kschedctl.cel.compilation import compiler
 from kschedctl.cel.errors import AbortedError, CelError, CompileError
-from kschedctl.cel.library.quantities import quantity
-from kschedctl.cel.library.versions import version
+from kschedctl.cel.library.quantities import parse_quantity
+from kschedctl.cel.library.versions import to_version
 from kschedctl.cel.types import ANY, BOOL, DYN, STRING, Type, map_of, parse_type
 from kschedctl.cel.values import DefaultMap, Map, Value, type_name
 from kschedctl.scheduler.plugins.dynamic_resources.step_limit import Allowance
@@ -41,7 +41,7 @@ class Input:
         capacity: dict[str, Map] = {}
         for name, device_capacity in device.capacity.items():
             domain, identifier = _qualified(name, driver)
-            capacity.setdefault(domain, Map()).put(identifier, quantity(str(device_capacity.value)))
+            capacity.setdefault(domain, Map()).put(identifier, parse_quantity(str(device_capacity.value)))
         fields = {
             "driver": driver,
             "allowMultipleAllocations": bool(device.allow_multiple_allocations),
@@ -73,7 +73,7 @@ class CompiledSelector:
 @lru_cache(maxsize=1024)
 def compile_selector(expression: str, lists: bool = False) -> CompiledSelector:
     """Compile an expression; ``lists``: attributes may hold several values. Raises CompileError."""
-    program = compiler.compile(expression, {"device": parse_type(_DEVICE)}, {_DEVICE: _fields(lists)})
+    program = compiler.compile_expression(expression, {"device": parse_type(_DEVICE)}, {_DEVICE: _fields(lists)})
     if program.output not in (BOOL, ANY) and not (lists and program.output == DYN):
         raise CompileError(f"must evaluate to bool or the unknown type, not {program.output}")
     return CompiledSelector(program)
@@ -135,6 +135,6 @@ def _value(attribute: DeviceAttribute, lists: bool) -> object:
 
 def _version(text: str) -> object:
     try:
-        return version(text)
+        return to_version(text)
     except CelError as error:
         raise ValueError(f"parse semantic version: {error}") from None

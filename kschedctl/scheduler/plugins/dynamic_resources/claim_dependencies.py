@@ -10,7 +10,7 @@ from kschedctl.cel.errors import CompileError
 from kschedctl.cel.library import regular_expressions
 from kschedctl.cluster import Gap
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unknown
-from kschedctl.scheduler.framework.extended_resources import backed, backing_classes
+from kschedctl.scheduler.framework.extended_resources import find_backing_classes, is_any_backed
 from kschedctl.scheduler.plugins.dynamic_resources.claims import ClaimError, claim_name
 from kschedctl.scheduler.plugins.dynamic_resources.devices import SELECTS_BY_CEL
 from kschedctl.scheduler.plugins.dynamic_resources.inventory import Inventory, inventory_of
@@ -36,7 +36,7 @@ def claim_dependencies(info: PodInfo, view: Fork, features: Features) -> Iterato
     if not features.extended_resource:
         return
     requests = info.incoming_requests
-    if backed(requests, backing_classes(view.objects)):
+    if is_any_backed(requests, find_backing_classes(view.objects)):
         yield from _refusing("ResourceClaim")
         yield from _devices(inventory)
     elif any(amount and is_dra_extended(name) for name, amount in requests.items()):
@@ -101,6 +101,8 @@ def _is_not_run(selector: DeviceSelector, lists: bool) -> bool:
     from kschedctl.scheduler.plugins.dynamic_resources.cel import compile_selector  # noqa: PLC0415 - the language takes a moment
 
     try:
-        return selector.cel is not None and bool(compile_selector(selector.cel.expression, lists).program.not_run)
+        return selector.cel is not None and bool(
+            compile_selector(selector.cel.expression, lists).program.unsupported_patterns
+        )
     except CompileError:
         return False

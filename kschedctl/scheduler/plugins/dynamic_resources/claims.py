@@ -174,7 +174,7 @@ def where_refused(cycle: Cycle, name: str) -> Bools:
     Upstream remembers claims that are in the way only there.
     """
     ended: Bools = np.zeros_like(cycle.considered)
-    for plugin, verdict, mine in cycle.filter.reported():
+    for plugin, verdict, mine in cycle.filter.iter_reported():
         for rejection in verdict.rejections if plugin == name else ():
             if rejection.reason == NOT_AVAILABLE:
                 ended |= rejection.mask & mine & cycle.considered

@@ -7,7 +7,7 @@ from functools import cached_property
 
 from kschedctl.api.arrays import Bools, Counts
 from kschedctl.api.objects import DeviceClass
-from kschedctl.scheduler.framework.extended_resources import backing_classes
+from kschedctl.scheduler.framework.extended_resources import find_backing_classes
 from kschedctl.scheduler.plugins.helper.device_features import Features
 from kschedctl.snapshot.own_rows import NodeView, OwnRows
 
@@ -22,7 +22,7 @@ class DeviceBackedResources:
     @cached_property
     def classes(self) -> Mapping[str, DeviceClass]:
         """By the resource that each backs."""
-        return backing_classes(self._fork.objects) if self.features.extended_resource else {}
+        return find_backing_classes(self._fork.objects) if self.features.extended_resource else {}
 
     def backs(self, resource: str) -> bool:
         """Whether a DeviceClass backs the resource."""

@@ -18,7 +18,7 @@ from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import AllocationResult, DeviceClaim, Pod, ResourceClaim, ResourceClaimSpec
 from kschedctl.api.quantity import parse_value
 from kschedctl.scheduler.framework import Code, PluginError
-from kschedctl.scheduler.framework.extended_resources import device_requests
+from kschedctl.scheduler.framework.extended_resources import build_device_requests
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.plugins.dynamic_resources.allocator import InvalidPoolsError, Search
 from kschedctl.scheduler.plugins.dynamic_resources.claims import CANNOT_ALLOCATE, NOT_AVAILABLE, PodClaims
@@ -38,7 +38,7 @@ from kschedctl.scheduler.plugins.dynamic_resources.results import (
     check_node_selectors,
 )
 from kschedctl.scheduler.plugins.dynamic_resources.step_limit import FILTER_SECONDS, SearchTimeoutError
-from kschedctl.snapshot.fork import make_room
+from kschedctl.snapshot.fork import drop_oldest_if_full
 
 OUTCOMES_KEPT = 4096
 MAX_ALTERNATIVES = 8
@@ -269,7 +269,7 @@ class Evaluation:
     def _for_node(self, claim: ResourceClaim, resources: tuple[str, ...]) -> ResourceClaim:
         if claim is not self.claims.extended:
             return claim
-        requests = device_requests(self.pod, resources, self.inventory.classes_by_resource)
+        requests = build_device_requests(self.pod, resources, self.inventory.classes_by_resource)
         return replace(claim, spec=ResourceClaimSpec(DeviceClaim(requests)))
 
     def key(self, row: int, refused: bool) -> object:
@@ -316,7 +316,7 @@ class NodeAnswers:
             key = self.example.key(row, refused=False)
             outcome = self._known.get(key)
             if outcome is None:
-                make_room(self._known, OUTCOMES_KEPT)
+                drop_oldest_if_full(self._known, OUTCOMES_KEPT)
                 outcome = self._known[key] = self.example.outcome(row, refused=False)
             self._say(row, outcome)
 

@@ -21,7 +21,7 @@ from kschedctl.scheduler.framework.events import (
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.plugins.dynamic_resources.claims import ClaimError
 from kschedctl.scheduler.plugins.helper.device_features import Features
-from kschedctl.snapshot.fork import Fork, same_pod
+from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
 HEARS_OF_ALLOCATABLE = ByVersion(
@@ -78,7 +78,7 @@ def after_slice_change(info: PodInfo, change: ChangedObject, view: Fork, feature
 def after_pod_change(info: PodInfo, change: ChangedObject, view: Fork, features: Features) -> bool:
     """The pod itself, once all of its claims are there."""
     updated: Pod = change.new
-    if not same_pod(updated, info.pod):
+    if not is_same_pod(updated, info.pod):
         return False
     return _usable(PodInfo(updated, info.options), view, features)
 

@@ -9,7 +9,7 @@ import msgspec
 
 from kschedctl.api.arrays import Bools
 from kschedctl.api.objects import DeviceClass, NodeSelector, PodGroup, ResourceClaim, ResourceClaimSpec
-from kschedctl.scheduler.framework.extended_resources import backing_classes
+from kschedctl.scheduler.framework.extended_resources import find_backing_classes
 from kschedctl.scheduler.plugins.dynamic_resources.allocated import AllocatedState, Claims, PoolId
 from kschedctl.scheduler.plugins.dynamic_resources.claims import pod_claims
 from kschedctl.scheduler.plugins.dynamic_resources.devices import Devices, TaintRules
@@ -23,7 +23,7 @@ from kschedctl.scheduler.plugins.dynamic_resources.pools import (
 from kschedctl.scheduler.plugins.dynamic_resources.requests import Expression
 from kschedctl.scheduler.plugins.dynamic_resources.visible import VisibleDevices
 from kschedctl.scheduler.plugins.helper.device_features import Features
-from kschedctl.snapshot.fork import Fork, make_room
+from kschedctl.snapshot.fork import Fork, drop_oldest_if_full
 from kschedctl.snapshot.pod_info import PodInfo
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
@@ -43,7 +43,7 @@ class Kept:
         """What is kept under a key, made now if nothing is."""
         value: V | None = self._kept.get(key)
         if value is None:
-            make_room(self._kept, self._most)
+            drop_oldest_if_full(self._kept, self._most)
             value = self._kept[key] = make()
         return value
 
@@ -110,7 +110,7 @@ class Inventory:
     @property
     def classes_by_resource(self) -> Mapping[str, DeviceClass]:
         """The classes that back extended resources, none without DRAExtendedResource."""
-        return backing_classes(self.objects) if self.features.extended_resource else {}
+        return find_backing_classes(self.objects) if self.features.extended_resource else {}
 
     @property
     def pod_groups(self) -> tuple[PodGroup, ...]:

@@ -22,7 +22,7 @@ from kschedctl.scheduler.plugins.dynamic_resources.results import Allocation, Re
 from kschedctl.scheduler.plugins.helper.resource_allocation import Usage
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.pod_info import PodInfo, amounts
+from kschedctl.snapshot.pod_info import PodInfo, to_amounts
 
 Refusals = list[tuple[Bools, DeviceVerdict]]
 """Nodes (N,) and what is said of them."""
@@ -79,7 +79,7 @@ def lacking(evaluation: Evaluation, info: PodInfo, view: Fork, delta: Delta) -> 
 
 def _insufficient(demand: Quantities, usage: Usage) -> Refusals:
     refusals: Refusals = []
-    for name, amount in amounts(demand).items():
+    for name, amount in to_amounts(demand).items():
         if name.startswith(names.HUGE_PAGES_PREFIX) or (amount > 0 and not names.is_scalar(name)):
             offered, used = usage.column(name)
             short, reason = amount > offered - used, f"Insufficient {name}"

@@ -37,7 +37,8 @@ from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.noted_changes import NotedChange
 from kschedctl.scheduler.framework.pod_traits import USES_DEVICES
 from kschedctl.scheduler.framework.scores import normalize_by_max
-from kschedctl.scheduler.framework.waking import ADD, EITHER, WakeTrigger, listed
+from kschedctl.scheduler.framework.version_changes import find_version_changes
+from kschedctl.scheduler.framework.waking import ADD, ADD_OR_UPDATE, WakeTrigger, join_words
 from kschedctl.scheduler.plugins.dynamic_resources import hints as claims
 from kschedctl.scheduler.plugins.dynamic_resources.arguments import DynamicResourcesArgs
 from kschedctl.scheduler.plugins.dynamic_resources.claims import ClaimError, can_be_deallocated, key, where_refused
@@ -48,6 +49,7 @@ from kschedctl.scheduler.plugins.dynamic_resources.facts import (
     ResourceNotOffered,
 )
 from kschedctl.scheduler.plugins.dynamic_resources.reservation import released_claims, reserved_claims, user_of
+from kschedctl.scheduler.plugins.helper import device_features
 from kschedctl.scheduler.plugins.helper.device_features import TAINT_RULES_GATE, Features
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
@@ -95,13 +97,13 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
 
     @classmethod
     def version_changes(cls) -> tuple[ByVersion[object], ...]:
-        from kschedctl.scheduler.plugins.dynamic_resources.version_changes import VERSION_CHANGES  # noqa: PLC0415
-
-        return (SILENT_WITHOUT_CLAIMS, *VERSION_CHANGES)
+        package, _, _ = __name__.rpartition(".")
+        noted = (noted_change.change for noted_change in cls.noted_changes())
+        return (*find_version_changes(package, device_features.__name__), *noted)
 
     @classmethod
     def noted_changes(cls) -> tuple[NotedChange, ...]:
-        from kschedctl.scheduler.plugins.dynamic_resources.version_changes import NOTED  # noqa: PLC0415 - for few versions
+        from kschedctl.scheduler.plugins.dynamic_resources.release_notes import NOTED  # noqa: PLC0415 - for few versions
 
         return NOTED
 
@@ -177,7 +179,7 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
             return PostFilterResult(Status(Code.UNSCHEDULABLE))
         if self.name not in cycle.pre_filter.reached:
             raise PluginError("not found")
-        evaluation = cycle.pre_filter.state_of(DynamicResources)
+        evaluation = cycle.pre_filter.find_state(DynamicResources)
         if evaluation is None:
             return _unschedulable(NOTHING_TO_DEALLOCATE)
         ended = where_refused(cycle, self.name)
@@ -227,12 +229,12 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         names = claims.claim_names(info)
-        own = f"claim {listed(names, 'or')} is created or its status changes" if names else ""
+        own = f"claim {join_words(names, 'or')} is created or its status changes" if names else ""
         freed = "any claim gives its devices back"
-        yield WakeTrigger("ResourceClaim", EITHER, f"{own}, or {freed}" if own else freed)
+        yield WakeTrigger("ResourceClaim", ADD_OR_UPDATE, f"{own}, or {freed}" if own else freed)
         yield WakeTrigger(POD, ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, NAMES_TOLD)
-        yield WakeTrigger("DeviceClass", EITHER, "a DeviceClass is added or changed")
-        yield WakeTrigger("ResourceSlice", EITHER, "devices are published or change (ResourceSlice)")
+        yield WakeTrigger("DeviceClass", ADD_OR_UPDATE, "a DeviceClass is added or changed")
+        yield WakeTrigger("ResourceSlice", ADD_OR_UPDATE, "devices are published or change (ResourceSlice)")
         of_nodes = ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_ALLOCATABLE
         yield WakeTrigger(NODE, of_nodes, "a node is added, or its labels or what it offers change")
 
@@ -240,7 +242,7 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         """Until all of its claims are there the pod is not tried."""
         if names := claims.claim_names(info):
             all_there = "" if len(info.spec.resource_claims) == 1 else ", and then all of its claims are there"
-            yield WakeTrigger("ResourceClaim", ADD, f"claim {listed(names, 'or')} is created{all_there}")
+            yield WakeTrigger("ResourceClaim", ADD, f"claim {join_words(names, 'or')} is created{all_there}")
         if any(claim.resource_claim_name is None for claim in info.spec.resource_claims):
             yield WakeTrigger(POD, ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, NAMES_TOLD)
 

@@ -19,7 +19,7 @@ from kschedctl.api.node_selector import NodeSelectorError, compile_node_selector
 from kschedctl.api.objects import DeviceRequest, Pod, PodSpec, ResourceClaim
 from kschedctl.api.resource_names import is_dra_extended
 from kschedctl.scheduler.framework import PluginError
-from kschedctl.scheduler.framework.extended_resources import IN_MEMORY_NAME, backed, empty_claim
+from kschedctl.scheduler.framework.extended_resources import IN_MEMORY_NAME, build_empty_claim, is_any_backed
 from kschedctl.scheduler.plugins.dynamic_resources.claims import (
     ClaimError,
     PodClaims,
@@ -33,7 +33,7 @@ from kschedctl.scheduler.plugins.dynamic_resources.inventory import Inventory, i
 from kschedctl.scheduler.plugins.dynamic_resources.pod_groups import group_of
 from kschedctl.scheduler.plugins.helper.device_features import Features
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.node_masks import matching
+from kschedctl.snapshot.node_masks import match_node_selector
 from kschedctl.snapshot.pod_info import PodInfo
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
@@ -87,7 +87,7 @@ def _devices_wanted(info: PodInfo, own: Iterable[ResourceClaim], inventory: Inve
             _check(claim, inventory)
     classes = inventory.classes_by_resource
     requests = {} if _named(info.spec).isdisjoint(classes) else _requests(info)
-    if not backed(requests, classes):
+    if not is_any_backed(requests, classes):
         return DevicesWanted((), b"")
     containers = [
         (c.name, c.restart_policy, c.resources.requests) for c in (*info.spec.init_containers, *info.spec.containers)
@@ -99,7 +99,7 @@ def _devices_wanted(info: PodInfo, own: Iterable[ResourceClaim], inventory: Inve
 
 def _extended_claim(pod: Pod, inventory: Inventory) -> ResourceClaim:
     """The claim of an earlier scheduling attempt, or the one that stands for it."""
-    return extended_resource_claim(pod, inventory.claims) or empty_claim(pod)
+    return extended_resource_claim(pod, inventory.claims) or build_empty_claim(pod)
 
 
 def _named(spec: PodSpec) -> set[str]:
@@ -109,7 +109,7 @@ def _named(spec: PodSpec) -> set[str]:
 
 
 def _requests(info: PodInfo) -> dict[str, int]:
-    return info.amounts(info.options._replace(use_status=False, pod_level=True, dra_node_allocatable=False))
+    return info.compute_amounts(info.options._replace(use_status=False, pod_level=True, dra_node_allocatable=False))
 
 
 def _held(claim: ResourceClaim, inventory: Inventory, timeout: float) -> HeldClaim:
@@ -139,7 +139,7 @@ def _unselected(claim: ResourceClaim, inventory: Inventory) -> Bools:
         compiled.raise_errors()
     except NodeSelectorError as error:
         raise PluginError(str(error)) from None
-    return ~matching(inventory.nodes, compiled)
+    return ~match_node_selector(inventory.nodes, compiled)
 
 
 def _class_names(claim: ResourceClaim, request: DeviceRequest, features: Features) -> Iterator[tuple[str, str]]:

@@ -26,7 +26,7 @@ from kschedctl.scheduler.plugins.dynamic_resources.pools import (
     build_pool,
 )
 from kschedctl.scheduler.plugins.dynamic_resources.requests import AllocationError
-from kschedctl.snapshot.node_masks import matching
+from kschedctl.snapshot.node_masks import match_node_selector
 from kschedctl.snapshot.nodes import NodeColumns
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
@@ -104,7 +104,7 @@ class VisibleDevices:
         if key not in self._masks:
             compiled = compile_node_selector(selector)
             try:
-                self._masks[key] = matching(self.nodes, compiled)
+                self._masks[key] = match_node_selector(self.nodes, compiled)
             except NodeSelectorError as error:
                 raise AllocationError(f"gather pool information: failed to parse node selector: {error}") from None
         return self._masks[key]

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 
 from kschedctl.scheduler.engine.pod_groups.hierarchy import (
     EntityKey,
-    ancestry,
-    composite_key,
+    build_tree,
+    entity_key_of_composite,
+    entity_key_of_pod_group,
+    find_parent_key,
+    find_root_key,
     is_ready,
-    parent_of,
-    pod_group_key,
-    root_of,
-    tree_of,
+    iter_ancestors,
 )
 from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, Status
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
@@ -40,21 +40,21 @@ def tree_events() -> Iterator[ClusterEventWithHint]:
 def is_without_parent(info: PodInfo, view: Fork) -> bool:
     """Return whether the pod's group exists and has no parent."""
     key = group_key(info.pod)
-    ancestors = [] if key is None else list(ancestry(view, key))
-    return len(ancestors) == 1 and parent_of(ancestors[0][1]) is None
+    ancestors = [] if key is None else list(iter_ancestors(view, key))
+    return len(ancestors) == 1 and find_parent_key(ancestors[0][1]) is None
 
 
 def has_parent(info: PodInfo, view: Fork) -> bool:
     """Return whether the pod's group names a parent."""
     key = group_key(info.pod)
-    ancestors = [] if key is None else list(ancestry(view, key))
-    return bool(ancestors) and parent_of(ancestors[0][1]) is not None
+    ancestors = [] if key is None else list(iter_ancestors(view, key))
+    return bool(ancestors) and find_parent_key(ancestors[0][1]) is not None
 
 
 def tree_waking_changes(info: PodInfo, view: Fork) -> Iterator[WakeTrigger]:
     """Yield the changes that move a rejected pod back to the queue, in words."""
     key = group_key(info.pod)
-    ancestors = [] if key is None else list(ancestry(view, key))
+    ancestors = [] if key is None else list(iter_ancestors(view, key))
     name = (
         f"the tree of CompositePodGroup {ancestors[-1][0].namespace}/{ancestors[-1][0].name}"
         if ancestors
@@ -71,10 +71,10 @@ def tree_dependencies(info: PodInfo, view: Fork) -> Iterator[Dependency]:
     key = group_key(info.pod)
     if key is None:
         return
-    ancestors = list(ancestry(view, key))
+    ancestors = list(iter_ancestors(view, key))
     if not ancestors:
         yield Dependency("PodGroup", Effect.REFUSES)
-    elif parent_of(ancestors[-1][1]) is not None:
+    elif find_parent_key(ancestors[-1][1]) is not None:
         yield Dependency("CompositePodGroup", Effect.REFUSES)
     elif len(ancestors) > 1:
         yield Dependency("PodGroup", Effect.EITHER)
@@ -90,10 +90,10 @@ def tree_readiness(info: PodInfo, view: Fork, too_few_message: str) -> Status:
     if key is None:
         return SUCCESS
     try:
-        tree = tree_of(view, key)
+        tree = build_tree(view, key)
     except PluginError as error:
         return Status(Code.UNRESOLVABLE, (str(error),))
-    new = key if view.pods.position(info.pod.key) is None else None
+    new = key if view.pods.find_position(info.pod.key) is None else None
     if is_ready(view, tree, new):
         return SUCCESS
     return Status(Code.UNRESOLVABLE, (NO_QUORUM.format(tree.key.name) if tree.key.composite else too_few_message,))
@@ -108,12 +108,12 @@ def needs_fewer_pods(change: ChangedObject) -> bool:
 def _is_schedulable_after_pod_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
     """Return whether the added pod is in the tree of the waiting pod."""
     key = group_key(change.new)
-    return key is not None and _is_in_same_tree(info, pod_group_key(key), view)
+    return key is not None and _is_in_same_tree(info, entity_key_of_pod_group(key), view)
 
 
 def _is_schedulable_after_group_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
     """Return whether the added group is in the tree of the waiting pod."""
-    return _is_in_same_tree(info, pod_group_key(_changed_group_key(change)), view)
+    return _is_in_same_tree(info, entity_key_of_pod_group(_changed_group_key(change)), view)
 
 
 def _is_schedulable_after_group_updated(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
@@ -123,7 +123,7 @@ def _is_schedulable_after_group_updated(info: PodInfo, change: ChangedObject, vi
 
 def _is_schedulable_after_composite_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
     """Return whether the added composite group is in the tree of the waiting pod."""
-    return _is_in_same_tree(info, composite_key(*_changed_group_key(change)), view)
+    return _is_in_same_tree(info, entity_key_of_composite(*_changed_group_key(change)), view)
 
 
 def _changed_group_key(change: ChangedObject) -> GroupKey:
@@ -134,5 +134,5 @@ def _changed_group_key(change: ChangedObject) -> GroupKey:
 def _is_in_same_tree(info: PodInfo, other: EntityKey, view: Fork) -> bool:
     """Return whether the pod's group and the other have the same root after the change."""
     own = group_key(info.pod)
-    root = root_of(view, pod_group_key(own)) if own else None
-    return root is not None and root == root_of(view, other)
+    root = find_root_key(view, entity_key_of_pod_group(own)) if own else None
+    return root is not None and root == find_root_key(view, other)

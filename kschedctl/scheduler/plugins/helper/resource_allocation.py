@@ -19,7 +19,7 @@ from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE, round_half_away
 from kschedctl.scheduler.plugins.helper.scoring_strategy import ResourceSpec, ScoringStrategy
 from kschedctl.scheduler.plugins.helper.shape import broken_linear, scale_points
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
-from kschedctl.snapshot.own_rows import NodeView, of_all_nodes
+from kschedctl.snapshot.own_rows import NodeView, whole_fork
 from kschedctl.snapshot.pod_info import DEFAULT_REQUESTS, PodInfo
 
 MAX_EXACT_AMOUNT = 2**46
@@ -55,7 +55,7 @@ class Usage:
 
     def __init__(self, view: NodeView, requested: Amounts, requests: Amounts, delta: Delta = NO_CHANGE) -> None:
         self.view = view
-        self.requested = delta.added(requested, requests) if delta else requested
+        self.requested = delta.add_to(requested, requests) if delta else requested
 
     def column(self, name: str) -> ResourceColumn:
         """Return the amounts of a resource, all zero if no node and no pod has it."""
@@ -87,7 +87,7 @@ def pod_amounts(info: PodInfo, resources: Sequence[ResourceSpec], options: Optio
     devices provide do not count, whatever its status says.
     """
     options = options._replace(dra_node_allocatable=False)
-    amounts = info.amounts(options._replace(non_missing=DEFAULT_REQUESTS) if nonzero else options)
+    amounts = info.compute_amounts(options._replace(non_missing=DEFAULT_REQUESTS) if nonzero else options)
     return [amounts.get(resource.name, 0) for resource in resources]
 
 
@@ -180,7 +180,7 @@ def _align_requests(resources: Sequence[ResourceSpec], requests: Sequence[int], 
     unknown = (column_numbers < 0)[:, None] if -1 in columns else None
     is_contiguous = columns and unknown is None and columns == [*range(columns[0], columns[-1] + 1)]
     selection = slice(columns[0], columns[-1] + 1) if is_contiguous else column_numbers
-    offered = of_all_nodes(view).allocatable[:, selection]
+    offered = whole_fork(view).allocatable[:, selection]
     offered_everywhere = bool(columns) and unknown is None and bool(offered.all()) and _are_exact_as_floats(offered)
     weights = np.array([r.weight for r in resources], np.int64)
     return DemandedAmounts(

@@ -12,7 +12,7 @@ from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import Volume
 from kschedctl.api.quantity import QuantityError, parse
 from kschedctl.scheduler.framework import Fragment
-from kschedctl.scheduler.framework.extended_resources import backed, backing_classes
+from kschedctl.scheduler.framework.extended_resources import find_backing_classes, is_any_backed
 from kschedctl.scheduler.plugins.helper.device_features import Features
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -43,7 +43,7 @@ def sign_resources(info: PodInfo, view: Fork, features: Features) -> Fragment | 
 def _can_sign_extended_resources(info: PodInfo, view: Fork, features: Features) -> bool:
     """Return whether pods are signed with DRAExtendedResource enabled, and no DeviceClass backs this pod's requests."""
     signs = EXTENDED_RESOURCES_SIGNED.at(features.release)
-    return signs and not backed(info.incoming_requests, backing_classes(view.objects))
+    return signs and not is_any_backed(info.incoming_requests, find_backing_classes(view.objects))
 
 
 def sign_volumes(info: PodInfo) -> Fragment:

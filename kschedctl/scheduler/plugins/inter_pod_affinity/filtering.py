@@ -57,7 +57,7 @@ class AffinityVerdicts(msgspec.Struct, frozen=True):
         counts = (self.affinity, self.anti_affinity, self.existing_anti_affinity)
         return [distinction for running in counts for distinction in running.distinctions]
 
-    def refused(self, rows: Rows) -> Bools:
+    def rejected(self, rows: Rows) -> Bools:
         """Return (F,) a mask of the rows that a required term rejects."""
         refused = self.affinity.lacks_label(rows)
         if not (self.wants_itself and self.affinity.is_empty):

@@ -13,9 +13,9 @@ from kschedctl.api.objects import Pod
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ChangedObject, node_actions
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.waking import ADD, DELETE, WakeTrigger, labelled, listed
+from kschedctl.scheduler.framework.waking import ADD, DELETE, WakeTrigger, describe_selected_labels, join_words
 from kschedctl.scheduler.plugins.helper.placed_pods import frees_room
-from kschedctl.snapshot.fork import Fork, same_pod
+from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
 
 COMPARES_WITH_OLD_NODE = ByVersion(
@@ -42,7 +42,7 @@ def is_schedulable_after_pod_change(
     """
     matches_anti_affinity = does_any_match if one_term_suffices else do_all_match
     old, new = change.old, change.new
-    if checks_both_ways and old is not None and new is not None and same_pod(new, info.pod):
+    if checks_both_ways and old is not None and new is not None and is_same_pod(new, info.pod):
         return True
     if any(pod is not None and not frees_room(pod, counts_nominated=checks_both_ways) for pod in (old, new)):
         return False
@@ -141,7 +141,7 @@ def _waking_node_changes(
     keys = [term.topology_key for term in (*affinity, *anti_affinity)]
     if not keys:
         return
-    key_list = listed(list(dict.fromkeys(keys)), "or")
+    key_list = join_words(list(dict.fromkeys(keys)), "or")
     if not COMPARES_WITH_OLD_NODE.at(gates.release):
         changes, description = node_actions(ActionType.UPDATE_NODE_LABEL, gates), "its labels change"
         description = "its labels or taints change" if ActionType.UPDATE_NODE_TAINT in changes else description
@@ -153,7 +153,8 @@ def _waking_node_changes(
 
 def _describe_terms(terms: Sequence[AffinityTerm]) -> str:
     """Return in words the pods that all terms match, since upstream's hints look for a pod that matches all."""
-    return " and ".join(dict.fromkeys(f"{labelled(term.selector)}{_describe_namespaces(term)}" for term in terms))
+    descriptions = (f"{describe_selected_labels(term.selector)}{_describe_namespaces(term)}" for term in terms)
+    return " and ".join(dict.fromkeys(descriptions))
 
 
 def _describe_namespaces(term: AffinityTerm) -> str:
@@ -161,4 +162,4 @@ def _describe_namespaces(term: AffinityTerm) -> str:
     if term.namespace_selector.selects_everything:
         return " in any namespace"
     by_labels = ["one selected by its labels"] if term.by_namespace_labels else []
-    return f" in namespace {listed([*sorted(term.namespaces), *by_labels], 'or')}"
+    return f" in namespace {join_words([*sorted(term.namespaces), *by_labels], 'or')}"

@@ -103,7 +103,7 @@ class InterPodAffinityArgs(PluginArgs, frozen=True):
     ignore_preferred_terms_of_existing_pods: bool = False
     """Whether only the incoming pod's preferred terms are scored."""
 
-    def errors(self, gates: FeatureGates) -> Iterator[str]:
+    def validate(self, gates: FeatureGates) -> Iterator[str]:
         if not 0 <= self.hard_pod_affinity_weight <= 100:
             yield invalid("hardPodAffinityWeight", self.hard_pod_affinity_weight, "not in valid range [0, 100]")
 
@@ -156,7 +156,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         """Yield a dependency on namespaces if terms of the pod or of running pods select them by labels."""
 
         def do_running_pods_select_namespaces(*of: str) -> bool:
-            return any(view.pods.distinct.ask_namespace_labels(field, info.namespace) for field in of)
+            return any(view.pods.distinct.depend_on_namespace_labels(field, info.namespace) for field in of)
 
         required = (*info.required_affinity, *info.required_anti_affinity)
         preferred = (*info.preferred_affinity, *info.preferred_anti_affinity)
@@ -199,7 +199,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         filtered = required_state(state, 'error reading "PreFilterInterPodAffinity" from cycleState: not found')
         yield from iter_rejections(filtered, info, view, delta)
 
-    def verdicts(self, info: PodInfo, view: Fork) -> AffinityVerdicts | None:
+    def row_verdicts(self, info: PodInfo, view: Fork) -> AffinityVerdicts | None:
         """Return verdicts that stay valid as pods come and go, or None if the pod's cycle counts pods in another
         way.
         """
@@ -216,7 +216,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
             do_terms_select_pod_itself(affinity, info),
         )
 
-    def among(self, info: PodInfo, view: Fork) -> AffinityAmong:
+    def row_scores(self, info: PodInfo, view: Fork) -> AffinityAmong:
         _, weights = self._cached_score_weights(info, view)
         return AffinityAmong(RunningCounts(self._cache_key("score"), info, view, lambda: weights), view)
 
@@ -300,7 +300,9 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
 
     def _resolve_namespaces(self, terms: Iterable[AffinityTerm], view: Fork) -> tuple[AffinityTerm, ...]:
         """Return the terms with the namespaces that their selectors select."""
-        return tuple(term.unrolled(view.namespace_labels, replaced=self.as_documented) for term in terms)
+        return tuple(
+            term.with_selected_namespaces(view.namespace_labels, replaced=self.as_documented) for term in terms
+        )
 
     def _cache_key(self, purpose: str) -> str:
         """Return the cache key of results that depend on how the pod's own terms are evaluated."""

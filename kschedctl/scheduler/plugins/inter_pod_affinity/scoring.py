@@ -11,7 +11,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools, Counts, Rows, Scores
 from kschedctl.scheduler.framework.distinctions import Distinction
-from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE, extremes
+from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE, min_and_max
 from kschedctl.scheduler.plugins.inter_pod_affinity.terms import Infos, find_terms_matching_pod, infos_matching_term
 from kschedctl.scheduler.plugins.inter_pod_affinity.topology_counts import RunningCounts, TopologyCounts, Weights
 from kschedctl.snapshot.fork import Fork
@@ -72,24 +72,24 @@ class AffinityAmong:
         """The label columns and counts that distinguish nodes."""
         return self._running.distinctions
 
-    def sizes(self, rows: Rows, counts: Counts) -> list[int]:
+    def count_domains(self, rows: Rows, counts: Counts) -> list[int]:
         """Return no sizes, because the scores do not depend on the number of domains."""
         return []
 
-    def raw(self, rows: Rows, sizes: Sequence[int]) -> Scores:
+    def raw_scores(self, rows: Rows, sizes: Sequence[int]) -> Scores:
         """Return (F,) the scores of the rows before normalization."""
         total = np.zeros(len(rows), np.int64)
         for counts in self._running.iter_counts(rows):
             total += counts
         return total
 
-    def normalized(self, scores: Scores, counted: Bools) -> Scores:
+    def normalize(self, scores: Scores, counted: Bools) -> Scores:
         return normalize_scores(scores)
 
 
 def normalize_scores(scores: Scores) -> Scores:
     """Scale the scores from 0 for the lowest to 100 for the highest, or all to 0 if they are equal."""
-    smallest, largest = extremes(scores)
+    smallest, largest = min_and_max(scores)
     if largest == smallest:
         return np.zeros_like(scores)
     return (float(MAX_NODE_SCORE) * ((scores - smallest) / float(largest - smallest))).astype(np.int64)

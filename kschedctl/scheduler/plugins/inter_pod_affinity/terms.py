@@ -20,7 +20,7 @@ def find_terms_matching_pod(info: PodInfo, view: Fork, field: str) -> list[tuple
 
     `of` names the field of PodInfo with the terms, such as required_anti_affinity.
     """
-    return view.pods.distinct.terms_against(field, info, view.namespace_labels.get(info.namespace, {}))
+    return view.pods.distinct.find_terms_matching(field, info, view.namespace_labels.get(info.namespace, {}))
 
 
 def infos_matching_term(term: AffinityTerm, view: Fork) -> Bools:

@@ -70,7 +70,7 @@ class TopologyCounts(msgspec.Struct, frozen=True):
         counts = {}
         for key in sparse_weights:
             counts[key] = np.concatenate(
-                (_tally(purpose, key, sparse_weights, info, view).brought_up(view.trail), COUNT_WITHOUT_LABEL)
+                (_tally(purpose, key, sparse_weights, info, view).bring_up_to_date(view.trail), COUNT_WITHOUT_LABEL)
             )
         return cls(sparse_weights, counts)
 
@@ -128,11 +128,11 @@ class RunningCounts:
     @property
     def distinctions(self) -> list[Distinction]:
         """The label columns and counts that distinguish nodes."""
-        return [Distinction(column, partial(tally.brought_up, self._trail)) for column, tally in self._tallies]
+        return [Distinction(column, partial(tally.bring_up_to_date, self._trail)) for column, tally in self._tallies]
 
     def iter_counts(self, rows: Rows) -> Iterator[Counts]:
         """Yield for each topology key (F,) the count in each row's domain, or 0 without the label."""
-        return (distinction.at(rows) for distinction in self.distinctions)
+        return (distinction.values_at(rows) for distinction in self.distinctions)
 
     def lacks_label(self, rows: Rows) -> Bools:
         """Return (F,) a mask of the rows that lack the label of some key."""
@@ -151,7 +151,7 @@ class RunningCounts:
     @property
     def is_empty(self) -> bool:
         """Whether no term is matched anywhere."""
-        return not any(tally.brought_up(self._trail).any() for _, tally in self._tallies)
+        return not any(tally.bring_up_to_date(self._trail).any() for _, tally in self._tallies)
 
 
 def _cached_weights(
@@ -163,4 +163,4 @@ def _cached_weights(
 
 def _tally(purpose: str, key: str, weights: Mapping[str, Weights], info: PodInfo, view: Fork) -> Tally:
     """Return the running count of the domains of one topology key."""
-    return view.kept_tally((NAME, purpose, key), partial(weights.__getitem__, key), view.nodes.label(key), info)
+    return view.find_tally((NAME, purpose, key), partial(weights.__getitem__, key), view.nodes.label(key), info)

@@ -71,7 +71,7 @@ class NodeResourcesBalancedAllocationArgs(PluginArgs, frozen=True):
     def with_defaults(self, gates: FeatureGates) -> Self:
         return replace(self, resources=with_weights(self.resources))
 
-    def errors(self, gates: FeatureGates) -> Iterator[str]:
+    def validate(self, gates: FeatureGates) -> Iterator[str]:
         """Yield the validation errors of the arguments."""
         seen = set()
         for i, resource in enumerate(self.resources):

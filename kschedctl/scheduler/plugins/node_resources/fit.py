@@ -31,12 +31,20 @@ from kschedctl.scheduler.framework.events import (
     POD,
     ActionType,
     ClusterEventWithHint,
+    adapt_node_hint,
     node_actions,
-    node_hint,
     pod_actions,
 )
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.waking import ADD, DELETE, EITHER, UPDATE, WakeTrigger, changed_as_new, listed
+from kschedctl.scheduler.framework.waking import (
+    ADD,
+    ADD_OR_UPDATE,
+    DELETE,
+    UPDATE,
+    WakeTrigger,
+    join_words,
+    treats_updated_nodes_as_new,
+)
 from kschedctl.scheduler.plugins.dynamic_resources.device_backed import DeviceBackedResources
 from kschedctl.scheduler.plugins.helper.device_features import DEFAULT_FEATURES, Features
 from kschedctl.scheduler.plugins.helper.placed_pods import NOMINATED_PODS_FREE_ROOM
@@ -56,7 +64,7 @@ from kschedctl.scheduler.plugins.node_resources.facts import DeferredResize, Ins
 from kschedctl.scheduler.plugins.node_resources.fit_arguments import NodeResourcesFitArgs
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.own_rows import NodeView, of_all_nodes
+from kschedctl.snapshot.own_rows import NodeView, whole_fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.text.counts import agreeing
 
@@ -175,7 +183,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
         yield ClusterEventWithHint(POD, ActionType.DELETE | shrinks, pod_hint)
         new_node_hint = partial(hints.is_schedulable_after_node_change, from_devices=self.features.extended_resource)
         actions = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE, gates, broad=True)
-        yield ClusterEventWithHint(NODE, actions, node_hint(new_node_hint, gates))
+        yield ClusterEventWithHint(NODE, actions, adapt_node_hint(new_node_hint, gates))
         if self.features.extended_resource and REGISTERS_DEVICE_CLASS_EVENTS.at(gates.release):
             actions = ActionType.ADD | ActionType.UPDATE
             yield ClusterEventWithHint("DeviceClass", actions, hints.is_schedulable_after_device_class_event)
@@ -248,16 +256,16 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
         """Yield the changes that move a rejected pod back to the queue, in words."""
         requests = {name: amount for name, amount in info.incoming_requests.items() if amount > 0}
         demand = (
-            listed([f"{format_amount(name, amount)} {name}" for name, amount in requests.items()])
+            join_words([f"{format_amount(name, amount)} {name}" for name, amount in requests.items()])
             or "room for one more pod"
         )
         verb = agreeing(max(len(requests), 1), "is", "are")
-        resources = listed(list(requests), "or") or "pods"
+        resources = join_words(list(requests), "or") or "pods"
         yield WakeTrigger(POD, DELETE, f"any pod leaves a node (this one fits where {demand} {verb} free then)")
         yield WakeTrigger(
             POD, ActionType.UPDATE_POD_SCALE_DOWN, f"a pod on a node, or the pod itself, requests less {resources}"
         )
-        if changed_as_new(gates):
+        if treats_updated_nodes_as_new(gates):
             yield WakeTrigger(NODE, ADD | UPDATE, f"a node is added, or changes, that offers {demand}")
         else:
             yield WakeTrigger(NODE, ADD, f"a node is added that offers {demand}")
@@ -265,7 +273,9 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
             yield WakeTrigger(NODE, ActionType.UPDATE_NODE_ALLOCATABLE, more_offered)
         extended = [name for name in requests if is_dra_extended(name)]
         if extended:
-            yield WakeTrigger("DeviceClass", EITHER, f"a DeviceClass starts to back {listed(extended, 'or')}")
+            yield WakeTrigger(
+                "DeviceClass", ADD_OR_UPDATE, f"a DeviceClass starts to back {join_words(extended, 'or')}"
+            )
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
         return sign_resources(info, view, self.features)
@@ -291,7 +301,7 @@ def find_deferred_resizes(resource: str, row: int, view: NodeView) -> tuple[Defe
 
     Upstream: determineContainerReqs in staging/src/k8s.io/component-helpers/resource/helpers.go (v1.36).
     """
-    fork, node = of_all_nodes(view), Row(row if isinstance(view, Fork) else int(view.rows[row]))
+    fork, node = whole_fork(view), Row(row if isinstance(view, Fork) else int(view.rows[row]))
     by_info = fork.memo_of_pods("amounts of deferred resizes", lambda: _resize_amounts_by_info(fork))
     if not by_info:
         return ()
@@ -307,7 +317,7 @@ def find_deferred_resizes(resource: str, row: int, view: NodeView) -> tuple[Defe
 def _resize_amounts_by_info(view: Fork) -> dict[int, ResizeAmounts]:
     """Return the amounts for each number of a PodInfo whose pods have a deferred resize."""
     by_info = {}
-    for number in np.flatnonzero(view.pods.distinct.where_alike(is_resize_deferred)).tolist():
+    for number in np.flatnonzero(view.pods.distinct.where_template(is_resize_deferred)).tolist():
         info = view.pods.infos[number]
         reverted = PodInfo(revert_resize(info.pod), info.options)
         by_info[number] = ResizeAmounts(info.requests, reverted.requests)

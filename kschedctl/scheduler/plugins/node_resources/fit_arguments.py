@@ -17,8 +17,8 @@ from kschedctl.scheduler.framework.field_errors import (
     forbidden,
     invalid,
     not_supported,
-    qualified_name_errors,
     required,
+    validate_qualified_name,
 )
 from kschedctl.scheduler.plugins.helper.scoring_strategy import DEFAULT_RESOURCES, ScoringStrategy, with_weights
 from kschedctl.scheduler.plugins.helper.shape import validate_shape
@@ -43,14 +43,14 @@ class NodeResourcesFitArgs(PluginArgs, frozen=True):
         strategy = self.scoring_strategy
         return replace(self, scoring_strategy=replace(strategy, resources=with_weights(strategy.resources)))
 
-    def errors(self, gates: FeatureGates) -> Iterator[str]:
+    def validate(self, gates: FeatureGates) -> Iterator[str]:
         """Yield the validation errors of the arguments."""
         for i, name in enumerate(self.ignored_resources):
-            yield from qualified_name_errors(f"ignoredResources[{i}]", name)
+            yield from validate_qualified_name(f"ignoredResources[{i}]", name)
         for i, group in enumerate(self.ignored_resource_groups):
             if "/" in group:
                 yield invalid(f"ignoredResourceGroups[{i}]", group, "resource group name can't contain '/'")
-            yield from qualified_name_errors(f"ignoredResourceGroups[{i}]", group)
+            yield from validate_qualified_name(f"ignoredResourceGroups[{i}]", group)
         yield from _validate_scoring_strategy(self.scoring_strategy)
 
 

@@ -12,10 +12,10 @@ from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import DeviceClass
 from kschedctl.api.resource_names import DEVICE_CLASS_PREFIX
 from kschedctl.scheduler.framework.events import ChangedObject
-from kschedctl.scheduler.framework.extended_resources import backing_classes
+from kschedctl.scheduler.framework.extended_resources import find_backing_classes
 from kschedctl.scheduler.plugins.helper.placed_pods import frees_room
-from kschedctl.snapshot.demands import offered
-from kschedctl.snapshot.fork import Fork, same_pod
+from kschedctl.snapshot.demands import compute_offer
+from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
 ANY_OWN_RESIZE_COUNTS = ByVersion(
@@ -36,7 +36,7 @@ def is_schedulable_after_pod_event(
         return frees_room(change.old, counts_nominated)
     if not resizes:
         return False
-    is_own_resize = same_pod(change.new, info.pod)
+    is_own_resize = is_same_pod(change.new, info.pod)
     if is_own_resize and any_own_resize:
         return True
     if not is_own_resize and not change.new.spec.node_name:
@@ -51,18 +51,18 @@ def is_schedulable_after_node_change(info: PodInfo, change: ChangedObject, view:
 
     `from_devices` is the gate DRAExtendedResource.
     """
-    backed = backing_classes(view.objects) if from_devices else {}
-    new = offered(change.new)
+    backed = find_backing_classes(view.objects) if from_devices else {}
+    new = compute_offer(change.new)
     requests = info.incoming_requests
     if new.get(names.PODS, 0) < 1 or any(_iter_missing_resources(requests, new, backed)):
         return False
-    return change.old is None or _offers_more(requests, offered(change.old), new, backed)
+    return change.old is None or _offers_more(requests, compute_offer(change.old), new, backed)
 
 
 def is_schedulable_after_device_class_event(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
     """Return whether the DeviceClass now backs an extended resource that the pod requests."""
     class_: DeviceClass = change.new
-    requests = info.amounts(info.options._replace(use_status=False, pod_level=True, dra_node_allocatable=False))
+    requests = info.compute_amounts(info.options._replace(use_status=False, pod_level=True, dra_node_allocatable=False))
     if change.old is None:
         if f"{DEVICE_CLASS_PREFIX}{class_.metadata.name}" in requests:
             return True
@@ -73,7 +73,7 @@ def is_schedulable_after_device_class_event(info: PodInfo, change: ChangedObject
 
 def _effective_requests(info: PodInfo) -> dict[str, int]:
     """Return the pod's requests, including those at pod level."""
-    return info.amounts(info.options._replace(pod_level=True, dra_node_allocatable=False))
+    return info.compute_amounts(info.options._replace(pod_level=True, dra_node_allocatable=False))
 
 
 def _iter_missing_resources(

@@ -19,8 +19,8 @@ from kschedctl.scheduler.framework.field_errors import (
     forbidden,
     invalid,
     not_supported,
-    qualified_name_errors,
     required,
+    validate_qualified_name,
 )
 
 
@@ -35,7 +35,7 @@ class PodTopologySpreadArgs(PluginArgs, frozen=True):
     def with_defaults(self, gates: FeatureGates) -> Self:
         return replace(self, defaulting_type=self.defaulting_type or "System")
 
-    def errors(self, gates: FeatureGates) -> Iterator[str]:
+    def validate(self, gates: FeatureGates) -> Iterator[str]:
         """Yield the validation errors of the arguments."""
         if self.defaulting_type not in ("System", "List"):
             yield not_supported("defaultingType", self.defaulting_type, ("System", "List"))
@@ -57,7 +57,7 @@ def _validate_constraint(constraint: TopologySpreadConstraint, path: str) -> Ite
     if not constraint.topology_key:
         yield required(f"{path}.topologyKey", "can not be empty")
     else:
-        yield from qualified_name_errors(f"{path}.topologyKey", constraint.topology_key)
+        yield from validate_qualified_name(f"{path}.topologyKey", constraint.topology_key)
     actions = ("DoNotSchedule", "ScheduleAnyway")
     if not constraint.when_unsatisfiable:
         yield required(f"{path}.whenUnsatisfiable", "can not be empty")

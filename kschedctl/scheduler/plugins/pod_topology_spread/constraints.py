@@ -17,7 +17,7 @@ from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import TopologySpreadConstraint
 from kschedctl.scheduler.plugins.pod_topology_spread.default_selector import build_default_selector
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.node_masks import allowed, tolerated
+from kschedctl.snapshot.node_masks import find_tolerated, match_required_affinity
 from kschedctl.snapshot.node_order import HOSTNAME, ZONE
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -103,7 +103,7 @@ class SpreadSettings(msgspec.Struct, frozen=True):
         """Return (N,) a mask of the nodes that count by nodeAffinityPolicy and nodeTaintsPolicy."""
         included = np.ones(len(view.nodes), np.bool_)
         if constraint.honor_affinity:
-            included &= allowed(view.nodes, compile_required_node_affinity(info.spec))
+            included &= match_required_affinity(view.nodes, compile_required_node_affinity(info.spec))
         if constraint.honor_taints:
-            included &= tolerated(view.nodes, info.spec.tolerations, self.comparison_operators)
+            included &= find_tolerated(view.nodes, info.spec.tolerations, self.comparison_operators)
         return included

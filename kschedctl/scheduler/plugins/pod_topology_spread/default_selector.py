@@ -33,7 +33,7 @@ def build_default_selector(info: PodInfo, objects: ClusterObjects) -> Selector:
     if owner is None:
         return selector_from_set(labels)
     is_replication_controller = (owner.api_version, owner.kind) == ("v1", "ReplicationController")
-    if is_replication_controller and (controller := objects.named(owner.kind, info.namespace, owner.name)) is not None:
+    if is_replication_controller and (controller := objects.find(owner.kind, info.namespace, owner.name)) is not None:
         labels.update(controller.spec.selector)
     return build_selector((*selector_from_set(labels).requirements, *_owner_requirements(info, owner, objects)))
 
@@ -58,7 +58,7 @@ def _owner_requirements(info: PodInfo, owner: OwnerReference, objects: ClusterOb
     """Return the requirements of the selector of the pod's ReplicaSet or StatefulSet, if it is known and valid."""
     if owner.api_version != "apps/v1" or owner.kind not in OWNER_KINDS:
         return ()
-    workload = objects.named(owner.kind, info.namespace, owner.name)
+    workload = objects.find(owner.kind, info.namespace, owner.name)
     try:
         return selector_from_api(workload.spec.selector).requirements if workload is not None else ()
     except SelectorError:

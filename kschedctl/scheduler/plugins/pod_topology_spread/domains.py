@@ -35,7 +35,7 @@ def count_matching_pods(
     A pod matches if it is in the pod's namespace, is selected and is not terminating. An empty selector matches none.
     `key` names the domains in the cache.
     """
-    return tally_matching_pods(constraint, info, view, domains, key).brought_up(view.trail)
+    return tally_matching_pods(constraint, info, view, domains, key).bring_up_to_date(view.trail)
 
 
 def tally_matching_pods(
@@ -50,7 +50,7 @@ def tally_matching_pods(
         return (selected & ~view.pods.terminating).astype(np.int64)
 
     name = (NAME, constraint.selector, info.namespace, key)
-    return view.kept_tally(name, weights, domains, None if key is None else info)
+    return view.find_tally(name, weights, domains, None if key is None else info)
 
 
 def nodes_with_all_keys(constraints: Sequence[SpreadConstraint], view: Fork) -> Bools:

@@ -26,7 +26,7 @@ from kschedctl.scheduler.plugins.pod_topology_spread.domains import (
 from kschedctl.scheduler.plugins.pod_topology_spread.facts import EmptiestDomain, TooSkewed
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.node_masks import allowed, first_untolerated
+from kschedctl.snapshot.node_masks import find_untolerated_taints, match_required_affinity
 from kschedctl.snapshot.nodes import Domains, LabelColumn
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.tallies import Tally
@@ -82,7 +82,7 @@ def count_pods_per_domain(
     """Count the matching pods in each domain, on the nodes that the constraint's policies include."""
     column = view.nodes.label(constraint.topology_key)
     nodes, exists, tally = _prepare_counting(constraint, constraints, settings, info, view)
-    return DomainCounts(constraint, column, nodes, exists, tally.brought_up(view.trail).copy())
+    return DomainCounts(constraint, column, nodes, exists, tally.bring_up_to_date(view.trail).copy())
 
 
 def _prepare_counting(
@@ -143,13 +143,13 @@ class SpreadVerdicts:
     @property
     def distinctions(self) -> list[Distinction]:
         """The label columns and counts that distinguish nodes."""
-        return [Distinction(part.column, partial(part.tally.brought_up, self._trail)) for part in self._tallies]
+        return [Distinction(part.column, partial(part.tally.bring_up_to_date, self._trail)) for part in self._tallies]
 
-    def refused(self, rows: Rows) -> Bools:
+    def rejected(self, rows: Rows) -> Bools:
         """Return (F,) a mask of the rows that a hard constraint rejects."""
         refused = np.zeros(len(rows), np.bool_)
         for column, tally, exists, too_few_domains, max_above_minimum in self._tallies:
-            counts, codes = tally.brought_up(self._trail), column.codes[rows]
+            counts, codes = tally.bring_up_to_date(self._trail), column.codes[rows]
             if not len(counts):  # no node has the label
                 return np.ones(len(rows), np.bool_)
             minimum = 0 if too_few_domains else int((counts if exists is None else counts[exists]).min())
@@ -246,8 +246,8 @@ def find_emptiest_domain(
     emptiest = spread.exists & (spread.counts == fewest)
     if not emptiest.any():
         return None
-    selected = allowed(view.nodes, compile_required_node_affinity(info.spec))
-    taints, set_of_node = first_untolerated(view.nodes, info.spec.tolerations, comparison_operators)
+    selected = match_required_affinity(view.nodes, compile_required_node_affinity(info.spec))
+    taints, set_of_node = find_untolerated_taints(view.nodes, info.spec.tolerations, comparison_operators)
     usable_nodes = spread.eligible & selected & np.array([taint is None for taint in taints], np.bool_)[set_of_node]
     usable = emptiest & (spread.column.counts(np.flatnonzero(usable_nodes)) > 0)
     domains = np.flatnonzero(usable if usable.any() else emptiest)

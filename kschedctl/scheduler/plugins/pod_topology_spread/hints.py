@@ -12,7 +12,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.scheduler.framework.events import ChangedObject
 from kschedctl.scheduler.plugins.helper.placed_pods import frees_room
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import SpreadConstraint
-from kschedctl.snapshot.fork import same_pod
+from kschedctl.snapshot.fork import is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
 COUNTS_NOMINATED = ByVersion(
@@ -42,7 +42,7 @@ def is_schedulable_after_pod_change(
         return False
     if old is None or new is None:
         return any(constraint.selector.matches(change.object.metadata.labels) for constraint in constraints)
-    own_tolerations_changed = same_pod(new, info.pod) and change.differs("spec", "tolerations")
+    own_tolerations_changed = is_same_pod(new, info.pod) and change.differs("spec", "tolerations")
     if own_tolerations_changed and any(constraint.honor_taints for constraint in constraints):
         return True
     before, after = old.metadata.labels, new.metadata.labels
@@ -69,6 +69,6 @@ def _has_keys(labels: Mapping[str, str], constraints: Sequence[SpreadConstraint]
 
 def _counts_for_pod(pod: Pod, waiting: Pod, counts_nominated: bool, counts_itself: bool) -> bool:
     """Return whether the changed pod counts for the constraints of the waiting pod."""
-    if counts_itself and same_pod(pod, waiting):
+    if counts_itself and is_same_pod(pod, waiting):
         return True
     return frees_room(pod, counts_nominated) and pod.metadata.namespace == waiting.metadata.namespace

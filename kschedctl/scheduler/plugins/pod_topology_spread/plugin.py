@@ -29,12 +29,19 @@ from kschedctl.scheduler.framework.events import (
     ActionType,
     ChangedObject,
     ClusterEventWithHint,
-    node_hint,
+    adapt_node_hint,
     pod_actions,
 )
 from kschedctl.scheduler.framework.facts import TopologyLabelMissing
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.waking import ADD, DELETE, WakeTrigger, changed_as_new, labelled, listed
+from kschedctl.scheduler.framework.waking import (
+    ADD,
+    DELETE,
+    WakeTrigger,
+    describe_selected_labels,
+    join_words,
+    treats_updated_nodes_as_new,
+)
 from kschedctl.scheduler.plugins.pod_topology_spread import hints
 from kschedctl.scheduler.plugins.pod_topology_spread.arguments import PodTopologySpreadArgs
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import (
@@ -127,7 +134,7 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], tuple[Scores, Bools |
         )
         yield ClusterEventWithHint(POD, pod_events, pod_hint, self._is_unaffected)
         node_events = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
-        yield ClusterEventWithHint(NODE, node_events, node_hint(self._is_schedulable_after_node_change, gates))
+        yield ClusterEventWithHint(NODE, node_events, adapt_node_hint(self._is_schedulable_after_node_change, gates))
 
     def _is_schedulable_after_pod_change(
         self, info: PodInfo, change: ChangedObject, view: Fork, *, counts_nominated: bool, counts_itself: bool
@@ -156,7 +163,7 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], tuple[Scores, Bools |
         except SelectorError as error:
             raise PluginError(f"get constraints from pod: {error}") from None
 
-    def counts_by_cordons(self, info: PodInfo) -> bool:
+    def depends_on_cordons(self, info: PodInfo) -> bool:
         """Return whether a constraint excludes nodes with untolerated taints, since a cordon is a taint."""
         constraints = (*info.spec.topology_spread_constraints, *self.settings.defaults)
         return any(constraint.node_taints_policy == "Honor" for constraint in constraints)
@@ -190,25 +197,25 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], tuple[Scores, Bools |
     def normalize(self, state: tuple[Scores, Bools | None] | None, scores: Scores) -> Scores:
         return normalize_scores(scores, required_state(state, NO_PRE_SCORE)[1])
 
-    def verdicts(self, info: PodInfo, view: Fork) -> SpreadVerdicts:
+    def row_verdicts(self, info: PodInfo, view: Fork) -> SpreadVerdicts:
         return SpreadVerdicts(self.hard_constraints(info, view), self.settings, info, view)
 
-    def among(self, info: PodInfo, view: Fork) -> SpreadAmong:
+    def row_scores(self, info: PodInfo, view: Fork) -> SpreadAmong:
         """Return the scores among any subset of the nodes, for a pod that has soft constraints."""
         return SpreadAmong(self.settings.constraints(info, view, SOFT), self.settings, info, view)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         """Yield the changes that move a rejected pod back to the queue, in words."""
         constraints = self.hard_constraints(info, view)
-        keys = listed(list(dict.fromkeys(constraint.topology_key for constraint in constraints)))
-        selectors = list(dict.fromkeys(labelled(constraint.selector) for constraint in constraints))
-        matching_pod = f"a pod {listed(selectors, 'or')} in namespace {info.namespace}"
+        keys = join_words(list(dict.fromkeys(constraint.topology_key for constraint in constraints)))
+        selectors = list(dict.fromkeys(describe_selected_labels(constraint.selector) for constraint in constraints))
+        matching_pod = f"a pod {join_words(selectors, 'or')} in namespace {info.namespace}"
         yield WakeTrigger(POD, ADD, f"{matching_pod} gets a node")
         yield WakeTrigger(POD, DELETE, f"{matching_pod} leaves its node")
         yield WakeTrigger(POD, ActionType.UPDATE_POD_LABEL, "a label change makes a pod such a one, or no longer one")
         if any(constraint.honor_taints for constraint in constraints):
             yield WakeTrigger(POD, ActionType.UPDATE_POD_TOLERATION, "the pod's tolerations change")
-        if changed_as_new(gates):
+        if treats_updated_nodes_as_new(gates):
             action = ADD | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
             yield WakeTrigger(NODE, action, f"a node with label {keys} is added, or its labels or taints change")
             return

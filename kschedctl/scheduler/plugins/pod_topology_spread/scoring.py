@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from kschedctl.api.arrays import Bools, Counts, Ints, Rows, Scores
 from kschedctl.scheduler.framework.distinctions import Distinction
-from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE, extremes, round_half_away
+from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE, min_and_max, round_half_away
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import NAME, SpreadConstraint, SpreadSettings
 from kschedctl.scheduler.plugins.pod_topology_spread.domains import (
     nodes_with_all_keys,
@@ -74,7 +74,7 @@ def normalize_scores(scores: Scores, ignored: Bools | None) -> Scores:
     counted = scores if ignored is None else scores[~ignored]
     if not len(counted):
         return np.zeros_like(scores)
-    smallest, largest = extremes(counted)
+    smallest, largest = min_and_max(counted)
     if largest <= 0:
         scaled = np.full_like(scores, MAX_NODE_SCORE)
     else:
@@ -93,7 +93,7 @@ def _score_constraint(
 ) -> Points:
     """Return (N,) what the constraint adds to the raw score, which grows with the matching pods in the domain."""
     column, domains, tally = build_scored_domains(constraint, settings, info, view, labelled)
-    counts = tally.brought_up(view.trail)
+    counts = tally.bring_up_to_date(view.trail)
     if domains is None:
         score = weigh_counts(counts, len(scored), constraint)
     else:
@@ -180,7 +180,7 @@ class SpreadAmong:
 
     def _iter_distinctions(self, part: ScoredDomains) -> Iterator[Distinction]:
         """Yield the label columns and counts that distinguish nodes for one constraint."""
-        column, values = part.column, partial(part.tally.brought_up, self.view.trail)
+        column, values = part.column, partial(part.tally.bring_up_to_date, self.view.trail)
         if part.domains is not None:
             yield Distinction(column, values)
             return
@@ -189,7 +189,7 @@ class SpreadAmong:
             labelled = Domains(np.where(column.present, 0, -1).astype(np.int32), 1)
             yield Distinction(labelled, lambda: np.zeros(1, np.int64))
 
-    def sizes(self, rows: Rows, counts: Counts) -> list[int]:
+    def count_domains(self, rows: Rows, counts: Counts) -> list[int]:
         """Return the number of domains that the rows are in, for each constraint. Each row stands for `counts`
         nodes.
         """
@@ -198,12 +198,12 @@ class SpreadAmong:
             rows, counts = rows[chosen], counts[chosen]
         return [_count_domains(part, rows, counts) for part in self._parts]
 
-    def raw(self, rows: Rows, sizes: Sequence[int]) -> Scores:
+    def raw_scores(self, rows: Rows, sizes: Sequence[int]) -> Scores:
         """Return (F,) the scores of the rows before normalization, given the number of domains per constraint."""
         score: Points | None = None
         for constraint, part, size in zip(self.constraints, self._parts, sizes, strict=True):
             constraint_score = weigh_counts(
-                part.tally.brought_up(self.view.trail).take(part.codes(rows)), size, constraint
+                part.tally.bring_up_to_date(self.view.trail).take(part.codes(rows)), size, constraint
             )
             if not part.column.complete:
                 constraint_score = np.where(part.column.present[rows], constraint_score, 0.0)
@@ -211,8 +211,8 @@ class SpreadAmong:
         assert score is not None
         return round_half_away(score if self._labelled is None else np.where(self._labelled[rows], score, 0.0))
 
-    def normalized(self, scores: Scores, counted: Bools) -> Scores:
-        """Return (F,) the scores normalized by the extremes of those that count."""
+    def normalize(self, scores: Scores, counted: Bools) -> Scores:
+        """Return (F,) the scores normalized by the min_and_max of those that count."""
         return normalize_scores(scores, None if self._labelled is None or counted.all() else ~counted)
 
 

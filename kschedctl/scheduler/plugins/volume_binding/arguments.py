@@ -45,7 +45,7 @@ class VolumeBindingArgs(PluginArgs, frozen=True):
         empty, full = DEFAULT_CAPACITY_SCORES.at(gates.release)
         return replace(self, shape=(UtilizationShapePoint(0, empty), UtilizationShapePoint(100, full)))
 
-    def errors(self, gates: FeatureGates) -> Iterator[str]:
+    def validate(self, gates: FeatureGates) -> Iterator[str]:
         """Yield the validation errors of the arguments."""
         if self.bind_timeout_seconds < 0:
             rule = "invalid BindTimeoutSeconds, should not be a negative value"

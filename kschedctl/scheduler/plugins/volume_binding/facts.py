@@ -9,7 +9,7 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from kschedctl.api.objects import PersistentVolumeClaim
-from kschedctl.scheduler.framework.facts import Demand, Detail, Fact, Wanted
+from kschedctl.scheduler.framework.facts import Detail, Fact, LabelDemand, Wanted
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import find_in_tree_plugin, translate_affinity
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
     NO_PROVISIONER,
@@ -83,14 +83,14 @@ class VolumeOutOfReach(Fact, frozen=True):
         text = "; ".join(dict.fromkeys(requirements)) or "a node that cannot exist: its terms match nothing"
         return f"PersistentVolume {self.volume} of claim {self.claim} wants {text}"
 
-    def demands(self) -> tuple[Demand, ...]:
+    def demands(self) -> tuple[LabelDemand, ...]:
         """Return the values of the label, if the affinity consists of In requirements on a single label."""
         if len({requirement.key for requirement in self.wanted}) != 1 or any(
             requirement.operator != "In" for requirement in self.wanted
         ):
             return ()
         values = tuple(value for requirement in self.wanted for value in requirement.values)
-        return (Demand("its volume", self.wanted[0].key, values, self.claim),)
+        return (LabelDemand("its volume", self.wanted[0].key, values, self.claim),)
 
 
 class ProvisionedElsewhere(Fact, frozen=True):

@@ -33,7 +33,7 @@ from kschedctl.scheduler.framework.events import NODE, ActionType, ClusterEventW
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.pod_traits import USES_DISKS
-from kschedctl.scheduler.framework.waking import ADD, EITHER, UPDATE, WakeTrigger, listed
+from kschedctl.scheduler.framework.waking import ADD, ADD_OR_UPDATE, UPDATE, WakeTrigger, join_words
 from kschedctl.scheduler.plugins.helper.shape import UtilizationShapePoint, scale_points
 from kschedctl.scheduler.plugins.helper.signing import sign_volumes
 from kschedctl.scheduler.plugins.helper.volumes import hints
@@ -250,17 +250,19 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         """Yield the changes that move a rejected pod back to the queue, in words."""
         yield WakeTrigger(
             "PersistentVolumeClaim",
-            EITHER,
+            ADD_OR_UPDATE,
             f"claim {describe_claims(info)} is created or changes, such as by being bound",
         )
-        yield WakeTrigger("PersistentVolume", EITHER, "a PersistentVolume is added or changed")
-        yield WakeTrigger("StorageClass", EITHER, "a StorageClass is added, or allows other topologies")
-        yield WakeTrigger("CSIStorageCapacity", EITHER, "a CSIStorageCapacity is added, or has room for larger volumes")
-        yield WakeTrigger("CSINode", EITHER, "a CSINode is added, or other in-tree plugins are migrated on it")
+        yield WakeTrigger("PersistentVolume", ADD_OR_UPDATE, "a PersistentVolume is added or changed")
+        yield WakeTrigger("StorageClass", ADD_OR_UPDATE, "a StorageClass is added, or allows other topologies")
+        yield WakeTrigger(
+            "CSIStorageCapacity", ADD_OR_UPDATE, "a CSIStorageCapacity is added, or has room for larger volumes"
+        )
+        yield WakeTrigger("CSINode", ADD_OR_UPDATE, "a CSINode is added, or other in-tree plugins are migrated on it")
         drivers = [volume.csi.driver for volume in info.spec.volumes if volume.csi is not None]
         if drivers:
             yield WakeTrigger(
-                "CSIDriver", UPDATE, f"driver {listed(drivers, 'or')} no longer publishes its free storage"
+                "CSIDriver", UPDATE, f"driver {join_words(drivers, 'or')} no longer publishes its free storage"
             )
         yield WakeTrigger(NODE, ADD | ActionType.UPDATE_NODE_LABEL, "a node is added, or its labels change")
 

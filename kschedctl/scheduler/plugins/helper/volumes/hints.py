@@ -12,7 +12,7 @@ from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim
 from kschedctl.scheduler.framework.events import NODE, ActionType, ChangedObject, ClusterEventWithHint, node_actions
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.waking import EITHER, listed
+from kschedctl.scheduler.framework.waking import ADD_OR_UPDATE, join_words
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (
     BETA_REGION,
     BETA_ZONE,
@@ -82,25 +82,25 @@ def is_schedulable_after_volume_change(info: PodInfo, change: ChangedObject, vie
 
 def volume_binding_events(gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
     """Yield the events that VolumeBinding registers."""
-    yield ClusterEventWithHint("StorageClass", EITHER, is_schedulable_after_storage_class_change)
-    yield ClusterEventWithHint("PersistentVolumeClaim", EITHER, is_schedulable_after_any_claim_change)
-    yield ClusterEventWithHint("PersistentVolume", EITHER)
+    yield ClusterEventWithHint("StorageClass", ADD_OR_UPDATE, is_schedulable_after_storage_class_change)
+    yield ClusterEventWithHint("PersistentVolumeClaim", ADD_OR_UPDATE, is_schedulable_after_any_claim_change)
+    yield ClusterEventWithHint("PersistentVolume", ADD_OR_UPDATE)
     yield ClusterEventWithHint(NODE, node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates))
-    yield ClusterEventWithHint("CSINode", EITHER, is_schedulable_after_csi_node_change)
+    yield ClusterEventWithHint("CSINode", ADD_OR_UPDATE, is_schedulable_after_csi_node_change)
     if HAS_DRIVER_HINT.at(gates.release):
         yield ClusterEventWithHint("CSIDriver", ActionType.UPDATE, is_schedulable_after_csi_driver_change)
     else:
-        yield ClusterEventWithHint("CSIDriver", EITHER)
-    yield ClusterEventWithHint("CSIStorageCapacity", EITHER, is_schedulable_after_storage_capacity_change)
+        yield ClusterEventWithHint("CSIDriver", ADD_OR_UPDATE)
+    yield ClusterEventWithHint("CSIStorageCapacity", ADD_OR_UPDATE, is_schedulable_after_storage_capacity_change)
 
 
 def volume_zone_events(gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
     """Yield the events that VolumeZone registers."""
     yield ClusterEventWithHint("StorageClass", ActionType.ADD, is_schedulable_after_storage_class_added)
     yield ClusterEventWithHint(NODE, node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates))
-    claim_events = EITHER if REGISTERS_CLAIM_UPDATES.at(gates.release) else ActionType.ADD
+    claim_events = ADD_OR_UPDATE if REGISTERS_CLAIM_UPDATES.at(gates.release) else ActionType.ADD
     yield ClusterEventWithHint("PersistentVolumeClaim", claim_events, is_schedulable_after_named_claim_change)
-    yield ClusterEventWithHint("PersistentVolume", EITHER, is_schedulable_after_volume_change)
+    yield ClusterEventWithHint("PersistentVolume", ADD_OR_UPDATE, is_schedulable_after_volume_change)
 
 
 def _uses_claim(info: PodInfo, claim: PersistentVolumeClaim, ephemeral: bool) -> bool:
@@ -144,4 +144,4 @@ def describe_claims(info: PodInfo, ephemeral: bool = True) -> str:
         for claim_volume in iter_claim_volumes(info.pod)
         if ephemeral or not claim_volume.ephemeral
     ]
-    return listed([f"{info.namespace}/{name}" for name in names], "or") or "of the pod"
+    return join_words([f"{info.namespace}/{name}" for name in names], "or") or "of the pod"

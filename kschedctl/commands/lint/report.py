@@ -1,4 +1,4 @@
-"""What ``lint --diff`` would write, as a document: apiVersion kschedctl.dev/v1, kind LintFixes."""
+"""The report of ``lint --diff``: apiVersion kschedctl.dev/v1, kind LintFixes."""
 
 from __future__ import annotations
 
@@ -7,15 +7,17 @@ from kschedctl.reports.findings import Finding
 
 
 class FileFixes(Document, frozen=True):
-    """A file: a unified diff of it, and the findings that are gone then."""
+    """The fixes of a file."""
 
     file: str
     diff: str
+    """The unified diff of the file."""
     findings: tuple[Finding, ...]
+    """The findings that the fixes correct."""
 
 
 class LintFixes(Document, frozen=True):
-    """The files that would change."""
+    """The files that --fix would change."""
 
     files: tuple[FileFixes, ...] = ()
     api_version: str = "kschedctl.dev/v1"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kschedctl.cli.main import main
-from kschedctl.lint.findings.suppression import path_matches
+from kschedctl.lint.findings.suppression import matches_path
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -35,19 +35,21 @@ description: x
 """
 
 
-def web(name: str, team: str, namespace: str = "") -> str:
+def make_web(name: str, team: str, namespace: str = "") -> str:
+    """Return the manifest of a Deployment."""
     within = f", namespace: {namespace}" if namespace else ""
     return WEB.replace("NAMESPACE", within).replace("NAME", name).replace("TEAM", team)
 
 
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Return a function that runs a command in a folder with some files."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / ".git").mkdir()
     for file, text in {
-        "a.yaml": web("web", "blue", "shop"),
-        "legacy/b.yaml": web("old", "red", "attic"),
-        "legacy/vendor/c.yaml": web("lib", "red"),
+        "a.yaml": make_web("web", "blue", "shop"),
+        "legacy/b.yaml": make_web("old", "red", "attic"),
+        "legacy/vendor/c.yaml": make_web("lib", "red"),
         "z.yaml": CLASS,
     }.items():
         (tmp_path / file).parent.mkdir(exist_ok=True, parents=True)
@@ -61,7 +63,8 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp
     return run
 
 
-def objects(run: Run, *options: str) -> set[str]:
+def parse_objects(run: Run, *options: str) -> set[str]:
+    """Return the objects in the JSON output."""
     out = run(".", "-R", "-o", "json", *options)[1]
     return {finding["object"] for finding in json.loads(out)["findings"]}
 
@@ -84,7 +87,7 @@ WEB_, OLD, LIB, CLASS_ = "Deployment shop/web", "Deployment attic/old", "Deploym
     ],
 )
 def test_objects_that_are_told_of(run: Run, options: tuple[str, ...], told: list[str]) -> None:
-    assert objects(run, *options) == set(told)
+    assert parse_objects(run, *options) == set(told)
 
 
 def test_what_is_less_grave_is_counted_and_does_not_fail(run: Run) -> None:
@@ -159,4 +162,4 @@ def test_fixes_are_shown_when_asked_for(run: Run) -> None:
     ],
 )
 def test_patterns_of_paths(path: str, pattern: str, matches: bool) -> None:
-    assert path_matches(path, pattern, "/r") is matches
+    assert matches_path(path, pattern, "/r") is matches

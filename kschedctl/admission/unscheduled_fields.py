@@ -1,0 +1,156 @@
+"""Validation of the fields of a pod that scheduling never reads: probes, DNS, security contexts and others.
+
+Upstream: pkg/apis/core/v1/validation/validation.go, ValidatePodSpec (v1.36), in its order as far as fields are here.
+"""
+
+from __future__ import annotations
+
+from kschedctl.admission.pod_sources import validate_dns_config, validate_sysctls, validate_value_from
+from kschedctl.admission.request import AdmissionRequest, Writable
+from kschedctl.api.field_errors import (
+    Key,
+    Path,
+    TypedString,
+    ValidationErrors,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+)
+from kschedctl.api.validation import names
+
+INT32_MAX = 2**31 - 1
+PULL_POLICIES = ("Always", "IfNotPresent", "Never")
+MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
+DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
+PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+NON_NEGATIVE_FIELDS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")
+MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+
+
+def validate_unscheduled_fields(request: AdmissionRequest) -> ValidationErrors:
+    """Yield the errors in fields of a pod that scheduling never reads; `api.validation` has the other fields."""
+    spec, spec_path = request.spec, ("spec",)
+    mirror = request.annotations.get(MIRROR_ANNOTATION)
+    if mirror is not None and not spec.get("nodeName"):
+        annotation_path = ("metadata", "annotations", Key(MIRROR_ANNOTATION))
+        yield invalid(annotation_path, mirror, "must set spec.nodeName if mirror pod annotation is set")
+    for name, containers in (("containers", request.containers), ("initContainers", request.init_containers)):
+        for index, container in enumerate(containers):
+            yield from _validate_container(container, (*spec_path, name, index), spec)
+    if spec["dnsPolicy"] not in DNS_POLICIES:
+        yield not_supported((*spec_path, "dnsPolicy"), TypedString(spec["dnsPolicy"]), DNS_POLICIES)
+    yield from validate_dns_config(spec, (*spec_path, "dnsConfig"))
+    yield from _validate_pod_security_context(spec, spec_path)
+    for index, gate in enumerate(spec.get("readinessGates") or ()):
+        gate_path = (*spec_path, "readinessGates", index, "conditionType")
+        yield from names.validate_syntax(gate_path, str(gate.get("conditionType", "")), names.validate_qualified_name)
+    yield from _validate_deadline(spec, spec_path)
+    for name in ("hostname", "subdomain"):
+        if spec.get(name):
+            yield from names.validate_syntax((*spec_path, name), spec[name], names.validate_dns_label)
+    operating_system = spec.get("os")
+    if isinstance(operating_system, dict):
+        if not operating_system.get("name"):
+            yield required((*spec_path, "os", "name"))
+        elif operating_system["name"] not in ("linux", "windows"):
+            yield not_supported((*spec_path, "os"), TypedString(operating_system["name"]), ("linux", "windows"))
+    if spec.get("ephemeralContainers"):
+        yield forbidden((*spec_path, "ephemeralContainers"), "cannot be set on create")
+
+
+def _validate_deadline(spec: Writable, path: Path) -> ValidationErrors:
+    """Yield the error in activeDeadlineSeconds."""
+    deadline = spec.get("activeDeadlineSeconds")
+    if isinstance(deadline, int) and not 1 <= deadline <= INT32_MAX:
+        yield invalid((*path, "activeDeadlineSeconds"), deadline, f"must be between 1 and {INT32_MAX}, inclusive")
+
+
+def _validate_pod_security_context(spec: Writable, path: Path) -> ValidationErrors:
+    """Yield the errors in the pod's security context."""
+    context = spec.get("securityContext") or {}
+    yield from _validate_users(context, (*path, "securityContext"))
+    if spec.get("shareProcessNamespace") and spec.get("hostPID"):
+        message = "ShareProcessNamespace and HostPID cannot both be enabled"
+        yield invalid((*path, "shareProcessNamespace"), value=True, detail=message)
+    yield from validate_sysctls(context, (*path, "securityContext", "sysctls"))
+
+
+def _validate_users(context: Writable, path: Path) -> ValidationErrors:
+    """Yield the errors in the user and group of a security context."""
+    for name in ("runAsUser", "runAsGroup"):
+        user_id = context.get(name)
+        if isinstance(user_id, int) and not 0 <= user_id <= INT32_MAX:
+            yield invalid((*path, name), user_id, f"must be between 0 and {INT32_MAX}, inclusive")
+
+
+def _validate_container(container: Writable, path: Path, spec: Writable) -> ValidationErrors:
+    """Yield the errors in a container."""
+    lifecycle: Writable = container.get("lifecycle") or {}
+    for hook in ("postStart", "preStop"):
+        if hook in lifecycle:
+            yield from _validate_handler(lifecycle[hook] or {}, (*path, "lifecycle", hook))
+    for probe in PROBES:
+        if isinstance(container.get(probe), dict):
+            yield from _validate_probe(container[probe], (*path, probe))
+    if container["terminationMessagePolicy"] not in MESSAGE_POLICIES:
+        field_path = (*path, "terminationMessagePolicy")
+        yield not_supported(field_path, TypedString(container["terminationMessagePolicy"]), MESSAGE_POLICIES)
+    for index, variable in enumerate(container.get("env") or ()):
+        yield from _validate_variable_name(str(variable.get("name", "")), (*path, "env", index, "name"))
+        yield from validate_value_from(variable, (*path, "env", index, "valueFrom"))
+    if container["imagePullPolicy"] not in PULL_POLICIES:
+        yield not_supported((*path, "imagePullPolicy"), TypedString(container["imagePullPolicy"]), PULL_POLICIES)
+    context = container.get("securityContext") or {}
+    yield from _validate_users(context, (*path, "securityContext"))
+    if context.get("procMount") == "Unmasked" and spec.get("hostUsers") is not False:
+        field_path = (*path, "securityContext", "procMount")
+        yield invalid(field_path, TypedString("Unmasked"), "`hostUsers` must be false to use `Unmasked`")
+
+
+def _validate_variable_name(name: str, path: Path) -> ValidationErrors:
+    """Yield the errors in the name of an environment variable."""
+    if not name:
+        yield required(path)
+    elif not all(" " <= character <= "~" and character != "=" for character in name):
+        message = "a valid environment variable name must consist only of printable ASCII characters other than '='"
+        yield invalid(path, name, message)
+
+
+def _validate_probe(probe: Writable, path: Path) -> ValidationErrors:
+    """Yield the errors in a probe."""
+    yield from _validate_handler(probe, path)
+    for name in NON_NEGATIVE_FIELDS:
+        value = probe.get(name)
+        if isinstance(value, int) and value < 0:
+            yield invalid((*path, name), value, "must be greater than or equal to 0")
+    grace = probe.get("terminationGracePeriodSeconds")
+    if isinstance(grace, int) and grace <= 0:
+        yield invalid((*path, "terminationGracePeriodSeconds"), grace, "must be greater than 0")
+
+
+def _validate_handler(handler: Writable, path: Path) -> ValidationErrors:
+    """Yield the errors in a handler of a probe or lifecycle hook, which must have exactly one action."""
+    actions = [name for name in HANDLERS if isinstance(handler.get(name), dict)]
+    for name in actions[1:]:
+        yield forbidden((*path, name), "may not specify more than 1 handler type")
+    if not actions:
+        yield required(path, "must specify a handler type")
+        return
+    action: Writable = handler[actions[0]]
+    if actions[0] == "exec" and not action.get("command"):
+        yield required((*path, "exec", "command"))
+    if actions[0] in ("httpGet", "tcpSocket"):
+        if actions[0] == "httpGet" and not action.get("path"):
+            yield required((*path, "httpGet", "path"))
+        yield from _validate_port(action.get("port"), (*path, actions[0], "port"))
+
+
+def _validate_port(port: object, path: Path) -> ValidationErrors:
+    """Yield the errors in a port number or name."""
+    if isinstance(port, int) or port is None:
+        if not 1 <= (port or 0) <= 65535:
+            yield invalid(path, port or 0, "must be between 1 and 65535, inclusive")
+    else:
+        yield from names.validate_syntax(path, str(port), names.validate_port_name)

@@ -1,0 +1,393 @@
+"""Explain a pod by one scheduling cycle: run the cycle, and turn its outcome into an explanation."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from kschedctl.api.arrays import Bools, Scores
+from kschedctl.api.copying import replace
+from kschedctl.api.objects import Pod
+from kschedctl.commands.explain.advice import iter_advice
+from kschedctl.commands.explain.bypassed_scheduler import claims_without_scheduler
+from kschedctl.commands.explain.causes import find_causes
+from kschedctl.commands.explain.eliminations import group_nodes, report_eliminations, report_nodes
+from kschedctl.commands.explain.gang import report_gang
+from kschedctl.commands.explain.headline import build_headline
+from kschedctl.commands.explain.pod_group import add_group, iter_order_doubts, report_own_group
+from kschedctl.commands.explain.preemption import report_preemption
+from kschedctl.commands.explain.reach import Obstacle, find_obstacles
+from kschedctl.commands.explain.report import (
+    UNSCHEDULABLE,
+    DeviceReport,
+    Explanation,
+    PostFilterReport,
+    PreFilterReport,
+    VolumesReport,
+)
+from kschedctl.commands.explain.upstream_faults import find_upstream_faults
+from kschedctl.replay import unknown as doubts
+from kschedctl.replay.missing_storage_classes import MissingStorageClasses
+from kschedctl.replay.unknown import (
+    VICTIMS,
+    WHEN_GATED,
+    WHEN_SCHEDULABLE,
+    WHEN_UNSCHEDULABLE,
+    summarize_unknowns,
+    unknown_fields,
+)
+from kschedctl.reports.plugin_answers import (
+    EXTENDER_INPUT_NOTE,
+    ExtenderCallReport,
+    ExtenderErrorReport,
+    FirstFailReport,
+    SearchedNodes,
+    SearchStart,
+    StatusReport,
+)
+from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
+from kschedctl.scheduler.engine.extenders.extender import CallWithFullPods
+from kschedctl.scheduler.engine.messages import fit_error, format_histogram
+from kschedctl.scheduler.engine.permit import run_permit
+from kschedctl.scheduler.engine.pod_groups.gangs import find_gang_object, find_gang_plugin
+from kschedctl.scheduler.engine.post_filter import PostFilterOutcome, run_post_filter
+from kschedctl.scheduler.engine.pre_filter import selected_by_name
+from kschedctl.scheduler.engine.sampling import SampledFrom
+from kschedctl.scheduler.framework import Code, PreFilterResult, Reservation, ReservePlugin, Status, offers
+from kschedctl.scheduler.framework.dependencies import Unknown
+from kschedctl.scheduler.scheduler import Framework, Scheduler
+from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.pods import group_key
+
+REJECTED_AT_PERMIT = (Code.UNSCHEDULABLE, Code.UNRESOLVABLE)
+EXTENDERS_GOT_MORE = "extenders got the pod without its environment and what else is for kubelets alone"
+
+
+def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explanation:
+    """Explain a pod, given as the API server holds it, by running one scheduling cycle.
+
+    Without `nodes` the explanation has neither answers about single nodes, which take most of the time, nor advice.
+    """
+    info = PodInfo(pod, scheduler.view.settings.requests)
+    framework, unknown = scheduler.framework_for(info, scheduler.view)
+
+    verdict = _find_settled_verdict(pod, framework)
+    if verdict or framework is None:
+        report = Explanation(
+            pod=pod.key,
+            verdict=verdict,
+            headline="",
+            scheduler_name=pod.spec.scheduler_name,
+            kube_version=scheduler.cluster.kube_version,
+        )
+        if verdict == "Bound":
+            report = replace(report, claims_without_scheduler=claims_without_scheduler(pod, scheduler.view))
+        if framework is None and verdict == "NotResponsible" and not info.terminating:
+            report = replace(report, pod_group=report_gang(scheduler, None, pod))
+    else:
+        cycle = run_cycle(framework, info, scheduler.view, scheduler.sampling())
+        report = report_cycle(cycle, scheduler, framework, nodes=nodes)
+        group = report_own_group(scheduler, framework, pod) or report_gang(scheduler, framework, pod)
+        report = add_group(report, group)
+        report = _add_unknown(
+            report, (*unknown, *doubts.find_cycle_unknowns(cycle, framework), *iter_order_doubts(group))
+        )
+    report = _add_gang_doubts(report)
+
+    words = build_headline(report, pod, scheduler.configuration.profiles)
+    if report.verdict == UNSCHEDULABLE and (missing := MissingStorageClasses(scheduler.cluster).find(pod)):
+        words = f"StorageClass {missing.name} does not exist: {words}"
+    report = replace(report, headline=words)
+    return replace(report, advice=tuple(iter_advice(report, pod, scheduler, framework))) if nodes else report
+
+
+def _find_settled_verdict(pod: Pod, framework: Framework | None) -> str:
+    """Return the verdict on a pod that the scheduler does not handle, or no longer; an empty string for other pods."""
+    if pod.terminated:
+        return "Finished"
+    if pod.spec.node_name:
+        return "Bound"
+    if framework is None or pod.metadata.deletion_timestamp is not None:
+        return "NotResponsible"
+    return ""
+
+
+def _add_unknown(report: Explanation, unknowns: tuple[Unknown, ...]) -> Explanation:
+    """Add the kinds that were not read, with what each of them could change in the answer."""
+    effects = {"Schedulable": WHEN_SCHEDULABLE, "Gated": WHEN_GATED}.get(report.verdict, WHEN_UNSCHEDULABLE)
+    if not (report.preemption and report.preemption.candidates):
+        effects = {effect: affects for effect, affects in effects.items() if affects != VICTIMS}
+    return replace(report, **unknown_fields(summarize_unknowns(unknowns, effects)))
+
+
+def _add_gang_doubts(report: Explanation) -> Explanation:
+    """Leave the answer undecided if another project decides about the pod's gang by rules that are not replayed."""
+    project = report.pod_group.decided_by if report.pod_group else ""
+    if not project:
+        return report
+    doubt = f"{project}'s own rules about gangs; what is said of this one is by kube-scheduler's filters"
+    return replace(report, not_replayed=(*report.not_replayed, doubt), undecided=True)
+
+
+def drop_unwritten_message(report: Explanation) -> Explanation:
+    """Drop the message of a gated pod, for which kube-scheduler writes no event.
+
+    Until then `message` is what kube-scheduler would write once the gates are removed, like the rest of the document.
+    """
+    return replace(report, message=None) if report.verdict == "Gated" else report
+
+
+def report_cycle(cycle: Cycle, scheduler: Scheduler, framework: Framework, *, nodes: bool) -> Explanation:
+    """Build the explanation of a pod from its scheduling cycle. Run PostFilter and Permit if they come next.
+
+    Without `nodes` the explanation has no answers about single nodes, which take most of the time.
+    """
+    unschedulable = not cycle.schedulable and cycle.error is None
+    post_filter = run_post_filter(cycle) if unschedulable else PostFilterOutcome()
+    permit = _run_permit_on_best_nodes(cycle)
+    if cycle.gated:
+        verdict = "Gated"
+    elif cycle.error is not None:
+        verdict = "Error"
+    else:
+        verdict = "Schedulable" if cycle.schedulable else "Unschedulable"
+    message = fit_error(cycle, post_filter.message) if unschedulable else cycle.error
+    if verdict == "Schedulable" and permit:
+        verdict, message = _find_verdict_of_permit(cycle, permit)
+
+    rejections = find_obstacles(cycle)
+    report = Explanation(
+        pod=cycle.info.pod.key,
+        verdict=verdict,
+        headline="",
+        message=message,
+        permit=permit,
+        not_replayed=doubts.find_unreplayed_parts(framework),
+        upstream_faults=find_upstream_faults(cycle, framework),
+        ignored=scheduler.ignored((cycle.info.spec,)),
+        node_order=cycle.view.nodes.names,
+        feasible=cycle.passed.names,
+        best=tuple(dict.fromkeys(cycle.passed.names[i] for i in cycle.scores.top.tolist())),
+        causes=find_causes(rejections, cycle) if unschedulable else (),
+        preemption=report_preemption(post_filter, cycle) if unschedulable and cycle.view.nodes.names else None,
+        queue={name: _to_status_report(status) for name, status in cycle.queue.items()},
+        pre_filter={name: _to_pre_filter_report(result) for name, result in cycle.pre_filter.results.items()},
+        unschedulable_plugins=tuple(sorted(cycle.unschedulable_plugins)),
+        post_filter=_to_post_filter_report(post_filter),
+        scheduler_name=cycle.info.spec.scheduler_name,
+        kube_version=scheduler.cluster.kube_version,
+        searched=_report_search(cycle, scheduler.sampled),
+    )
+    report = _add_extenders(report, cycle, scheduler)
+    return _add_nodes(report, cycle, framework, rejections) if nodes else report
+
+
+def _add_nodes(report: Explanation, cycle: Cycle, framework: Framework, rejections: Sequence[Obstacle]) -> Explanation:
+    """Add the answers about single nodes, in the form of the conformance contract. Scores are of feasible nodes."""
+    nodes, reserved = report_nodes(rejections, cycle), _find_reservations(cycle)
+    scores, names = cycle.scores, cycle.passed.names
+    looked_at = cycle.considered & selected_by_name(cycle.pre_filter, cycle.view)
+    return replace(
+        report,
+        eliminations=report_eliminations(rejections, cycle),
+        nodes=nodes,
+        groups=group_nodes(nodes),
+        volumes=_report_volumes(reserved),
+        allocations=_report_devices(reserved),
+        filter=_report_all_rejections(cycle),
+        first_fail=_report_first_rejections(cycle, looked_at),
+        score=_scores_by_node(cycle, scores.raw),
+        normalized=_scores_by_node(cycle, scores.normalized),
+        weighted=_scores_by_node(cycle, scores.weighted),
+        weights={name: framework.profile.weights[name] for name in scores.raw},
+        total=dict(zip(names, scores.total.tolist(), strict=True)) if len(scores.rows) else {},
+    )
+
+
+def _to_status_report(status: Status) -> StatusReport:
+    """Convert a plugin's status."""
+    return StatusReport(status.code, status.reasons)
+
+
+def _to_pre_filter_report(result: PreFilterResult) -> PreFilterReport:
+    """Convert a PreFilter result, with the names of the nodes that it leaves in alphabetical order."""
+    names = None if result.node_names is None else tuple(sorted(result.node_names))
+    return PreFilterReport(result.status.code, result.status.reasons, names)
+
+
+def _to_post_filter_report(outcome: PostFilterOutcome) -> PostFilterReport | None:
+    """Convert the outcome of PostFilter; None if no PostFilter plugin ran."""
+    if not outcome.results and not outcome.plugin:
+        return None
+    status = FirstFailReport(outcome.plugin, outcome.status.code, outcome.status.reasons)
+    return PostFilterReport(status, outcome.nominated_node)
+
+
+def _report_search(cycle: Cycle, sampled: SampledFrom | None) -> SearchedNodes | None:
+    """Report which part of the nodes was searched; None if all nodes or only the nominated node were examined."""
+    if sampled is None or cycle.search is None:
+        return None
+    return SearchedNodes(
+        SearchStart(cycle.search.start, known=sampled.start is not None),
+        nodes=int(selected_by_name(cycle.pre_filter, cycle.view).sum()),
+        examined=int(cycle.search.examined.sum()),
+        found=len(cycle.search.feasible),
+        next=cycle.search.next,
+    )
+
+
+def _report_all_rejections(cycle: Cycle) -> dict[str, dict[str, StatusReport]]:
+    """Return the status of each Filter plugin that rejects a node, by node and plugin."""
+    by_node: dict[str, dict[str, StatusReport]] = {}
+    for plugin, verdict in cycle.filter.verdicts.items():
+        for row in np.flatnonzero(verdict.rejected).tolist():
+            by_node.setdefault(cycle.view.nodes.names[row], {})[plugin] = _to_status_report(verdict.status(row))
+    return by_node
+
+
+def _report_first_rejections(cycle: Cycle, looked_at: Bools) -> dict[str, FirstFailReport]:
+    """Return the first plugin that rejects each node, with its status, for the nodes of the mask `looked_at` (N,)."""
+    reports = {}
+    for row in np.flatnonzero(looked_at & ~cycle.filter.passing).tolist():
+        plugin, status = cycle.filter.first_fail(row)
+        reports[cycle.view.nodes.names[row]] = FirstFailReport(plugin, status.code, status.reasons)
+    return reports
+
+
+def _scores_by_node(cycle: Cycle, scores: Mapping[str, Scores]) -> dict[str, dict[str, int]]:
+    """Return each plugin's scores by the names of the feasible nodes."""
+    return {plugin: dict(zip(cycle.passed.names, values.tolist(), strict=True)) for plugin, values in scores.items()}
+
+
+# -- Permit ------------------------------------------------------------------------------------------------------------
+
+
+def _run_permit_on_best_nodes(cycle: Cycle) -> dict[str, FirstFailReport]:
+    """Run the Permit plugins on each best node, and report where the pod is rejected or has to wait.
+
+    Pods that are placed together with the rest of their group are not asked about.
+    """
+    if not cycle.schedulable or _is_bound_with_group(cycle) or not cycle.framework.plugins_at("permit"):
+        return {}
+    reports = {}
+    for row in cycle.scores.best.tolist():
+        outcome = run_permit(cycle.framework, cycle.info, cycle.view, row) if row >= 0 else None
+        if outcome is not None and outcome.status.code is not Code.SUCCESS:
+            name = cycle.view.nodes.names[row]
+            reports[name] = FirstFailReport(outcome.plugin, outcome.status.code, outcome.status.reasons)
+    return reports
+
+
+def _is_bound_with_group(cycle: Cycle) -> bool:
+    """Return whether the pod belongs to an existing group whose pods are bound together."""
+    plugin = find_gang_plugin(cycle.framework)
+    gang = plugin.gang(cycle.info.pod) if plugin else None
+    return group_key(cycle.info.pod) is not None or (
+        gang is not None and find_gang_object(cycle.view, gang) is not None
+    )
+
+
+def _find_verdict_of_permit(cycle: Cycle, reports: Mapping[str, FirstFailReport]) -> tuple[str, str | None]:
+    """Return the verdict on a pod that fits, and kube-scheduler's message if Permit rejects every best node.
+
+    Upstream: the scheduling cycle ends there with a FitError about the one node that was chosen.
+    """
+    best = [cycle.passed.names[i] for i in cycle.scores.top.tolist()]
+    answers = [reports.get(name) for name in best]
+    first = answers[0] if answers else None
+    if first is None or any(answer is None or answer.code == Code.WAIT for answer in answers):
+        return "Schedulable", None
+    if first.code in REJECTED_AT_PERMIT:
+        return "Unschedulable", format_histogram(1, Counter(first.reasons))
+    return "Error", ", ".join(first.reasons)
+
+
+# -- Reserve -----------------------------------------------------------------------------------------------------------
+
+
+def _find_reservations(cycle: Cycle) -> dict[str, Reservation]:
+    """Return what the Reserve plugins would bind, provision and allocate on each feasible node.
+
+    Nodes on which nothing would be reserved are left out.
+    """
+    reserving = []
+    for plugin in cycle.framework.plugins_at("reserve"):
+        if offers(plugin, ReservePlugin):
+            result = cycle.pre_filter.results.get(plugin.name, PreFilterResult())
+            if result.status.code is Code.SUCCESS:
+                reserving.append((plugin, result.state))
+    by_node = {}
+    for row in cycle.feasible.tolist() if reserving else ():
+        parts = [plugin.reservation(cycle.info, cycle.view, row, state) for plugin, state in reserving]
+        if any(part != Reservation() for part in parts):
+            by_node[cycle.view.nodes.names[row]] = Reservation(
+                {claim: volume for part in parts for claim, volume in part.bindings.items()},
+                tuple(claim for part in parts for claim in part.provisions),
+                {claim: allocation for part in parts for claim, allocation in part.allocations.items()},
+            )
+    return by_node
+
+
+def _report_volumes(reservations: Mapping[str, Reservation]) -> dict[str, VolumesReport]:
+    """Return the volumes that would be bound or provisioned for the pod, by node."""
+    return {
+        node: VolumesReport(dict(reserved.bindings), reserved.provisions)
+        for node, reserved in reservations.items()
+        if reserved.bindings or reserved.provisions
+    }
+
+
+def _report_devices(reservations: Mapping[str, Reservation]) -> dict[str, dict[str, tuple[DeviceReport, ...]]]:
+    """Return the devices that claims of the pod would get, by node and claim. Allocated claims are left out."""
+    by_node: dict[str, dict[str, tuple[DeviceReport, ...]]] = {}
+    for node, reserved in reservations.items():
+        for claim, allocation in reserved.allocations.items():
+            if allocation.devices.results:
+                by_node.setdefault(node, {})[claim] = tuple(
+                    DeviceReport(
+                        result.request,
+                        result.driver,
+                        result.pool,
+                        result.device,
+                        bool(result.admin_access),
+                        {name: str(amount) for name, amount in result.consumed_capacity.items()},
+                    )
+                    for result in allocation.devices.results
+                )
+    return by_node
+
+
+# -- extenders ---------------------------------------------------------------------------------------------------------
+
+
+def _add_extenders(report: Explanation, cycle: Cycle, scheduler: Scheduler) -> Explanation:
+    """Add the calls of the configuration's extenders and their answers."""
+    if not scheduler.extenders:
+        return report
+    calls, pod = cycle.consultation.calls, cycle.info.pod
+    scores: dict[str, dict[str, int]] = {}
+    for url, added in cycle.scores.extended:
+        by_node = scores.setdefault(url, {})
+        for name, score in zip(cycle.passed.names, added.tolist(), strict=True):
+            by_node[name] = by_node.get(name, 0) + score
+    call = scheduler.call_extender
+    got_more = isinstance(call, CallWithFullPods) and pod.key in call.full_pods
+    diagnosis = _report_first_rejections(cycle, cycle.considered)
+    for name, status in cycle.consultation.statuses.items():
+        diagnosis[name] = FirstFailReport("", status.code, status.reasons)
+    binders = (
+        extender.url for extender in scheduler.extenders if extender.settings.bind_verb and extender.is_interested(pod)
+    )
+    return replace(
+        report,
+        extended=(EXTENDERS_GOT_MORE if got_more else EXTENDER_INPUT_NOTE,) if calls else (),
+        extender_order=tuple(extender.url for extender in scheduler.extenders),
+        binder=next(binders, ""),
+        calls=tuple(ExtenderCallReport(call.extender, call.verb, call.nodes, call.full) for call in calls),
+        extender_errors=tuple(ExtenderErrorReport(c.extender, c.verb, c.error) for c in calls if c.error),
+        extender_refusals=cycle.consultation.refusals,
+        diagnosis=diagnosis,
+        extender_scores=scores,
+    )

@@ -1,0 +1,108 @@
+"""Pods that the cluster does not have yet: creating them from manifests, and what may keep them from being created."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from kschedctl.api.json_values import JsonObject, object_at
+from kschedctl.api.objects import Pod
+from kschedctl.api.validation.manifests import KINDS
+from kschedctl.cluster import Cluster, convert, describe, namespaced
+from kschedctl.commands.explain.report import FINE, Explanation
+from kschedctl.errors import InputError
+from kschedctl.replay.controllers.creation import admit_pod
+from kschedctl.replay.controllers.manifests import sort_manifests
+from kschedctl.replay.controllers.target_creation import create_targets
+from kschedctl.replay.controllers.target_pod import TargetPod
+from kschedctl.replay.controllers.unreplayed_admission import (
+    HOOK_KINDS,
+    describe_unreplayed_limits,
+    find_unasked_hooks,
+    find_unread_limits,
+)
+from kschedctl.replay.denials import raise_if_denied, raise_if_struct_denied
+from kschedctl.reports.not_created import NOT_CREATED, NotCreated, OnceCreated
+from kschedctl.reports.unknown import UnknownKind, describe_unread
+from kschedctl.scheduler.scheduler import Scheduler
+
+
+def validate_new(manifest: JsonObject | Pod, cluster: Cluster) -> None:
+    """Raise InputError if the API server would not create the object of the manifest."""
+    if isinstance(manifest, Pod) or manifest.get("kind") not in KINDS or object_at(manifest, "metadata").get("uid"):
+        return
+    raise_if_denied(manifest, cluster, admission=False)
+
+
+def create_target(scheduler: Scheduler, pod: JsonObject | Pod) -> TargetPod:
+    """Create the pod of a manifest, or one pod of a workload's manifest, in the scheduler's cluster.
+
+    Raises InputError if it is of a kind that makes no pods.
+    """
+    if isinstance(pod, Pod) or (pod.get("kind") == "Pod" and object_at(pod, "metadata").get("uid")):
+        return TargetPod(scheduler, admit_manifest(scheduler, pod), workload=_to_pod(pod))
+    manifests = sort_manifests([pod])
+    if len(manifests.workloads) != 1:
+        raise InputError("not a Pod, nor one workload that makes pods", where=describe(pod))
+    return create_targets(scheduler, manifests.workloads.values(), manifests.documents)[0]
+
+
+def admit_manifest(scheduler: Scheduler, manifest: JsonObject | Pod) -> Pod:
+    """Return the pod as the API server holds it, or would hold it once created. Raises InputError if it is denied."""
+    pod = _to_pod(manifest)
+    if not pod.metadata.uid:  # not created yet
+        if isinstance(manifest, Pod):
+            raise_if_struct_denied(pod, scheduler.cluster, admission=False)
+        else:
+            raise_if_denied({"kind": "Pod", **manifest}, scheduler.cluster, admission=False)
+        pod = admit_pod(pod, scheduler.cluster)
+    return scheduler.view.admitted(scheduler.view.stored(pod))
+
+
+def _to_pod(manifest: JsonObject | Pod) -> Pod:
+    """Decode a manifest, and fill in the default namespace."""
+    pod: Pod = namespaced(manifest if isinstance(manifest, Pod) else convert(manifest))
+    return pod
+
+
+class CreationDoubts(NamedTuple):
+    """What may keep a pod from being created, because it is not replayed or was not read."""
+
+    not_replayed: tuple[str, ...]
+    unknown: tuple[UnknownKind, ...] = ()
+
+
+def find_creation_doubts(target: TargetPod, cluster: Cluster, *, fits: bool) -> CreationDoubts:
+    """Find what may keep the target, which is not in the cluster, from being created.
+
+    Webhooks and policies leave the answer undecided only if the pod fits (`fits`). That the pod as it is written fits
+    nowhere is certain either way.
+    """
+    namespaces = (target.pod.metadata.namespace,)
+    admission: Mapping[str, bool] = {} if target.admitted is None else dict.fromkeys(namespaces, target.admitted)
+    not_replayed = describe_unreplayed_limits(cluster, namespaces, admission)
+    if not fits:
+        hooks = find_unasked_hooks(cluster, [target.pod])
+        text = f"admission, which may refuse or change the pod: {describe_unread(hooks)}"
+        return CreationDoubts((*not_replayed, text) if hooks else not_replayed)
+    denied = target.not_created is not None
+    hooks = find_unasked_hooks(cluster, [target.pod], denied=denied)
+    return CreationDoubts(not_replayed, hooks if denied else (*find_unread_limits(cluster, namespaces), *hooks))
+
+
+def add_creation_failures(report: Explanation, failures: NotCreated) -> Explanation:
+    """Add the pods that the workload could not create. The verdict becomes NotCreated if the explained pod fits."""
+    if failures.past or report.verdict not in (*FINE, NOT_CREATED):
+        return replace(report, not_created=failures)
+    # a webhook or policy that may change the pod may make the API server accept it
+    may_be_changed = any(unknown.kind in HOOK_KINDS.values() for unknown in report.unknown)
+    return replace(
+        report,
+        verdict=NOT_CREATED,
+        headline=failures.headline,
+        not_created=failures,
+        once_created=OnceCreated(report.verdict, report.headline) if report.headline else None,
+        undecided=report.undecided and may_be_changed,
+    )

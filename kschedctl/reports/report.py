@@ -1,0 +1,127 @@
+"""The base of all documents that answer a question, and the problems that a CI gate finds in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from html import escape
+from importlib import import_module
+from itertools import islice
+from typing import Any, NamedTuple
+
+from kschedctl.reports.columns import CsvTable
+from kschedctl.reports.document import Document
+from kschedctl.reports.summary import MOST_COMMANDS, Summary
+from kschedctl.reports.unknown import describe_unread
+from kschedctl.text.counts import counted
+from kschedctl.text.printable import printable
+
+FRAME = "width: 100%; height: 40em; border: 0"
+
+
+class GateProblem(NamedTuple):
+    """One objection of a CI gate."""
+
+    rule: str
+    """The id of a rule in ``RULES`` of the gates."""
+    object: str
+    """Such as ``Pod shop/web``."""
+    message: str
+    fix: str = ""
+    """What helps, or an empty string for the fix of the rule."""
+
+
+def with_pod_count(pods: int, message: str) -> str:
+    """Return the message, after the number of pods if there are several.
+
+    >>> with_pod_count(2, "Insufficient cpu")
+    '2 pods: Insufficient cpu'
+    """
+    return message if pods == 1 else f"{counted(pods, 'pod')}: {message}"
+
+
+def _render(report: Report, form: str) -> object:
+    """Return the document as a command prints it. Rendering stands in a higher layer and is imported only here."""
+    style = import_module("kschedctl.render.page").Style()
+    return import_module("kschedctl.render.renderers").RENDERERS[form](report, style)
+
+
+class Report(Document, frozen=True):
+    """A document that answers a question."""
+
+    def first_line(self) -> tuple[str, ...]:
+        """Return the answer in one line, in parts that a page may show in different tones."""
+        return (str(getattr(self, "headline", "")),)
+
+    def summarized(self, summary: Summary) -> Summary:
+        """Add to the summary what is decisive for this kind of answer."""
+        return summary
+
+    def summary(self, commands: Iterable[str] = ()) -> Summary:
+        """Return the decisive facts in at most 12 KB of JSON. `commands` are command lines to continue with.
+
+        >>> Report().summary().summarizes
+        'Report'
+        """
+        summary = Summary(
+            summarizes=str(getattr(self, "kind", type(self).__name__)),
+            subject="",
+            verdict="",
+            headline=" ".join(filter(None, self.first_line())),
+            undecided=bool(getattr(self, "undecided", False)),
+            doubts=tuple(self._iter_doubts()),
+            next=tuple(islice(dict.fromkeys(commands), MOST_COMMANDS)),
+        )
+        return self.summarized(summary).shorten()
+
+    def csv_table(self) -> CsvTable | None:
+        """Return the main table of the report for ``-o csv``, or None if it has none."""
+        return None
+
+    def pod_names(self) -> Iterable[str] | None:
+        """Return the pods for ``-o name``, as ``namespace/name``, or None if the report is about no pods."""
+        return None
+
+    def gate_problems(self) -> Iterable[GateProblem] | None:
+        """Return what a CI gate objects to, or None if no gate asks for this kind of report."""
+        return None
+
+    def answers_of_sections(self) -> Mapping[str, str]:
+        """Return the one-line answer of each section that HTML folds away, by the section's title."""
+        return {}
+
+    def as_list(self) -> Document:
+        """Return the document whose main list becomes a DataFrame if this report has no CSV table."""
+        return self
+
+    def to_markdown(self) -> str:
+        """Return the document as Markdown, like ``-o markdown``."""
+        return str(_render(self, "markdown"))
+
+    def to_html(self) -> str:
+        """Return the document as one HTML page that loads nothing else, like ``-o html``."""
+        return str(_render(self, "html"))
+
+    def _repr_html_(self) -> str:
+        """Return the page in a sandboxed frame, for notebooks."""
+        return f'<iframe sandbox="allow-scripts" style="{FRAME}" srcdoc="{escape(self.to_html())}"></iframe>'
+
+    def to_frame(self) -> Any:
+        """Return the rows of ``-o csv`` as a DataFrame of polars or pandas. Without CSV, return the rows of the main
+        list.
+
+        Columns are then named like the fields in JSON. Raises UsageError if neither library is installed.
+        """
+        return import_module("kschedctl.render.frames").to_frame(self)
+
+    def __str__(self) -> str:
+        """Return the answer in one line, without control characters."""
+        return printable(" ".join(filter(None, self.first_line())) or type(self).__name__)
+
+    def _iter_doubts(self) -> Iterator[str]:
+        """Yield what was not read, is not replayed, or is a bug of kube-scheduler."""
+        if getattr(self, "interrupted", False):
+            yield "interrupted: a partial result"
+        if unknown := describe_unread(getattr(self, "unknown", ())):
+            yield unknown
+        yield from (f"not replayed: {what}" for what in getattr(self, "not_replayed", ()))
+        yield from (f"a bug of kube-scheduler decides: {what}" for what in getattr(self, "upstream_faults", ()))
