@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from kschedctl.admission.pod_security import find_violations
 from kschedctl.api.json_values import JsonObject, object_at
+from kschedctl.api.pod_templates import POD_TEMPLATE_PATHS
 
 LABEL = "pod-security.kubernetes.io/"
 ENFORCE = f"{LABEL}enforce"
@@ -19,16 +20,6 @@ LEVELS = ("privileged", "baseline", "restricted")
 """From the level that forbids nothing to the strictest one."""
 LATEST = "latest"
 _VERSION = re.compile(r"v1\.(0|[1-9][0-9]*)", re.ASCII)
-TEMPLATE_PATH = ("spec", "template")
-TEMPLATE_PATHS: Mapping[str, tuple[str, ...]] = {
-    "Pod": (),
-    "PodTemplate": ("template",),
-    **dict.fromkeys(
-        ("ReplicationController", "ReplicaSet", "Deployment", "DaemonSet", "StatefulSet", "Job"), TEMPLATE_PATH
-    ),
-    "CronJob": ("spec", "jobTemplate", *TEMPLATE_PATH),
-}
-"""Kind -> the path of its pod or pod template."""
 
 
 class Standard(NamedTuple):
@@ -73,4 +64,4 @@ def _get_version(labels: Mapping[str, str], mode: str) -> str:
 
 def extract_pod(kind: str, obj: JsonObject) -> JsonObject:
     """Return the pod or pod template of an object, or an empty document if it has none."""
-    return object_at(obj, *TEMPLATE_PATHS[kind]) if kind in TEMPLATE_PATHS else {}
+    return object_at(obj, *POD_TEMPLATE_PATHS[kind]) if kind in POD_TEMPLATE_PATHS else {}

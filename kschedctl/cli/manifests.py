@@ -23,6 +23,7 @@ from kschedctl.api.observed.api_server import AS_BY_DEFAULT
 from kschedctl.api.operator_resources import CustomResource, OperatorResource
 from kschedctl.api.ownership import Owner
 from kschedctl.api.pod_table import Key, PodTable
+from kschedctl.api.pod_templates import POD_TEMPLATE_PATHS, USUAL_TEMPLATE_PATH
 from kschedctl.api.workloads import KINDS, CronJob, StatefulSet, identity, is_not_installed, makes_pods, title
 from kschedctl.cli.options import Source, Truth, parse_feature_gates
 from kschedctl.cli.refusals import refuse_invalid, refuse_invalid_around
@@ -233,12 +234,11 @@ def decode_manifest(manifest: Manifest) -> Struct:
 
 def _iter_template_resources(workload: Struct) -> Iterator[tuple[str, Resources]]:
     """Yield path and resources of the pod template and of claim templates."""
-    spec, path = workload.spec, "spec"  # type: ignore[attr-defined]
+    template, path = getattr(workload.spec, "template", None), USUAL_TEMPLATE_PATH  # type: ignore[attr-defined]
     if isinstance(workload, CronJob):
-        spec, path = workload.spec.job_template.spec, "spec.jobTemplate.spec"
-    template = getattr(spec, "template", None)
+        template, path = workload.spec.job_template.spec.template, POD_TEMPLATE_PATHS["CronJob"]
     if template is not None:
-        yield from ((f"{path}.template.{field}", amounts) for field, amounts in pod_resources(template.spec))
+        yield from ((f"{'.'.join(path)}.{field}", amounts) for field, amounts in pod_resources(template.spec))
     if isinstance(workload, StatefulSet):
         for index, claim in enumerate(workload.spec.volume_claim_templates):
             yield f"spec.volumeClaimTemplates[{index}].spec.resources.requests", claim.spec.resources.requests

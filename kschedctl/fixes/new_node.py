@@ -52,13 +52,13 @@ def new_node_alone(
 ) -> NewNode | None:
     """Return whether a node would come for a pod, whatever becomes of the pods that wait, too.
 
-    Arguments, result and errors are those of ``new_node``.
+    Arguments, result and errors are those of ``explain_new_node``.
     """
     cluster = asked.scheduler.cluster
     if has_groups(cluster, given):
         from kschedctl.autoscaling.cluster_autoscaler import new_node as autoscaler  # noqa: PLC0415 - seldom asked
 
-        return autoscaler.new_node(cluster, asked.pod, node_groups(cluster, given), now)
+        return autoscaler.explain_new_node(cluster, asked.pod, node_groups(cluster, given), now)
     if not cluster.karpenter_node_pools:
         return None
     from kschedctl.autoscaling.karpenter import new_node as karpenter  # noqa: PLC0415 - few clusters have it
@@ -89,7 +89,7 @@ def autoscaler_fixes(
         groups = node_groups(cluster, given)
 
         def replay_groups(changed: Sequence[JsonObject]) -> NewNode:
-            return autoscaler.new_node(cluster, asked.pod, replace(groups, groups=tuple(changed)), now)
+            return autoscaler.explain_new_node(cluster, asked.pod, replace(groups, groups=tuple(changed)), now)
 
         return node_group_fixes(cluster, asked.pod, groups.groups, told, replay_groups)
     if not cluster.karpenter_node_pools:
@@ -112,7 +112,7 @@ def autoscaler_of(
     *,
     limited: bool = True,
 ) -> Autoscaler:
-    """Return who makes nodes for a cluster, loop after loop. Arguments are those of ``new_node``.
+    """Return who makes nodes for a cluster, loop after loop. Arguments are those of ``explain_new_node``.
 
     Without ``limited``, maximum sizes of node groups and limits of NodePools do not count. Raises InputError, and
     UsageError if nobody is known to make nodes.
@@ -135,7 +135,7 @@ def node_growth(
 ) -> NodeGrowth | None:
     """The nodes that come for all pods that wait, loop after loop; None where nobody is known to make any.
 
-    Arguments and errors as for ``new_node``.
+    Arguments and errors as for ``explain_new_node``.
     """
     if not (cluster.karpenter_node_pools or has_groups(cluster, given)):
         return None

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from kschedctl.admission.pod_security_policy import TEMPLATE_PATH, TEMPLATE_PATHS
 from kschedctl.api.json_values import Json, JsonObject
+from kschedctl.api.pod_templates import POD_TEMPLATE_PATHS, USUAL_TEMPLATE_PATH
 
 Operation = dict[str, Json]
 REPLACED_LISTS = {"topologySpreadConstraints", "ports"}
@@ -87,7 +87,7 @@ def wrap_in_template(kind: str, patch: JsonObject) -> JsonObject:
     >>> wrap_in_template("Deployment", {"spec": {"hostNetwork": True}})
     {'spec': {'template': {'spec': {'hostNetwork': True}}}}
     """
-    for part in reversed(TEMPLATE_PATHS.get(kind, TEMPLATE_PATH)):
+    for part in reversed(POD_TEMPLATE_PATHS.get(kind, USUAL_TEMPLATE_PATH)):
         patch = {part: patch}
     return patch
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import kschedctl
-from kschedctl.autoscaling.cluster_autoscaler.equivalence import pod_groups
+from kschedctl.autoscaling.cluster_autoscaler.equivalence import group_equivalent_pods
 from kschedctl.autoscaling.cluster_autoscaler.estimator import Estimator
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
 from kschedctl.autoscaling.cluster_autoscaler.options import read_groups, read_options
@@ -103,8 +103,8 @@ def test_binpacking_estimate(name: str) -> None:
     group = {"id": "g", "min": 0, "max": 100, "target": 0, "nodes": [], "template": node("t", cpu, memory, "zone-mars")}
     loop = AutoscalerLoop.begin(cluster, read_groups([group]), read_options({})[0], NOW, {})
     template = loop.templates["g"].node
-    estimator = Estimator(loop.snapshot, loop.template_row("g"), template, most or None, loop.position)
-    estimate = estimator.estimate(pod_groups(loop.unschedulable))
+    estimator = Estimator(loop.snapshot, loop.get_template_row("g"), template, most or None, loop.get_position)
+    estimate = estimator.estimate(group_equivalent_pods(loop.unschedulable))
     assert (estimate.nodes, len(estimate.pods)) == (nodes, placed)
     if name.startswith("decreasing"):
         assert {pod.metadata.name[:4] for pod in estimate.pods} == {"high"}

@@ -13,7 +13,7 @@ import pytest
 from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.objects import Node, Pod
 from kschedctl.api.pod_table import PodTable
-from kschedctl.autoscaling.cluster_autoscaler.equivalence import MOST_OF_CONTROLLER, pod_groups
+from kschedctl.autoscaling.cluster_autoscaler.equivalence import MAX_GROUPS_PER_CONTROLLER, group_equivalent_pods
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscalerOptions
 from kschedctl.autoscaling.cluster_autoscaler.similar_groups import TemplateShape, comparison
 
@@ -144,7 +144,7 @@ def pod(name: str, cpu: int, owner: str = "", kind: str = "ReplicationController
 def grouped(pods: list[Pod]) -> list[list[str]]:
     """As a cluster holds them."""
     held = list(PodTable.from_pods(pods))
-    return [[member.metadata.name for member in group.pods] for group in pod_groups(held)]
+    return [[member.metadata.name for member in group.pods] for group in group_equivalent_pods(held)]
 
 
 def test_group_pods_by_scheduling_properties() -> None:
@@ -163,8 +163,8 @@ def test_group_pods_by_scheduling_properties() -> None:
 
 def test_equivalence_group_size_limiting() -> None:
     """Upstream: TestEquivalenceGroupSizeLimiting."""
-    pods = [pod(f"p{at}", 3000, "rc", labels={"uniqueLabel": f"l{at}"}) for at in range(MOST_OF_CONTROLLER + 1)]
-    assert sorted(grouped(pods)) == sorted([f"p{at}"] for at in range(MOST_OF_CONTROLLER + 1))
+    pods = [pod(f"p{at}", 3000, "rc", labels={"uniqueLabel": f"l{at}"}) for at in range(MAX_GROUPS_PER_CONTROLLER + 1)]
+    assert sorted(grouped(pods)) == sorted([f"p{at}"] for at in range(MAX_GROUPS_PER_CONTROLLER + 1))
 
 
 def test_equivalence_group_ignores_daemon_sets() -> None:

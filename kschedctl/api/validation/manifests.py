@@ -7,6 +7,7 @@ from typing import Any
 
 from kschedctl.api.field_errors import FieldError, Path, ValidationErrors, deduplicate
 from kschedctl.api.objects import Struct
+from kschedctl.api.pod_templates import POD_TEMPLATE_PATHS, USUAL_TEMPLATE_PATH
 from kschedctl.api.validation import workloads, written
 from kschedctl.api.validation.options import ValidationOptions
 from kschedctl.api.validation.pods import validate_pod
@@ -53,9 +54,9 @@ def iter_pod_templates(kind: str, manifest: Struct) -> Iterator[tuple[written.Te
             yield manifest, ()
         case written.Workload():
             template = workloads.add_claim_volumes(manifest.spec) if kind == "StatefulSet" else manifest.spec.template
-            yield template, ("spec", "template")
+            yield template, USUAL_TEMPLATE_PATH
         case written.ReplicationController():
             if manifest.spec.template is not None:
-                yield manifest.spec.template, ("spec", "template")
+                yield manifest.spec.template, USUAL_TEMPLATE_PATH
         case written.CronJob():
-            yield manifest.spec.job_template.spec.template, ("spec", "jobTemplate", "spec", "template")
+            yield manifest.spec.job_template.spec.template, POD_TEMPLATE_PATHS["CronJob"]

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from kschedctl.api.field_errors import Path, TypedString, ValidationErrors, invalid, not_supported, required
 from kschedctl.api.labels import SelectorError, selector_from_api
 from kschedctl.api.objects import LabelSelector, PersistentVolumeClaimVolumeSource
+from kschedctl.api.pod_templates import POD_TEMPLATE_PATHS
 from kschedctl.api.validation import names
 from kschedctl.api.validation.metadata import validate_object_meta
 from kschedctl.api.validation.options import ValidationOptions
@@ -127,7 +128,7 @@ def validate_job(workload: Workload, options: ValidationOptions) -> ValidationEr
 
 def validate_cron_job(manifest: CronJob, options: ValidationOptions) -> ValidationErrors:
     """Validate a CronJob. Upstream: ValidateCronJobCreate. The syntax of the schedule is not checked."""
-    path: Path = (*SPEC, "jobTemplate", "spec")
+    path: Path = POD_TEMPLATE_PATHS["CronJob"][:-1]
     spec, name = manifest.spec.job_template.spec, manifest.metadata.name
     yield from validate_object_meta(manifest.metadata, ("metadata",), names.validate_dns_subdomain)
     if not manifest.spec.schedule:

@@ -1,4 +1,4 @@
-"""Whether each node could go by itself: what keeps it, whatever happens to others.
+"""Whether each node could be removed by itself, and what keeps it, independent of other nodes.
 
 Upstream: simulator/cluster.go (1.36), asked for one node at a time on the cluster as it is.
 """
@@ -15,79 +15,87 @@ from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import ClusterSna
 from kschedctl.autoscaling.cluster_autoscaler.disruption_budgets import RemainingBudgets
 from kschedctl.autoscaling.cluster_autoscaler.drainability import Drainability
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
-from kschedctl.autoscaling.cluster_autoscaler.removal import Removals, blocking_pod, rows_of
+from kschedctl.autoscaling.cluster_autoscaler.removal import RemovalSimulator, mask_rows, report_blocking_pod
 from kschedctl.autoscaling.progress import Begin, each_told, unseen
 from kschedctl.reports.scale_down import AloneRemoval, BlockingPod, NodeKeepers
 
 
 @dataclass(eq=False)
-class Alone:
-    """Whether each node could go if it were the only one, as things are before anything else is done."""
+class SingleRemovals:
+    """The removal of each node as if it were the only one, before anything else is done."""
 
     loop: AutoscalerLoop
 
-    def all(self, begin: Begin = unseen) -> dict[str, AloneRemoval]:
+    def try_all(self, begin: Begin = unseen) -> dict[str, AloneRemoval]:
         names = [node.metadata.name for node in self.loop.nodes]
-        return {name: self._removal(self.loop.row(name)) for name in each_told(begin, "Taking nodes away", names)}
+        return {
+            name: self._try_removal(self.loop.get_row(name)) for name in each_told(begin, "Taking nodes away", names)
+        }
 
     @cached_property
     def _snapshot(self) -> ClusterSnapshot:
         return self.loop.snapshot.fork()
 
     @cached_property
-    def _removals(self) -> Removals:
+    def _removals(self) -> RemovalSimulator:
         loop = self.loop
         budgets = RemainingBudgets(loop.cluster.pod_disruption_budgets)
-        return Removals(self._snapshot, Drainability(loop.cluster, loop.options, budgets, loop.now), loop.pod)
+        return RemovalSimulator(
+            self._snapshot, Drainability(loop.cluster, loop.options, budgets, loop.now), loop.get_pod
+        )
 
     @cached_property
     def _acceptable(self) -> Bools:
-        return rows_of(self.loop, self.loop.nodes)
+        return mask_rows(self.loop, self.loop.nodes)
 
     @cached_property
-    def _takers(self) -> dict[int, Bools | None]:
-        """The nodes that take one of pods that are alike, None where that depends on others."""
+    def _takers_by_kind(self) -> dict[int, Bools | None]:
+        """Return the nodes that take a pod of each PodInfo, None if that depends on other pods."""
         return {}
 
-    def keepers(self, removals: Mapping[str, AloneRemoval]) -> dict[str, NodeKeepers]:
-        """All pods that keep a node, by node, and what keeps it once they may move."""
-        return {name: self._kept(self.loop.row(name), alone) for name, alone in removals.items() if alone.blocking_pod}
+    def find_keepers(self, removals: Mapping[str, AloneRemoval]) -> dict[str, NodeKeepers]:
+        """Return for each kept node all pods that keep it, and what keeps it once they may move."""
+        return {
+            name: self._collect_keepers(self.loop.get_row(name), alone)
+            for name, alone in removals.items()
+            if alone.blocking_pod
+        }
 
-    def _kept(self, row: Row, alone: AloneRemoval) -> NodeKeepers:
+    def _collect_keepers(self, row: Row, alone: AloneRemoval) -> NodeKeepers:
         keepers: list[BlockingPod] = []
         freed = self._removals.rules.freed
         while alone.blocking_pod is not None:
             keepers.append(alone.blocking_pod)
             freed.add(alone.blocking_pod.pod)
-            alone = self._removal(row)
+            alone = self._try_removal(row)
         freed.clear()
         return NodeKeepers(tuple(keepers), alone.reason or "")
 
-    def _removal(self, row: Row) -> AloneRemoval:
-        moves = self._removals.moves(row)
+    def _try_removal(self, row: Row) -> AloneRemoval:
+        moves = self._removals.plan_drain(row)
         if moves.blocking is None and self._finds_room(row, moves.pods):
-            return AloneRemoval(True, _keys(moves.pods), _keys(moves.awaited))
+            return AloneRemoval(True, _list_keys(moves.pods), _list_keys(moves.awaited))
         self._snapshot.searches = SearchOrder()
         self._removals.hints.clear()
         removal = self._removals.try_node(row, self._acceptable, keep=False)
         if removal.reason:
-            return AloneRemoval(reason=removal.reason, blocking_pod=blocking_pod(removal))
-        return AloneRemoval(True, _keys(removal.moves.pods), _keys(removal.moves.awaited))
+            return AloneRemoval(reason=removal.reason, blocking_pod=report_blocking_pod(removal))
+        return AloneRemoval(True, _list_keys(removal.moves.pods), _list_keys(removal.moves.awaited))
 
     def _finds_room(self, row: Row, pods: Sequence[Pod]) -> bool:
-        """Whether every pod fits on more of the other nodes than the pods before it can fill."""
+        """Return whether every pod fits on more of the other nodes than the pods before it can fill."""
         infos = self._snapshot.universe.pods.info
         for pod in pods:
-            position = self.loop.position(pod)
+            position = self.loop.get_position(pod)
             number = int(infos[position])
-            if number not in self._takers:
-                takers = self._snapshot.takers(position)
-                self._takers[number] = None if takers is None else takers & self._acceptable
-            takers = self._takers[number]
+            if number not in self._takers_by_kind:
+                takers = self._snapshot.find_takers(position)
+                self._takers_by_kind[number] = None if takers is None else takers & self._acceptable
+            takers = self._takers_by_kind[number]
             if takers is None or int(takers.sum()) - int(takers[row]) < len(pods):
                 return False
         return True
 
 
-def _keys(pods: Iterable[Pod]) -> tuple[str, ...]:
+def _list_keys(pods: Iterable[Pod]) -> tuple[str, ...]:
     return tuple(pod.key for pod in pods)

@@ -1,7 +1,7 @@
-"""The cluster as the autoscaler supposes it to be: nodes and pods come and go, and pods go where filters let them.
+"""The cluster as the autoscaler simulates it: nodes and pods are added and removed, and pods go where filters let them.
 
-Upstream: simulator/clustersnapshot and its predicate/plugin_runner.go (1.36). The filters are the scheduler's own, of
-its default profile; nobody scores, preempts or reserves, and no nomination counts.
+Upstream: simulator/clustersnapshot and its predicate/plugin_runner.go (1.36). The filters are those of the scheduler's
+default profile. Nothing is scored, preempted or reserved, and nominations do not count.
 """
 
 from __future__ import annotations
@@ -26,29 +26,32 @@ from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
-NOTHING_PROMISED = np.zeros(0, np.int64)
+NO_NOMINATIONS = np.zeros(0, np.int64)
 
 OTHER_NODES = "the pod asks for other nodes by name"
 
 
-class FilterRefusal(NamedTuple):
-    """The plugin that refuses a pod on a node, and its reasons: none where PreFilter merely names other nodes."""
+class FilterRejection(NamedTuple):
+    """The plugin that rejects a pod on a node, with its reasons; none if PreFilter merely names other nodes."""
 
     plugin: str
     reasons: tuple[str, ...]
 
 
 class SearchOrder:
-    """Where the last search for a node ended: the next begins behind it, whatever was undone meanwhile."""
+    """The position where the last search for a node ended. The next search begins after it, even if changes were
+    undone.
+    """
 
     def __init__(self) -> None:
         self.last = 0
 
 
 class ClusterSnapshot:
-    """Some of the nodes of a ``universe``, in the order in which they are gone through, and the pods on them.
+    """Some of the nodes of a ``universe`` in iteration order, and the pods on them.
 
-    ``order``: the rows of the nodes that exist, of all that may. Positions are of the universe's pods.
+    ``order`` holds the rows of the nodes that exist among all that may exist. Positions are those of the universe's
+    pods.
     """
 
     def __init__(self, universe: Fork, framework: Framework, order: Sequence[Row], searches: SearchOrder) -> None:
@@ -61,8 +64,8 @@ class ClusterSnapshot:
         self._asked: tuple[tuple[int, int], PreFilterOutcome, FilterOutcome | None] | None = None
 
     @classmethod
-    def of(cls, cluster: Cluster, existing: Iterable[str]) -> ClusterSnapshot:
-        """The snapshot of a cluster of all nodes that may exist; those that do, in order."""
+    def from_cluster(cls, cluster: Cluster, existing: Iterable[str]) -> ClusterSnapshot:
+        """Build the snapshot of a cluster with all nodes that may exist, of which ``existing`` do, in order."""
         scheduler = Scheduler(replace(cluster, configuration=None))
         framework = scheduler.framework(DEFAULT_SCHEDULER_NAME)
         assert framework is not None
@@ -70,31 +73,31 @@ class ClusterSnapshot:
         return cls(view, framework, [Row(view.nodes.index[name]) for name in existing], SearchOrder())
 
     def fork(self) -> ClusterSnapshot:
-        """One that goes its own way, but for where searches begin."""
+        """Return a copy that shares only the position where searches begin."""
         other = ClusterSnapshot(self.universe.fork(), self.framework, self.order, self.searches)
         other._incoming, other._on = self._incoming, dict(self._on)
         return other
 
     # -- nodes -------------------------------------------------------------------------------------------------------
 
-    def add(self, row: Row) -> None:
-        """Have a node exist, behind all others."""
+    def add_node(self, row: Row) -> None:
+        """Let a node exist, after all others."""
         self.order.append(row)
         self._view = self._ordered = None
 
-    def remove(self, row: Row) -> None:
-        """Have a node, on which no pod is left, exist no more."""
+    def remove_node(self, row: Row) -> None:
+        """Let an empty node no longer exist."""
         self.order.remove(row)
         self._view = self._ordered = None
 
     def with_node(self, row: Row, node: Node) -> ClusterSnapshot:
-        """A fork in which a node is another one."""
+        """Return a fork in which a node is replaced."""
         other = self.fork()
         other.universe = other.universe.with_changes(other.universe.cluster, {row: node})
         return other
 
-    def more_like(self, row: Row, nodes: Sequence[Node]) -> list[Row]:
-        """Rows of new nodes, like that of a row; they do not exist yet."""
+    def create_like(self, row: Row, nodes: Sequence[Node]) -> list[Row]:
+        """Create new nodes like that of a row, and return their rows. They do not exist yet."""
         known = len(self.universe.nodes)
         self.universe = self.universe.with_changes(self.universe.cluster, more=[(row, node) for node in nodes])
         self._view = None
@@ -102,8 +105,8 @@ class ClusterSnapshot:
 
     # -- pods --------------------------------------------------------------------------------------------------------
 
-    def put(self, position: Position, row: Row) -> None:
-        """Put a pod on a node without asking."""
+    def put_pod(self, position: Position, row: Row) -> None:
+        """Put a pod on a node without filters."""
         self.universe.assume(position, row)
         self._on[row] = (*self._on.get(row, ()), position)
         if self._view is not None:
@@ -111,8 +114,8 @@ class ClusterSnapshot:
             if rows[row] >= 0:
                 view.assume(position, Row(int(rows[row])))
 
-    def take(self, position: Position) -> Row:
-        """Take a pod off its node; which that was."""
+    def take_pod(self, position: Position) -> Row:
+        """Take a pod off its node, and return the row of that node."""
         row = Row(int(self.universe.node[position]))
         self._on[row] = tuple(other for other in self._on[row] if other != position)
         self.universe.forget(position)
@@ -120,17 +123,17 @@ class ClusterSnapshot:
             self._view[0].forget(position)
         return row
 
-    def clone(self, positions: Iterable[Position]) -> list[Position]:
-        """Other pods like these, without a node."""
+    def clone_pods(self, positions: Iterable[Position]) -> list[Position]:
+        """Return copies of these pods without a node."""
         self._view = None
         return [copy for position in positions for copy in self.universe.clone(position, 1)]
 
-    def on(self, row: Row) -> tuple[Position, ...]:
-        """The pods on a node, in the order in which they came."""
+    def pods_on(self, row: Row) -> tuple[Position, ...]:
+        """Return the pods on a node in order of arrival."""
         return self._on.get(row, ())
 
-    def came_in_order(self, positions: Iterable[Position]) -> None:
-        """Say in which order pods came that are on nodes; all others came after them."""
+    def set_arrival_order(self, positions: Iterable[Position]) -> None:
+        """Set the order in which pods arrived on their nodes. All others arrived after them."""
         node = self.universe.node.tolist()
         on: dict[Row, list[Position]] = {}
         for position in dict.fromkeys((*positions, *range(len(node)))):
@@ -139,31 +142,31 @@ class ClusterSnapshot:
         self._on = {row: tuple(here) for row, here in on.items()}
 
     def put_back(self, row: Row, positions: Sequence[Position]) -> None:
-        """Put pods on a node from which they were taken, in this order."""
+        """Put pods back on the node from which they were taken, in this order."""
         for position in positions:
-            self.put(position, row)
+            self.put_pod(position, row)
         self._on[row] = tuple(positions)
 
-    def refusal(self, position: Position, row: Row) -> FilterRefusal | None:
-        """Why a pod can't go to a node that exists; None: it can. Raises PluginError."""
-        before, filtered = self._ask(position)
+    def find_rejection(self, position: Position, row: Row) -> FilterRejection | None:
+        """Return why an existing node rejects a pod, or None if it takes the pod. Raises PluginError."""
+        before, filtered = self._run_filters(position)
         if filtered is None:
-            return FilterRefusal(before.plugin or "", before.status.reasons)
-        view, rows = self._now()
+            return FilterRejection(before.plugin or "", before.status.reasons)
+        view, rows = self._current_view()
         here = int(rows[row])
         if before.node_names is not None and view.nodes.names[here] not in before.node_names:
-            return FilterRefusal(", ".join(sorted(before.narrowed_by)), ())
+            return FilterRejection(", ".join(sorted(before.narrowed_by)), ())
         if filtered.first[here] < 0:
             return None
         plugin, status = filtered.first_fail(here)
-        return FilterRefusal(plugin, status.reasons)
+        return FilterRejection(plugin, status.reasons)
 
-    def figures(self, position: Position, row: Row) -> str | None:
-        """Return the figures behind a refusal on a node that exists, as far as facts tell; None if it takes the pod."""
-        before, filtered = self._ask(position)
-        if filtered is None or self.refusal(position, row) is None:
+    def describe_rejection(self, position: Position, row: Row) -> str | None:
+        """Return the figures behind a rejection by an existing node as far as known, or None if it takes the pod."""
+        before, filtered = self._run_filters(position)
+        if filtered is None or self.find_rejection(position, row) is None:
             return None if filtered is not None else ""
-        view, rows = self._now()
+        view, rows = self._current_view()
         here = int(rows[row])
         if before.node_names is not None and view.nodes.names[here] not in before.node_names:
             return OTHER_NODES
@@ -177,19 +180,19 @@ class ClusterSnapshot:
         texts = (fact if isinstance(fact, str) else describe_fact(fact) for fact in facts)
         return "; ".join(dict.fromkeys(filter(None, texts)))
 
-    def place(self, position: Position, row: Row) -> FilterRefusal | None:
-        """Put a pod on a node if it can go there; else why not."""
-        refusal = self.refusal(position, row)
+    def place(self, position: Position, row: Row) -> FilterRejection | None:
+        """Put a pod on a node if it fits there, else return why not."""
+        refusal = self.find_rejection(position, row)
         if refusal is None:
-            self.put(position, row)
+            self.put_pod(position, row)
         return refusal
 
     def place_anywhere(self, position: Position, acceptable: Bools | None = None) -> Row | None:
-        """Put a pod on the next node that takes it, of the acceptable ones (by row of the universe); None: nowhere."""
-        before, filtered = self._ask(position)
+        """Put a pod on the next acceptable node (by row of the universe) that takes it. Return the row, or None."""
+        before, filtered = self._run_filters(position)
         if filtered is None or not self.order:
             return None
-        view, rows = self._now()
+        view, rows = self._current_view()
         here = filtered.passing & selected_by_name(before, view) & ~view.nodes.unschedulable
         order = self._rows
         fits = here[rows[order]]
@@ -201,12 +204,12 @@ class ClusterSnapshot:
         start = (self.searches.last + 1) % len(order)
         self.searches.last = int(places[np.argmin((places - start) % len(order))])
         row = Row(int(order[self.searches.last]))
-        self.put(position, row)
+        self.put_pod(position, row)
         return row
 
-    def takers(self, position: Position) -> Bools | None:
-        """(M,): which nodes take a pod as things are, if only what is on a node decides of it; else None."""
-        view, rows = self._now()
+    def find_takers(self, position: Position) -> Bools | None:
+        """Return which nodes take a pod now, (M,), or None if that depends on more than what is on the node."""
+        view, rows = self._current_view()
         fitting = Placements(view).fitting(self.framework, position)
         if fitting is None:
             return None
@@ -222,21 +225,21 @@ class ClusterSnapshot:
             self._ordered = np.array(self.order)
         return self._ordered
 
-    def _now(self) -> tuple[Fork, np.ndarray]:
-        """The nodes that exist, and (M,) the row there of each row of the universe, -1 for none."""
+    def _current_view(self) -> tuple[Fork, np.ndarray]:
+        """Return a view of the existing nodes, and the row there of each row of the universe, -1 for none, (M,)."""
         if self._view is None:
             exists = np.zeros(len(self.universe.nodes), np.bool_)
             exists[self.order] = True
             view = self.universe.without_nodes(~exists)
-            view.nominations = NOTHING_PROMISED, NOTHING_PROMISED
+            view.nominations = NO_NOMINATIONS, NO_NOMINATIONS
             self._view = view, np.where(exists, np.cumsum(exists) - 1, NO_ROW)
             self._asked = None
         return self._view
 
-    def _ask(self, position: Position) -> tuple[PreFilterOutcome, FilterOutcome | None]:
-        """What the filters say of a pod on all nodes; None where a PreFilter plugin refuses it. Raises PluginError."""
-        view, _ = self._now()
-        info = self._info(position)
+    def _run_filters(self, position: Position) -> tuple[PreFilterOutcome, FilterOutcome | None]:
+        """Return the filters' verdicts on a pod; None if a PreFilter plugin rejects it. Raises PluginError."""
+        view, _ = self._current_view()
+        info = self._get_unplaced_info(position)
         key = int(view.pods.info[position]), len(view.trail)
         if self._asked is None or self._asked[0] != key:
             before = run_pre_filter(self.framework.plugins_at("preFilter"), info, view)
@@ -245,8 +248,8 @@ class ClusterSnapshot:
             self._asked = key, before, outcome
         return self._asked[1], self._asked[2]
 
-    def _info(self, position: Position) -> PodInfo:
-        """What a pod asks for that has no node."""
+    def _get_unplaced_info(self, position: Position) -> PodInfo:
+        """Return the PodInfo of the pod without a node."""
         number = int(self.universe.pods.info[position])
         info = self.universe.pods.infos[number]
         if not info.spec.node_name:
@@ -257,4 +260,4 @@ class ClusterSnapshot:
         return self._incoming[number]
 
 
-__all__ = ["ClusterSnapshot", "FilterRefusal", "PluginError"]
+__all__ = ["ClusterSnapshot", "FilterRejection", "PluginError"]

@@ -1,6 +1,6 @@
 """How many pods each PodDisruptionBudget still lets go.
 
-Upstream: core/scaledown/pdb/basic.go (1.36): pods that are to move use it up, whatever becomes of them.
+Upstream: core/scaledown/pdb/basic.go (1.36). Pods that are to move use a budget up whatever becomes of them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from kschedctl.api.objects import Pod, PodDisruptionBudget
 
 
 class RemainingBudgets:
-    """In the order in which they are listed; ``left``: by their number."""
+    """PodDisruptionBudgets in list order with their remaining disruptions."""
 
     def __init__(self, budgets: Iterable[PodDisruptionBudget]) -> None:
         self._budgets: list[tuple[str, Selector]] = []
@@ -21,25 +21,25 @@ class RemainingBudgets:
             self._budgets.append((budget.metadata.namespace, selector_from_api(budget.spec.selector)))
             self.left.append(budget.status.disruptions_allowed)
 
-    def of(self, pod: Pod) -> list[int]:
-        """The numbers of those that select a pod."""
+    def find_budgets(self, pod: Pod) -> list[int]:
+        """Return the indexes of the budgets that select a pod."""
         namespace, labels = pod.metadata.namespace, pod.metadata.labels
         return [at for at, (of, selects) in enumerate(self._budgets) if of == namespace and selects.matches(labels)]
 
-    def forbid(self, pod: Pod) -> bool:
-        """Whether one of them lets no such pod go any more."""
-        return any(self.left[at] < 1 for at in self.of(pod))
+    def forbids(self, pod: Pod) -> bool:
+        """Return whether one of the pod's budgets is used up."""
+        return any(self.left[at] < 1 for at in self.find_budgets(pod))
 
     def allow_at_once(self, pods: Sequence[Pod]) -> bool:
-        """Whether all of these may go at the same time."""
+        """Return whether all these pods may go at the same time."""
         counts = [0] * len(self.left)
         for pod in pods:
-            for at in self.of(pod):
+            for at in self.find_budgets(pod):
                 counts[at] += 1
         return all(count <= left for count, left in zip(counts, self.left, strict=True) if count)
 
-    def gone(self, pods: Iterable[Pod]) -> None:
+    def count_evictions(self, pods: Iterable[Pod]) -> None:
         """Count pods that go."""
         for pod in pods:
-            for at in self.of(pod):
+            for at in self.find_budgets(pod):
                 self.left[at] -= 1

@@ -1,4 +1,4 @@
-"""Whether a pod keeps its node, moves or is left alone when the node is taken away: the first rule that says so.
+"""Drainability rules: whether a pod blocks the removal of its node, moves, or is ignored.
 
 Upstream: simulator/drainability/rules/rules.go, utils/drain/drain.go (1.36).
 """
@@ -20,7 +20,7 @@ from kschedctl.cluster import Cluster
 
 GRACE, EXTRA_GRACE = 30, 30
 """Seconds: of a pod that names none, and after which one that is deleted still counts."""
-LISTED = {
+CONTROLLER_FIELDS = {
     "ReplicationController": "replication_controllers",
     "ReplicaSet": "replica_sets",
     "Job": "jobs",
@@ -31,16 +31,17 @@ REPLICATED = frozenset(("ReplicationController", "ReplicaSet", "Job", "StatefulS
 WITH_REPLICAS = frozenset(("ReplicationController", "ReplicaSet"))
 
 
-class Fate(Enum):
-    """``LEFT``: it neither moves nor blocks; ``AWAITED``: the node goes once the pod has ended."""
+class PodFate(Enum):
+    """What becomes of a pod that does not block the removal of its node."""
 
-    LEFT = "left"
+    IGNORED = "left"
     MOVES = "moves"
     AWAITED = "awaited"
+    """The node is removed once the pod has ended."""
 
 
-Outcome = Fate | str
-"""A text is the reason why the pod blocks."""
+DrainOutcome = PodFate | str
+"""A string is the reason why the pod blocks."""
 CONTROLLER_NOT_FOUND, TOO_FEW_REPLICAS = "ControllerNotFound", "MinReplicasReached"
 NOT_REPLICATED, SYSTEM_POD, NOT_SAFE = "NotReplicated", "UnmovableKubeSystemPod", "NotSafeToEvictAnnotation"
 LOCAL_STORAGE, NOT_ENOUGH_BUDGET = "LocalStorageRequested", "NotEnoughPdb"
@@ -48,53 +49,60 @@ LOCAL_STORAGE, NOT_ENOUGH_BUDGET = "LocalStorageRequested", "NotEnoughPdb"
 
 @dataclass(eq=False)
 class Drainability:
-    """``controllers``: whether those of pods are looked up; ``now``: microseconds; ``freed``: pods that may go."""
+    """The drainability rules for a cluster."""
 
     cluster: Cluster
     options: AutoscalerOptions
     budgets: RemainingBudgets
     now: int
+    """Microseconds since 1970."""
     controllers: bool = True
+    """Whether the controllers of pods are looked up."""
     freed: set[str] = field(default_factory=set)
+    """Pods that count as movable."""
 
-    def outcome(self, pod: Pod) -> Outcome:
-        """What becomes of a pod when its node goes."""
+    def judge_pod(self, pod: Pod) -> DrainOutcome:
+        """Return what becomes of a pod when its node is removed."""
         if is_mirror(pod) or is_long_terminating(pod, self.now):
-            return Fate.LEFT
-        if pod.key not in self.freed and (blocked := self._without_controller(pod)):
+            return PodFate.IGNORED
+        if pod.key not in self.freed and (blocked := self._find_controller_problem(pod)):
             return blocked
         if pod.key in self.freed or is_daemon_set_pod(pod):
-            return Fate.MOVES
+            return PodFate.MOVES
         annotations = pod.metadata.annotations
-        if annotations.safe_to_evict == "true" or _is_over(pod):
-            return Fate.MOVES
+        if annotations.safe_to_evict == "true" or _has_ended(pod):
+            return PodFate.MOVES
         if annotations.safe_to_evict == "on-completion":
-            return Fate.AWAITED
-        return self._may_move(pod)
+            return PodFate.AWAITED
+        return self._judge_movable(pod)
 
-    def _may_move(self, pod: Pod) -> Outcome:
+    def _judge_movable(self, pod: Pod) -> DrainOutcome:
         options = self.options
         if not self._is_replicated(pod):
             return NOT_REPLICATED
-        if options.skip_nodes_with_system_pods and pod.metadata.namespace == "kube-system" and not self.budgets.of(pod):
-            return Fate.MOVES if self._is_old(pod) else SYSTEM_POD
+        if (
+            options.skip_nodes_with_system_pods
+            and pod.metadata.namespace == "kube-system"
+            and not self.budgets.find_budgets(pod)
+        ):
+            return PodFate.MOVES if self._is_old(pod) else SYSTEM_POD
         if pod.metadata.annotations.safe_to_evict == "false":
             return NOT_SAFE
-        if options.skip_nodes_with_local_storage and _keeps_data(pod):
+        if options.skip_nodes_with_local_storage and _has_unsafe_local_volume(pod):
             return LOCAL_STORAGE
-        return NOT_ENOUGH_BUDGET if self.budgets.forbid(pod) else Fate.MOVES
+        return NOT_ENOUGH_BUDGET if self.budgets.forbids(pod) else PodFate.MOVES
 
-    def _without_controller(self, pod: Pod) -> str:
-        """Why a pod may not come back; empty where it does, or nobody looks."""
+    def _find_controller_problem(self, pod: Pod) -> str:
+        """Return why the pod may not be recreated, or ""."""
         controller = controller_of(pod)
         if not (self.controllers and self.options.skip_nodes_with_custom_controller_pods and controller):
             return ""
-        if controller.kind not in LISTED or (is_daemon_set_pod(pod) and controller.kind != "DaemonSet"):
+        if controller.kind not in CONTROLLER_FIELDS or (is_daemon_set_pod(pod) and controller.kind != "DaemonSet"):
             return ""
         if controller.kind == "StatefulSet" and not controller.api_version.startswith("apps/"):
             return ""
         key = pod.metadata.namespace, controller.name
-        known = self._replicas[controller.kind]
+        known = self._wanted_replicas[controller.kind]
         if key not in known:
             return CONTROLLER_NOT_FOUND
         replicas = known[key]
@@ -102,14 +110,14 @@ class Drainability:
         return TOO_FEW_REPLICAS if few else ""
 
     @cached_property
-    def _replicas(self) -> Mapping[str, Mapping[tuple[str, str], int | None]]:
-        """Kind -> (namespace, name) -> how many pods are wanted, where it says so."""
+    def _wanted_replicas(self) -> Mapping[str, Mapping[tuple[str, str], int | None]]:
+        """Return the wanted replicas of each controller by kind and key, None if not stated."""
         return {
             kind: {
                 (obj.metadata.namespace, obj.metadata.name): getattr(obj.spec, "replicas", None)
                 for obj in getattr(self.cluster, field)
             }
-            for kind, field in LISTED.items()
+            for kind, field in CONTROLLER_FIELDS.items()
         }
 
     def _is_replicated(self, pod: Pod) -> bool:
@@ -125,7 +133,7 @@ class Drainability:
 
 
 def is_long_terminating(pod: Pod, now: int) -> bool:
-    """Whether a pod should be gone since long."""
+    """Return whether a pod should have been gone for some time."""
     if pod.metadata.deletion_timestamp is None:
         return False
     grace = pod.spec.termination_grace_period_seconds
@@ -136,15 +144,15 @@ def is_long_terminating(pod: Pod, now: int) -> bool:
     return over < now
 
 
-def _is_over(pod: Pod) -> bool:
+def _has_ended(pod: Pod) -> bool:
     phase, policy = pod.status.phase, pod.spec.restart_policy
     if policy == "Never" and phase in ("Succeeded", "Failed"):
         return True
     return phase == "Failed" or (policy == "OnFailure" and phase == "Succeeded")
 
 
-def _keeps_data(pod: Pod) -> bool:
-    """Whether a volume lives on the node, and is not said to be safe to lose."""
+def _has_unsafe_local_volume(pod: Pod) -> bool:
+    """Return whether a volume is local to the node and not declared safe to lose."""
     safe = pod.metadata.annotations.safe_local_volumes.split(",")
     return any(_is_local(volume) and volume.name not in safe for volume in pod.spec.volumes)
 
@@ -155,24 +163,25 @@ def _is_local(volume: Volume) -> bool:
 
 
 @dataclass(frozen=True)
-class Moves:
-    """What the pods of a node do when it goes; ``blocking``: the first that keeps it, and why."""
+class DrainPlan:
+    """What the pods of a node do when it is removed."""
 
     pods: tuple[Pod, ...] = ()
     awaited: tuple[Pod, ...] = ()
     blocking: tuple[Pod, str] | None = None
+    """The first pod that blocks the removal, and why."""
 
 
-def moves(pods: Iterable[Pod], rules: Drainability) -> Moves:
-    """What becomes of the pods of a node, in order up to one that keeps it."""
+def moves(pods: Iterable[Pod], rules: Drainability) -> DrainPlan:
+    """Return what becomes of a node's pods, in order up to one that blocks."""
     moving: list[Pod] = []
     awaited: list[Pod] = []
     for pod in pods:
-        outcome = rules.outcome(pod)
+        outcome = rules.judge_pod(pod)
         if isinstance(outcome, str):
-            return Moves(tuple(moving), tuple(awaited), (pod, outcome))
-        if outcome is Fate.AWAITED:
+            return DrainPlan(tuple(moving), tuple(awaited), (pod, outcome))
+        if outcome is PodFate.AWAITED:
             awaited.append(pod)
-        elif outcome is Fate.MOVES and not is_daemon_set_pod(pod):
+        elif outcome is PodFate.MOVES and not is_daemon_set_pod(pod):
             moving.append(pod)
-    return Moves(tuple(moving), tuple(awaited))
+    return DrainPlan(tuple(moving), tuple(awaited))

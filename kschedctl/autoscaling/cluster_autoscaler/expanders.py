@@ -1,4 +1,4 @@
-"""Which of the groups that would help is to grow: expanders, each a filter, chained until one option is left.
+"""Expanders: filters that choose which of the helpful groups grows, chained until one option is left.
 
 Upstream: expander/factory/chain.go, expander/{waste,mostpods,leastnodes,priority,random} (1.36).
 """
@@ -22,7 +22,7 @@ PRIORITIES = "priorities"
 
 @dataclass(frozen=True)
 class Option:
-    """A way to grow: so many nodes of a group, and of groups that are as good, for these pods."""
+    """A way to grow: a number of nodes of a group, and of similar groups, for some pods."""
 
     group: AutoscaledGroup
     nodes: int
@@ -32,23 +32,24 @@ class Option:
 
 @dataclass
 class Expanders:
-    """``templates``: by group; ``requests``: what a pod requests; ``config_map``: of the priority expander.
-
-    ``events``: what is said on the way: type, reason, message.
-    """
+    """The expanders and what they need."""
 
     templates: Mapping[str, Node]
+    """By group."""
     requests: Callable[[Pod], Mapping[str, int]]
+    """Returns what a pod requests."""
     config_map: ConfigMap | None
+    """The ConfigMap of the priority expander."""
     events: list[tuple[str, str, str]]
+    """Events written on the way: type, reason, message."""
     doubts: list[str] = field(default_factory=list)
     """What the priority expander would need to decide, so that all options are left."""
 
-    def best(self, chain: str, options: Sequence[Option]) -> tuple[Option | None, tuple[str, ...]]:
-        """The option that is taken, and the groups of all that are left where chance decides."""
+    def choose(self, chain: str, options: Sequence[Option]) -> tuple[Option | None, tuple[str, ...]]:
+        """Return the chosen option, and the groups of all remaining options if chance decides."""
         left = list(options)
         for name in chain.split(","):
-            left = self._filter(name, left)
+            left = self._apply_expander(name, left)
             if len(left) == 1:
                 break
         if not left:
@@ -56,22 +57,22 @@ class Expanders:
         names = tuple(sorted(option.group.id for option in left))
         return min(left, key=lambda option: option.group.id), names if len(left) > 1 else ()
 
-    def _filter(self, name: str, options: list[Option]) -> list[Option]:
+    def _apply_expander(self, name: str, options: list[Option]) -> list[Option]:
         match name:
             case "random":
                 return options
             case "most-pods":
-                return _largest(options, lambda option: len(option.pods))
+                return _select_largest(options, lambda option: len(option.pods))
             case "least-nodes":
-                return _largest(options, lambda option: -option.nodes)
+                return _select_largest(options, lambda option: -option.nodes)
             case "least-waste":
-                return _largest(options, lambda option: -self._waste(option))
+                return _select_largest(options, lambda option: -self._compute_waste(option))
             case _:
-                return self._by_priority(options)
+                return self._filter_by_priority(options)
 
-    def _waste(self, option: Option) -> float:
-        """The part of cpu and of memory of the new nodes that the pods would leave."""
-        has = node_facts.capacity(self.templates[option.group.id])
+    def _compute_waste(self, option: Option) -> float:
+        """Return the share of cpu plus that of memory that the new nodes would leave unused."""
+        has = node_facts.get_capacity(self.templates[option.group.id])
         waste = 0.0
         for name in ("cpu", "memory"):
             available = has.get(name, 0) * option.nodes
@@ -79,8 +80,8 @@ class Expanders:
             waste += (available - requested) / available if available else float("nan")
         return waste
 
-    def _by_priority(self, options: list[Option]) -> list[Option]:
-        """The options of the highest number of which an expression matches the group's name; else all."""
+    def _filter_by_priority(self, options: list[Option]) -> list[Option]:
+        """Return the options with the highest number whose expressions match the group's name, or all."""
         if self.config_map is None:
             return options
         try:
@@ -90,7 +91,9 @@ class Expanders:
             return options
         try:
             numbers_of = {
-                option.group.id: [number for number, patterns in priorities.items() if match(patterns, option.group.id)]
+                option.group.id: [
+                    number for number, patterns in priorities.items() if matches_any(patterns, option.group.id)
+                ]
                 for option in options
             }
         except AbortedError:
@@ -128,23 +131,23 @@ def _needs_re2(priorities: Mapping[int, Sequence[str]]) -> str:
     )
 
 
-def _largest(options: list[Option], of: Callable[[Option], float]) -> list[Option]:
+def _select_largest(options: list[Option], of: Callable[[Option], float]) -> list[Option]:
     values = [of(option) for option in options]
     return [option for option, value in zip(options, values, strict=True) if value == max(values)]
 
 
 def read_priorities(config_map: ConfigMap) -> dict[int, list[str]]:
-    """Number -> expressions of names of groups. Raises ValueError."""
+    """Read the expressions for group names by number. Raises ValueError."""
     if PRIORITIES not in config_map.data:
         raise ValueError(f"Wrong configmap for priority expander, doesn't contain {PRIORITIES} key. Ignoring update.")
     try:
-        return _parsed(config_map.data[PRIORITIES])
+        return _parse_priorities(config_map.data[PRIORITIES])
     except (ValueError, yaml.YAMLError) as error:
         raise ValueError(f"Wrong configuration for priority expander: {error}. Ignoring update.") from None
 
 
-def _parsed(text: str) -> dict[int, list[str]]:
-    """Raises ValueError, YAMLError."""
+def _parse_priorities(text: str) -> dict[int, list[str]]:
+    """Parse the priorities. Raises ValueError, YAMLError."""
     if not text:
         said = f"priority configuration in {PRIORITY_MAP} configmap is empty; please provide valid configuration"
         raise ValueError(said)
@@ -153,11 +156,11 @@ def _parsed(text: str) -> dict[int, list[str]]:
         raise ValueError("Can't parse YAML with priorities in the configmap")
     for number, patterns in read.items():
         for pattern in patterns or ():
-            _compile(number, str(pattern))
+            _validate_expression(number, str(pattern))
     return {number: list(patterns or ()) for number, patterns in read.items()}
 
 
-def _compile(number: int, pattern: str) -> None:
+def _validate_expression(number: int, pattern: str) -> None:
     try:
         validate_pattern(pattern)
     except CelError as error:
@@ -165,6 +168,6 @@ def _compile(number: int, pattern: str) -> None:
         raise ValueError(said) from None
 
 
-def match(patterns: Sequence[str], name: str) -> bool:
-    """Whether one of the expressions is found in a group's name."""
+def matches_any(patterns: Sequence[str], name: str) -> bool:
+    """Return whether one of the expressions is found in the name."""
     return any(matches(name, pattern) for pattern in patterns)

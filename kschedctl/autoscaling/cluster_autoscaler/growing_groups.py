@@ -1,4 +1,4 @@
-"""Node groups that grow loop after loop: each new node is like the group's template, and ready at once."""
+"""Node groups that grow loop after loop. Each new node is like the group's template and immediately ready."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Condition, Node, Pod
-from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop, copied
+from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop, copy_template
 from kschedctl.autoscaling.cluster_autoscaler.new_node import NAME
 from kschedctl.autoscaling.cluster_autoscaler.options import read_groups, read_options
-from kschedctl.autoscaling.cluster_autoscaler.scale_up import ScaleUpRun, replay, run
+from kschedctl.autoscaling.cluster_autoscaler.scale_up import ScaleUpRun, replay_loop, run_loop
 from kschedctl.autoscaling.cluster_autoscaler.templates import TEMPLATE_LABEL, NodeTemplate
 from kschedctl.autoscaling.growth import NewNodes, as_refused
 from kschedctl.autoscaling.node_groups.found import NodeGroups
@@ -24,7 +24,7 @@ UNKNOWN_LIMITS = "node groups by labels; their minimum and maximum are not known
 
 
 class GrowingGroups:
-    """The Cluster Autoscaler with node groups as they are named, which grow as it asks for nodes."""
+    """The Cluster Autoscaler with node groups that grow as it asks for nodes."""
 
     name = NAME
 
@@ -38,13 +38,13 @@ class GrowingGroups:
     @property
     def doubts(self) -> tuple[str, ...]:
         unknown = () if self._named.limits_known else (UNKNOWN_LIMITS,)
-        faults = (*read_groups(self._named.groups).faults, *self._faults)
+        faults = (*read_groups(self._named.groups).errors, *self._faults)
         return (*unknown, *self._named.doubts, *self._named.faults, *faults)
 
     def find_causes(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
         """Return what the templates of groups without nodes lack, by pod. Raises InputError."""
         groups, options = list(self._groups.values()), self._named.options
-        _, report = replay(_with_refused(cluster), groups, options, now=self._now)
+        _, report = replay_loop(_mark_unschedulable(cluster), groups, options, now=self._now)
         causes: dict[str, tuple[str, ...]] = {}
         for gap in report.template_gaps:
             for pod in gap.pods:
@@ -52,9 +52,9 @@ class GrowingGroups:
         return causes
 
     def grow(self, cluster: Cluster) -> NewNodes:
-        refused = _with_refused(cluster)
+        refused = _mark_unschedulable(cluster)
         groups, (flags, _) = read_groups(list(self._groups.values())), read_options(self._named.options)
-        made = run(AutoscalerLoop.begin(refused, groups, flags, self._now, self._active))
+        made = run_loop(AutoscalerLoop.begin(refused, groups, flags, self._now, self._active))
         report = made.report()
         why = {key: left.message or report.error or "" for key, left in report.remaining.items()}
         return self.add_nodes(made, cluster)._replace(refused=why)
@@ -66,49 +66,49 @@ class GrowingGroups:
         daemons: list[Pod] = []
         for increase in made.increases:
             group, template = increase.group.id, made.loop.templates[increase.group.id]
-            new = list(_like(template, group, cluster, increase.new_size - increase.size))
+            new = list(_build_nodes(template, group, cluster, increase.new_size - increase.size))
             nodes[group] = tuple(made_node.node for made_node in new)
             daemons += [pod for made_node in new for pod in made_node.pods]
-            self._grown(group, increase.new_size, nodes[group])
+            self._record_growth(group, increase.new_size, nodes[group])
         return NewNodes(nodes, tuple(daemons), {})
 
-    def _grown(self, group: str, target: int, nodes: tuple[Node, ...]) -> None:
+    def _record_growth(self, group: str, target: int, nodes: tuple[Node, ...]) -> None:
         before = self._groups[group]
         there = before.get("nodes")
         names = [*(there if isinstance(there, list) else []), *(node.metadata.name for node in nodes)]
         self._groups[group] = {**before, "target": target, "nodes": names}
 
 
-def _with_refused(cluster: Cluster) -> Cluster:
-    """Return the cluster with all waiting pods as kube-scheduler refused them long ago."""
+def _mark_unschedulable(cluster: Cluster) -> Cluster:
+    """Return the cluster with all waiting pods as if kube-scheduler had rejected them long ago."""
     waiting = {
-        (pod.metadata.namespace, pod.metadata.name): _waiting(pod)
+        (pod.metadata.namespace, pod.metadata.name): _as_long_unschedulable(pod)
         for pod in cluster.unbound_pods()
         if not pod.terminated
     }
     return replace(cluster, pods=cluster.pods.apply_changes(waiting))
 
 
-def _waiting(pod: Pod) -> Pod:
-    """Refused, for long enough that the autoscaler does not wait any more whether it gets a node by itself."""
+def _as_long_unschedulable(pod: Pod) -> Pod:
+    """Return the pod as rejected so long ago that the autoscaler no longer waits for it to get a node."""
     refused = as_refused(pod)
     return replace(refused, metadata=replace(refused.metadata, creation_timestamp=LONG_AGO))
 
 
-def _like(template: NodeTemplate, group: str, cluster: Cluster, count: int) -> Iterator[NodeTemplate]:
-    """So many new nodes of a group, under names of their own."""
+def _build_nodes(template: NodeTemplate, group: str, cluster: Cluster, count: int) -> Iterator[NodeTemplate]:
+    """Yield new nodes of a group under unused names."""
     taken = {node.metadata.name for node in cluster.nodes}
     named = (f"{group}-new-{number}" for number in range(1, len(taken) + count + 1))
     free = (name for name in named if name not in taken)
     for _, name in zip(range(count), free, strict=False):
-        node, pods = copied(template, name)
+        node, pods = copy_template(template, name)
         labels = {key: value for key, value in node.metadata.labels.items() if key != TEMPLATE_LABEL}
         meta = replace(node.metadata, labels=labels)
         spec = replace(node.spec, provider_id="", unschedulable=False)
         others = (condition for condition in node.status.conditions if condition.type != READY)
-        status = replace(node.status, conditions=(*others, _ready()))
+        status = replace(node.status, conditions=(*others, _ready_condition()))
         yield NodeTemplate(replace(node, metadata=meta, spec=spec, status=status), pods)
 
 
-def _ready() -> Condition:
+def _ready_condition() -> Condition:
     return Condition(READY, "True", last_transition_time=LONG_AGO)

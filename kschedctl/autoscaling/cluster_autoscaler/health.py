@@ -1,7 +1,6 @@
-"""How many nodes of each group are ready, which of those asked for are still to come, and whether that is sound.
+"""The health of node groups: how many nodes are ready, and how many requested ones are still to come.
 
-Upstream: clusterstate/clusterstate.go (1.36). A process that looks for the first time knows of no request of its own
-but those that it is told of.
+Upstream: clusterstate/clusterstate.go (1.36). A process in its first loop knows only the scale-ups that it is told of.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ from dataclasses import dataclass, field
 
 from kschedctl.api.objects import Node
 from kschedctl.api.times import parse_microseconds
-from kschedctl.autoscaling.cluster_autoscaler.nodes import NEVER, STARTED_AFTER, readiness
-from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, Groups
+from kschedctl.autoscaling.cluster_autoscaler.nodes import NEVER, STARTUP_TIME, get_readiness
+from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, NodeGroupList
 
 OK_UNREADY, MOST_UNREADY = 3, 0.45
 """--ok-total-unready-count and --max-total-unready-percentage."""
@@ -20,7 +19,7 @@ OK_UNREADY, MOST_UNREADY = 3, 0.45
 
 @dataclass
 class GroupReadiness:
-    """The names of nodes by how far they are."""
+    """The names of nodes by readiness."""
 
     ready: list[str] = field(default_factory=list)
     not_started: list[str] = field(default_factory=list)
@@ -32,25 +31,29 @@ class GroupReadiness:
 
     def add(self, node: Node, now: int) -> None:
         created = parse_microseconds(node.metadata.creation_timestamp) if node.metadata.creation_timestamp else NEVER
-        if readiness(node).ready:
+        if get_readiness(node).ready:
             self.ready.append(node.metadata.name)
-        elif created + STARTED_AFTER > now:
+        elif created + STARTUP_TIME > now:
             self.not_started.append(node.metadata.name)
         else:
             self.unready.append(node.metadata.name)
 
 
 @dataclass
-class Health:
-    """``increases``: group -> how many nodes more a request of this process asked for that has not ended."""
+class ClusterHealth:
+    """The health of the cluster and of each group."""
 
-    groups: Groups
+    groups: NodeGroupList
     increases: Mapping[str, int]
+    """The nodes that an unfinished scale-up of this process added to each group."""
     total: GroupReadiness = field(default_factory=GroupReadiness)
     of_group: dict[str, GroupReadiness] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, groups: Groups, nodes: Sequence[Node], increases: Mapping[str, int], now: int) -> Health:
+    def assess(
+        cls, groups: NodeGroupList, nodes: Sequence[Node], increases: Mapping[str, int], now: int
+    ) -> ClusterHealth:
+        """Assess the readiness of all nodes."""
         health = cls(groups, increases)
         for node in nodes:
             health.total.add(node, now)
@@ -64,29 +67,29 @@ class Health:
 
     @property
     def cluster_is_healthy(self) -> bool:
-        return not _too_many(len(self.total.unready), self.total.registered)
+        return not _are_too_many(len(self.total.unready), self.total.registered)
 
     def is_healthy(self, group: AutoscaledGroup) -> bool:
-        """Whether enough of the nodes that the group should have are ready."""
+        """Return whether enough of the group's requested nodes are ready."""
         least = group.target - self.increases.get(group.id, 0)
         state = self.of_group.get(group.id)
         if state is None:
             return group.target == 0 or (least == 0 and group.target > 0)
-        return not _too_many(max(least - len(state.ready), 0), state.registered)
+        return not _are_too_many(max(least - len(state.ready), 0), state.registered)
 
-    def upcoming(self) -> dict[str, int]:
-        """Group -> how many of the nodes that were asked for are not there yet."""
-        missing = {group.id: self._missing(group) for group in self.groups.all if group.id in self.increases}
+    def count_upcoming(self) -> dict[str, int]:
+        """Return how many requested nodes of each group do not exist yet."""
+        missing = {group.id: self._count_missing(group) for group in self.groups.all if group.id in self.increases}
         return {name: number for name, number in missing.items() if number > 0}
 
-    def not_started(self, group: str) -> list[str]:
-        """The nodes of a group that are there and not ready yet."""
+    def list_not_started(self, group: str) -> list[str]:
+        """Return the nodes of a group that exist but are not ready yet."""
         return self.of_group[group].not_started if group in self.of_group else []
 
-    def _missing(self, group: AutoscaledGroup) -> int:
+    def _count_missing(self, group: AutoscaledGroup) -> int:
         state = self.of_group.get(group.id, GroupReadiness())
         return group.target - len(state.ready) - len(state.unready)
 
 
-def _too_many(unready: int, of: int) -> bool:
+def _are_too_many(unready: int, of: int) -> bool:
     return unready > OK_UNREADY and unready > MOST_UNREADY * of

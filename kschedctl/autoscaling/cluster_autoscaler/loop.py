@@ -1,4 +1,4 @@
-"""What a loop of the autoscaler begins with: the cluster as it counts it, templates, and the pods that wait.
+"""The state at the beginning of an autoscaler loop: the cluster as it counts it, templates, and waiting pods.
 
 Upstream: core/static_autoscaler.go, core/podlistprocessor (1.36).
 """
@@ -14,9 +14,9 @@ from kschedctl.api.copying import replace
 from kschedctl.api.objects import Node, Pod
 from kschedctl.api.times import parse_microseconds
 from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import ClusterSnapshot
-from kschedctl.autoscaling.cluster_autoscaler.health import Health
-from kschedctl.autoscaling.cluster_autoscaler.nodes import as_processed, is_ready_and_schedulable
-from kschedctl.autoscaling.cluster_autoscaler.options import AutoscalerOptions, Groups
+from kschedctl.autoscaling.cluster_autoscaler.health import ClusterHealth
+from kschedctl.autoscaling.cluster_autoscaler.nodes import is_ready_and_schedulable, process_node
+from kschedctl.autoscaling.cluster_autoscaler.options import AutoscalerOptions, NodeGroupList
 from kschedctl.autoscaling.cluster_autoscaler.placing import place_pods
 from kschedctl.autoscaling.cluster_autoscaler.pods import (
     CountedPod,
@@ -29,70 +29,71 @@ from kschedctl.autoscaling.cluster_autoscaler.pods import (
 from kschedctl.autoscaling.cluster_autoscaler.templates import (
     NodeTemplate,
     TemplateSources,
-    named_copy,
-    suffixed,
-    templates,
+    add_suffix,
+    build_templates,
+    copy_with_name,
 )
 from kschedctl.cluster import Cluster
 
 
 @dataclass(eq=False)
 class AutoscalerLoop:
-    """``nodes``: in order, as the loop sees them. ``templates``: of the groups that have one.
-
-    ``snapshot``: of the nodes that exist, those on their way among them; the templates are further rows of it.
-    ``pods``: all that count, by name.
-    """
+    """One loop of the autoscaler."""
 
     cluster: Cluster
-    groups: Groups
+    groups: NodeGroupList
     options: AutoscalerOptions
     now: int
     nodes: list[Node]
-    health: Health
+    """The nodes in order, as the loop sees them."""
+    health: ClusterHealth
     templates: dict[str, NodeTemplate]
+    """The templates of groups that have one."""
     unschedulable: list[Pod]
     upcoming: dict[str, int]
     not_started: frozenset[str]
     snapshot: ClusterSnapshot
+    """The existing nodes including upcoming ones. Templates are further rows of its universe."""
 
     @classmethod
     def begin(
-        cls, cluster: Cluster, groups: Groups, options: AutoscalerOptions, now: str, increases: Mapping[str, int]
+        cls, cluster: Cluster, groups: NodeGroupList, options: AutoscalerOptions, now: str, increases: Mapping[str, int]
     ) -> AutoscalerLoop:
-        """Raises InputError."""
+        """Build the state. Raises InputError."""
         moment = parse_microseconds(now)
-        nodes = [as_processed(node, options) for node in _nodes_in_order(cluster)]
-        lists = list_pods(cluster.pods, _pods_in_order(cluster), options)
-        made = templates(groups, nodes, TemplateSources(_pods_on(cluster, lists), cluster.daemon_sets, options, moment))
-        health = Health.of(groups, nodes, increases, moment)
-        upcoming = health.upcoming() if health.cluster_is_healthy else {}
-        not_started = frozenset(name for group in upcoming for name in health.not_started(group))
+        nodes = [process_node(node, options) for node in _sort_nodes(cluster)]
+        lists = list_pods(cluster.pods, _sort_pod_rows(cluster), options)
+        made = build_templates(
+            groups, nodes, TemplateSources(_index_pods_by_node(cluster, lists), cluster.daemon_sets, options, moment)
+        )
+        health = ClusterHealth.assess(groups, nodes, increases, moment)
+        upcoming = health.count_upcoming() if health.cluster_is_healthy else {}
+        not_started = frozenset(name for group in upcoming for name in health.list_not_started(group))
         coming = [
-            copied(made[group], suffixed(made[group].node, f"upcoming-{at}"))
+            copy_template(made[group], add_suffix(made[group].node, f"upcoming-{at}"))
             for group, count in upcoming.items()
             for at in range(count)
         ]
         there = [node.metadata.name for node in nodes if node.metadata.name not in not_started]
-        snapshot = ClusterSnapshot.of(
-            _universe(cluster, nodes, [*made.values(), *coming]),
+        snapshot = ClusterSnapshot.from_cluster(
+            _build_universe(cluster, nodes, [*made.values(), *coming]),
             [*there, *(template.node.metadata.name for template in coming)],
         )
-        _settle(snapshot, lists.placed, cluster.pods.keys())
+        _place_counted_pods(snapshot, lists.placed, cluster.pods.keys())
         unschedulable = lists.unschedulable
         return cls(
             cluster, groups, options, moment, nodes, health, made, unschedulable, upcoming, not_started, snapshot
         )
 
-    def position(self, pod: Pod) -> Position:
+    def get_position(self, pod: Pod) -> Position:
         return self.positions[pod.key]
 
     @cached_property
     def positions(self) -> dict[str, Position]:
         return self.snapshot.universe.pods.index
 
-    def pod(self, position: Position) -> Pod:
-        """The pod of a position."""
+    def get_pod(self, position: Position) -> Pod:
+        """Return the pod at a position."""
         if position not in self._pods:
             self._pods[position] = self.snapshot.universe.pods.objects[position]
         return self._pods[position]
@@ -101,64 +102,64 @@ class AutoscalerLoop:
     def _pods(self) -> dict[Position, Pod]:
         return {}
 
-    def requests(self, position: Position) -> Mapping[str, int]:
-        """What a pod requests; millicores, bytes or units."""
+    def get_requests(self, position: Position) -> Mapping[str, int]:
+        """Return what a pod requests, in millicores, bytes or units."""
         pods = self.snapshot.universe.pods
         requests: Mapping[str, int] = pods.infos[pods.info[position]].requests
         return requests
 
-    def row(self, node: str) -> Row:
+    def get_row(self, node: str) -> Row:
         return Row(self.snapshot.universe.nodes.index[node])
 
-    def template_row(self, group: str) -> Row:
-        return self.row(self.templates[group].node.metadata.name)
+    def get_template_row(self, group: str) -> Row:
+        return self.get_row(self.templates[group].node.metadata.name)
 
     @cached_property
-    def ready(self) -> int:
-        """How many nodes are ready and schedulable."""
+    def ready_count(self) -> int:
+        """Return the number of ready and schedulable nodes."""
         return sum(map(is_ready_and_schedulable, self.nodes))
 
     @cached_property
     def is_over(self) -> bool:
-        """Whether the loop ends before anything is done: there is no node to begin with."""
-        return not self.options.scale_up_from_zero and (not self.nodes or not self.ready)
+        """Return whether the loop ends before anything is done because there is no node to begin with."""
+        return not self.options.scale_up_from_zero and (not self.nodes or not self.ready_count)
 
-    def waiting(self) -> list[Pod]:
-        """The unschedulable pods that still want a node more; those that fit where there is room are put there."""
+    def place_waiting(self) -> list[Pod]:
+        """Place unschedulable pods that fit, and return those that still need another node."""
         pods = [pod for pod in self.unschedulable if not is_expendable(pod, self.options)]
         pods.sort(key=lambda pod: -(pod.spec.priority or 0))
-        placed = place_pods(self.snapshot, [(pod, self.position(pod)) for pod in pods])
+        placed = place_pods(self.snapshot, [(pod, self.get_position(pod)) for pod in pods])
         return [pod for pod in pods if pod.key not in placed and not is_daemon_set_pod(pod)]
 
-    def old_enough(self, pods: Iterable[Pod]) -> list[Pod]:
+    def filter_old_enough(self, pods: Iterable[Pod]) -> list[Pod]:
         return [pod for pod in pods if is_old_enough(pod, self.options, self.now)]
 
 
-def _universe(cluster: Cluster, nodes: Sequence[Node], more: Sequence[NodeTemplate]) -> Cluster:
-    """The cluster with these nodes, and with templates and their pods."""
+def _build_universe(cluster: Cluster, nodes: Sequence[Node], more: Sequence[NodeTemplate]) -> Cluster:
+    """Return the cluster with these nodes, and with templates and their pods."""
     all_nodes = (*nodes, *(template.node for template in more))
     pods = {(pod.metadata.namespace, pod.metadata.name): pod for template in more for pod in template.pods}
     return replace(cluster, nodes=all_nodes, pods=cluster.pods.apply_changes(pods))
 
 
-def _settle(snapshot: ClusterSnapshot, placed: Sequence[CountedPod], keys: Sequence[str]) -> None:
-    """Take the pods that do not count off their nodes, and put those that are nominated there."""
+def _place_counted_pods(snapshot: ClusterSnapshot, placed: Sequence[CountedPod], keys: Sequence[str]) -> None:
+    """Take pods that do not count off their nodes, and put nominated pods on theirs."""
     view = snapshot.universe
     positions = [view.pods.index[keys[pod.row]] for pod in placed]
     scheduled_first = sorted(zip(placed, positions, strict=True), key=lambda each: not each[0].bound)
-    snapshot.came_in_order(position for _, position in scheduled_first)
+    snapshot.set_arrival_order(position for _, position in scheduled_first)
     node = view.node.tolist()
     for pod, position in scheduled_first:
         here, row = node[position] >= 0, view.nodes.index.get(pod.node)
         if here and not pod.counts:
-            snapshot.take(position)
+            snapshot.take_pod(position)
         elif not here and pod.counts and row is not None:
-            snapshot.put(position, Row(row))
+            snapshot.put_pod(position, Row(row))
 
 
-def copied(template: NodeTemplate, name: str) -> NodeTemplate:
-    """Another node like a template, of a name, and its pods."""
-    node = named_copy(template.node, name)
+def copy_template(template: NodeTemplate, name: str) -> NodeTemplate:
+    """Return a copy of a template under another name, with its pods."""
+    node = copy_with_name(template.node, name)
     pods = tuple(
         replace(
             pod,
@@ -170,16 +171,16 @@ def copied(template: NodeTemplate, name: str) -> NodeTemplate:
     return NodeTemplate(node, pods)
 
 
-def _nodes_in_order(cluster: Cluster) -> Sequence[Node]:
-    """As they were listed, where that is known."""
+def _sort_nodes(cluster: Cluster) -> Sequence[Node]:
+    """Return the nodes in list order, if known."""
     places = cluster.listed.get("Node")
     if not places:
         return cluster.nodes
     return sorted(cluster.nodes, key=lambda node: places.get(("default", node.metadata.name), len(places)))
 
 
-def _pods_in_order(cluster: Cluster) -> Sequence[int]:
-    """The rows of the pods as they were listed, where that is known."""
+def _sort_pod_rows(cluster: Cluster) -> Sequence[int]:
+    """Return the rows of the pods in list order, if known."""
     places, rows = cluster.listed.get("Pod"), range(len(cluster.pods))
     if not places:
         return rows
@@ -187,8 +188,8 @@ def _pods_in_order(cluster: Cluster) -> Sequence[int]:
     return sorted(rows, key=order.__getitem__)
 
 
-def _pods_on(cluster: Cluster, lists: PodLists) -> Callable[[str], Sequence[Pod]]:
-    """The pods that count, by their node."""
+def _index_pods_by_node(cluster: Cluster, lists: PodLists) -> Callable[[str], Sequence[Pod]]:
+    """Return the function that lists the counted pods of a node."""
     rows: dict[str, list[int]] = {}
     for pod in lists.placed:
         if pod.counts:

@@ -1,4 +1,4 @@
-"""Which nodes are ready, since when, and what is said of them.
+"""Readiness of nodes, and their resources.
 
 Upstream: utils/kubernetes/ready.go, utils/taints/taints.go, processors/customresources/gpu_processor.go (1.36).
 """
@@ -43,20 +43,21 @@ _UNREADY_IF = {"Ready": ("False", "Unknown"), "DiskPressure": ("True",), "Networ
 GPU = "nvidia.com/gpu"
 GPU_RESOURCES = (GPU, "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe")
 NEVER = parse_microseconds("0001-01-01T00:00:00Z")
-STARTED_AFTER = 15 * 60 * 10**6
-"""Microseconds in which a node may become ready: --max-node-startup-time."""
+STARTUP_TIME = 15 * 60 * 10**6
+"""The time in microseconds in which a node may become ready: --max-node-startup-time."""
 STABLE_AFTER = 60 * 10**6
 
 
 class NodeReadiness(NamedTuple):
-    """``since``: microseconds since 1970."""
+    """Whether a node is ready, and since when."""
 
     ready: bool
     since: int
+    """Microseconds since 1970."""
 
 
-def readiness(node: Node) -> NodeReadiness:
-    """Whether a node can take pods, by its conditions and the taints that stand for some."""
+def get_readiness(node: Node) -> NodeReadiness:
+    """Return whether a node can take pods according to its conditions and the taints that stand for some."""
     conditions = [condition for condition in node.status.conditions if condition.type in _UNREADY_IF]
     since = max(
         (parse_microseconds(c.last_transition_time) for c in conditions if c.last_transition_time), default=NEVER
@@ -66,18 +67,18 @@ def readiness(node: Node) -> NodeReadiness:
     return NodeReadiness(ready and not any(taint.key in _NOT_READY for taint in node.spec.taints), since)
 
 
-def as_processed(node: Node, options: AutoscalerOptions) -> Node:
-    """The node, unready while a startup taint is on it or the GPU that its label promises is not there."""
+def process_node(node: Node, options: AutoscalerOptions) -> Node:
+    """Return the node, as unready while it has a startup taint or lacks the GPU that its label promises."""
     if not is_ready_and_schedulable(node):
         return node
     starting = any(is_startup_taint(taint.key, options) for taint in node.spec.taints)
     if starting or _lacks_gpu(node, options):
-        return _unready(node)
+        return _mark_unready(node)
     return node
 
 
 def is_ready_and_schedulable(node: Node) -> bool:
-    return readiness(node).ready and not node.spec.unschedulable
+    return get_readiness(node).ready and not node.spec.unschedulable
 
 
 def is_startup_taint(key: str, options: AutoscalerOptions) -> bool:
@@ -88,23 +89,23 @@ def is_status_taint(key: str, options: AutoscalerOptions) -> bool:
     return key in options.status_taints or key.startswith(STATUS_PREFIXES)
 
 
-def offered(node: Node) -> dict[str, int]:
-    """What pods may request of it; millicores, bytes or units."""
+def get_allocatable(node: Node) -> dict[str, int]:
+    """Return the allocatable amounts in millicores, bytes or units."""
     return to_amounts(parse_quantities(node.status.allocatable or node.status.capacity))
 
 
-def capacity(node: Node) -> dict[str, int]:
-    """What it has in all; millicores, bytes or units."""
+def get_capacity(node: Node) -> dict[str, int]:
+    """Return the capacity in millicores, bytes or units."""
     return to_amounts(parse_quantities(node.status.capacity))
 
 
 def _lacks_gpu(node: Node, options: AutoscalerOptions) -> bool:
     if options.gpu_label not in node.metadata.labels:
         return False
-    return not any(offered(node).get(resource, 0) for resource in GPU_RESOURCES)
+    return not any(get_allocatable(node).get(resource, 0) for resource in GPU_RESOURCES)
 
 
-def _unready(node: Node) -> Node:
+def _mark_unready(node: Node) -> Node:
     since = node.metadata.creation_timestamp
     others = tuple(condition for condition in node.status.conditions if condition.type != "Ready")
     conditions = (*others, Condition("Ready", "False", last_transition_time=since))

@@ -1,6 +1,6 @@
-"""What the Cluster Autoscaler is told: its flags, and the node groups of its cloud.
+"""The Cluster Autoscaler's flags, and the node groups of its cloud provider.
 
-Upstream: config/autoscaling_options.go and config/flags/flags.go (1.36); the names are those of the flags.
+Upstream: config/autoscaling_options.go and config/flags/flags.go (1.36). The names are those of the flags.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ EXPANDERS = ("random", "most-pods", "least-nodes", "least-waste", "priority")
 
 
 class ResourceLimit(Struct, frozen=True):
-    """How much of a resource all nodes may have together: whole cores, bytes, or GPUs of a type."""
+    """Limits on a resource of all nodes together: whole cores, bytes, or GPUs of a type."""
 
     min: int | None = None
     max: int | None = None
 
 
 class AutoscalerOptions(Struct, frozen=True):
-    """The flags, with the defaults of release 1.36; durations as Go writes them."""
+    """The flags with the defaults of release 1.36. Durations are in Go's notation."""
 
     expander: str = "least-waste"
     balance_similar_node_groups: bool = False
@@ -64,7 +64,7 @@ class AutoscalerOptions(Struct, frozen=True):
 
 
 class GroupOptions(Struct, frozen=True):
-    """What a node group says otherwise than the flags; None: as the flag."""
+    """Options of a node group that override the flags; None means the flag applies."""
 
     scale_down_utilization_threshold: float | None = None
     scale_down_gpu_utilization_threshold: float | None = None
@@ -75,62 +75,65 @@ class GroupOptions(Struct, frozen=True):
 
 
 class AutoscaledGroup(Struct, frozen=True):
-    """A node group as its cloud tells it.
-
-    ``target``: the size that the cloud tries to have; ``nodes``: the names of those there are; ``template``: what a new
-    node would be, None where the cloud cannot say; ``template_unknown``: it can, and nobody told us;
-    ``template_pods``: what the cloud says that runs there. ``back_off``: that the autoscaler said that it backs off,
-    and why; ``unhealthy``: as it said, too.
-    """
+    """A node group as its cloud provider reports it."""
 
     id: str
     min: int = 0
     max: int = 0
     target: int = 0
+    """The size that the cloud provider tries to reach."""
     nodes: tuple[str, ...] = ()
+    """The names of existing nodes."""
     template: Node | None = None
+    """A new node; None if the provider cannot tell."""
     options: GroupOptions = GroupOptions()
     template_unknown: bool = False
+    """Whether the provider knows the template but it was not given."""
     template_pods: tuple[Pod, ...] = ()
+    """Pods that the provider says run on a new node."""
     back_off: str | None = None
+    """The autoscaler's message that it backs off, if any."""
     unhealthy: bool = False
+    """Whether the autoscaler reported the group as unhealthy."""
 
     @property
-    def free(self) -> int:
-        """How many nodes it may have more."""
+    def headroom(self) -> int:
+        """Return how many more nodes the group may have."""
         return self.max - self.target
 
 
-class Groups(NamedTuple):
-    """All node groups in order, and by the names of their nodes; ``faults``: what was left out of them, a line each."""
+class NodeGroupList(NamedTuple):
+    """All node groups in order."""
 
     all: tuple[AutoscaledGroup, ...]
     of_node: Mapping[str, AutoscaledGroup]
-    faults: tuple[str, ...] = ()
+    """The group of each node."""
+    errors: tuple[str, ...] = ()
+    """What was left out, one line each."""
 
 
 def read_options(document: Mapping[str, object]) -> tuple[AutoscalerOptions, tuple[str, ...]]:
-    """The options of a document, and what is wrong with the others, for which their defaults stand."""
+    """Read the valid options of a document, and the errors of the others, for which defaults apply."""
     sound: dict[str, object] = {}
     faults: list[str] = []
     for key, value in document.items():
         try:
-            _check_expander(_read({key: value}, AutoscalerOptions, "options").expander)
+            _validate_expander(_decode({key: value}, AutoscalerOptions, "options").expander)
             sound[key] = value
         except InputError as error:
             faults.append(str(error))
-    return _read(sound, AutoscalerOptions, "options"), tuple(faults)
+    return _decode(sound, AutoscalerOptions, "options"), tuple(faults)
 
 
-def read_groups(documents: Sequence[JsonObject]) -> Groups:
-    """The node groups that make sense, and what is wrong with the others: a node of two groups is the first one's."""
+def read_groups(documents: Sequence[JsonObject]) -> NodeGroupList:
+    """Read the valid node groups, and the errors of the others. A node in two groups belongs to the first."""
     groups: dict[str, AutoscaledGroup] = {}
     of_node: dict[str, AutoscaledGroup] = {}
     faults: list[str] = []
     for at, document in enumerate(documents):
         where = f"nodeGroups[{at}]"
         try:
-            group = _sound(_read(document, AutoscaledGroup, where), groups, where)
+            group = _validate_group(_decode(document, AutoscaledGroup, where), groups, where)
         except InputError as error:
             faults.append(str(error))
             continue
@@ -139,11 +142,11 @@ def read_groups(documents: Sequence[JsonObject]) -> Groups:
         group = replace(group, nodes=tuple(name for name in group.nodes if name not in of_node))
         groups[group.id] = group
         of_node |= dict.fromkeys(group.nodes, group)
-    return Groups(tuple(groups.values()), of_node, tuple(faults))
+    return NodeGroupList(tuple(groups.values()), of_node, tuple(faults))
 
 
-def _sound(group: AutoscaledGroup, known: Mapping[str, AutoscaledGroup], where: str) -> AutoscaledGroup:
-    """Raises InputError."""
+def _validate_group(group: AutoscaledGroup, known: Mapping[str, AutoscaledGroup], where: str) -> AutoscaledGroup:
+    """Return the group. Raises InputError."""
     if group.id in known:
         raise InputError(f'two node groups are called "{group.id}"', where=where)
     if group.min > group.max:
@@ -151,8 +154,8 @@ def _sound(group: AutoscaledGroup, known: Mapping[str, AutoscaledGroup], where: 
     return group
 
 
-def _check_expander(chain: str) -> None:
-    """Raises InputError for what names no expander, or one behind that which leaves nothing to choose."""
+def _validate_expander(chain: str) -> None:
+    """Raise InputError for an unknown expander, or one after an expander that leaves nothing to choose."""
     names = chain.split(",")
     for name in names:
         if name not in EXPANDERS:
@@ -163,19 +166,19 @@ def _check_expander(chain: str) -> None:
         raise InputError('expander "random" has to be the last', where="options.expander")
 
 
-def _read(document: Mapping[str, object], struct: type[T], where: str) -> T:
-    """Raises InputError."""
-    _check_fields(document, struct, where)
+def _decode(document: Mapping[str, object], struct: type[T], where: str) -> T:
+    """Decode a document. Raises InputError."""
+    _validate_fields(document, struct, where)
     if struct is AutoscaledGroup and isinstance(inner := document.get("options"), Mapping):
-        _check_fields(inner, GroupOptions, f"{where}.options")
+        _validate_fields(inner, GroupOptions, f"{where}.options")
     try:
         return convert_builtins(document, struct)
     except msgspec.ValidationError as error:
         raise InputError(str(error), where=where) from None
 
 
-def _check_fields(document: Mapping[str, object], struct: type[Struct], where: str) -> None:
-    """Raises InputError for a field that there is not."""
+def _validate_fields(document: Mapping[str, object], struct: type[Struct], where: str) -> None:
+    """Raise InputError for an unknown field."""
     if unknown := [str(key) for key in document if key not in struct.__struct_encode_fields__]:
         known = ", ".join(struct.__struct_encode_fields__)
         raise InputError(f'unknown field "{unknown[0]}"', where=where, hint=f"known: {known}")

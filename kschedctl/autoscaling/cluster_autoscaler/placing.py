@@ -1,4 +1,4 @@
-"""Many pods put where they fit, one after the other; those like one that fits nowhere are not tried again.
+"""Placement of many pods one after the other. Pods similar to one that fits nowhere are not tried again.
 
 Upstream: simulator/scheduling/hinting_simulator.go and similar_pods.go (1.36).
 """
@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from kschedctl.api.arrays import Bools, Position, Row
 from kschedctl.api.objects import Pod
 from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import ClusterSnapshot
-from kschedctl.autoscaling.cluster_autoscaler.pods import controller_of, is_daemon_set_pod, likeness
+from kschedctl.autoscaling.cluster_autoscaler.pods import controller_of, is_daemon_set_pod, similarity_key
 
-MOST_REMEMBERED = 10
+MAX_REMEMBERED = 10
 Hints = dict[str, Row]
-"""Pod -> where it was put last."""
+"""The row where each pod was placed last."""
 
 
 def place_pods(
@@ -25,12 +25,12 @@ def place_pods(
     *,
     all_or_none: bool = False,
 ) -> dict[str, Row]:
-    """Pod -> its node, for those that found one; ``all_or_none``: the first that finds none ends it."""
-    refused = _Refused()
+    """Place pods and return the row of each placed one. With ``all_or_none`` the first failure ends it."""
+    refused = _UnplaceablePods()
     placed: dict[str, Row] = {}
     for pod, position in pods:
-        row = _hinted(snapshot, pod, position, acceptable, hints)
-        if row is None and not refused.is_like_one(pod):
+        row = _place_by_hint(snapshot, pod, position, acceptable, hints)
+        if row is None and not refused.contains_similar(pod):
             row = snapshot.place_anywhere(position, acceptable)
             if row is None:
                 refused.add(pod)
@@ -43,7 +43,7 @@ def place_pods(
     return placed
 
 
-def _hinted(
+def _place_by_hint(
     snapshot: ClusterSnapshot, pod: Pod, position: Position, acceptable: Bools | None, hints: Hints | None
 ) -> Row | None:
     row = hints.get(pod.key) if hints else None
@@ -52,20 +52,20 @@ def _hinted(
     return row if snapshot.place(position, row) is None else None
 
 
-class _Refused:
-    """Pods that fit nowhere; of each controller so many different ones are remembered."""
+class _UnplaceablePods:
+    """Pods that fit nowhere, with a limit on different ones per controller."""
 
     def __init__(self) -> None:
         self._known: dict[str, list[bytes]] = {}
 
-    def is_like_one(self, pod: Pod) -> bool:
+    def contains_similar(self, pod: Pod) -> bool:
         controller = controller_of(pod)
-        return controller is not None and likeness(pod) in self._known.get(controller.uid, ())
+        return controller is not None and similarity_key(pod) in self._known.get(controller.uid, ())
 
     def add(self, pod: Pod) -> None:
         controller = controller_of(pod)
         if controller is None or is_daemon_set_pod(pod):
             return
         known = self._known.setdefault(controller.uid, [])
-        if len(known) < MOST_REMEMBERED:
-            known.append(likeness(pod))
+        if len(known) < MAX_REMEMBERED:
+            known.append(similarity_key(pod))

@@ -23,22 +23,25 @@ ALL_NEW, GPU_NEW = 2 * 10**6, 30 * 10**6
 
 
 class CountedPod(NamedTuple):
-    """A pod that has a node (``bound``), or is nominated for one: its row in the table, and whether it ``counts``."""
+    """A pod that has a node or is nominated for one."""
 
     row: int
+    """Its row in the pod table."""
     node: str
     bound: bool
+    """Whether it has a node."""
     counts: bool
 
 
 class PodLists(NamedTuple):
-    """Pods of a table in the order in which they are listed; ``unschedulable``: those that the scheduler refused."""
+    """Pods of a table in list order."""
 
     placed: list[CountedPod]
     unschedulable: list[Pod]
+    """Pods that the scheduler rejected."""
 
 
-class _Template(NamedTuple):
+class _TemplateFacts(NamedTuple):
     """What all pods of a template share."""
 
     leaving: bool
@@ -48,8 +51,8 @@ class _Template(NamedTuple):
 
 
 def list_pods(pods: PodTable, rows: Iterable[int], options: AutoscalerOptions) -> PodLists:
-    """The pods of these rows that are not over; others that are pending are nobody's business."""
-    shared = [_shared(template, options) for template in pods.templates]
+    """List the pods of these rows that have not terminated. Other pending pods are ignored."""
+    shared = [_read_template(template, options) for template in pods.templates]
     template, names, node = pods.template.tolist(), pods.node.values, pods.node.codes.tolist()
     lists = PodLists([], [])
     for row in rows:
@@ -67,16 +70,16 @@ def list_pods(pods: PodTable, rows: Iterable[int], options: AutoscalerOptions) -
     return lists
 
 
-def _shared(pod: Pod, options: AutoscalerOptions) -> _Template | None:
-    """None for pods that are over."""
+def _read_template(pod: Pod, options: AutoscalerOptions) -> _TemplateFacts | None:
+    """Return the shared facts of a template, or None if its pods have terminated."""
     if pod.terminated:
         return None
     nominated, leaving = pod.status.nominated_node_name, bool(pod.metadata.deletion_timestamp)
-    return _Template(leaving, nominated, is_unschedulable(pod), not is_expendable(pod, options))
+    return _TemplateFacts(leaving, nominated, is_unschedulable(pod), not is_expendable(pod, options))
 
 
 def is_unschedulable(pod: Pod) -> bool:
-    """Whether the scheduler has said so."""
+    """Return whether the scheduler has marked the pod as unschedulable."""
     return any(
         condition.type == "PodScheduled" and condition.status == "False" and condition.reason == "Unschedulable"
         for condition in pod.status.conditions
@@ -84,7 +87,7 @@ def is_unschedulable(pod: Pod) -> bool:
 
 
 def is_expendable(pod: Pod, options: AutoscalerOptions) -> bool:
-    """Whether nothing is done for the pod, nor counted of it."""
+    """Return whether the pod is ignored because of its low priority."""
     return pod.spec.priority is not None and pod.spec.priority < options.expendable_pods_priority_cutoff
 
 
@@ -101,35 +104,35 @@ def is_mirror(pod: Pod) -> bool:
     return bool(pod.metadata.annotations.mirror)
 
 
-def source_of(pod: Pod) -> str:
-    """``namespace/name`` of what makes the pod."""
+def get_source(pod: Pod) -> str:
+    """Return ``namespace/name`` of the object that creates the pod."""
     controller = controller_of(pod)
     name = "(mirror)" if is_mirror(pod) else controller.name if controller else ""
     return f"{pod.metadata.namespace}/{name}"
 
 
-def likeness(pod: Pod) -> bytes:
-    """Equal for pods with equal labels and specs, wherever they are."""
+def similarity_key(pod: Pod) -> bytes:
+    """Return a key that is equal for pods with equal labels and specs, whatever their nodes."""
     return digest((pod.metadata.labels, replace(pod.spec, node_name="")))
 
 
 def is_old_enough(pod: Pod, options: AutoscalerOptions, now: int) -> bool:
-    """Whether the pod has waited for as long as the flag says, or its annotation where that says longer."""
+    """Return whether the pod has waited as long as the flag says, or its annotation if that is longer."""
     delay = nanoseconds(options.new_pod_scale_up_delay, "options.newPodScaleUpDelay")
     with suppress(InputError):  # as upstream, which logs it
         delay = max(delay, nanoseconds(pod.metadata.annotations.scale_up_delay or "0s", ""))
-    return (now - _created(pod)) * 1000 > delay
+    return (now - _created_at(pod)) * 1000 > delay
 
 
 def all_are_new(pods: Sequence[Pod], now: int) -> bool:
-    """Whether more pods may be about to come."""
-    if now < min(map(_created, pods)) + ALL_NEW:
+    """Return whether more pods are probably about to come."""
+    if now < min(map(_created_at, pods)) + ALL_NEW:
         return True
-    with_gpu = [_created(pod) for pod in pods if _requests_gpu(pod)]
+    with_gpu = [_created_at(pod) for pod in pods if _requests_gpu(pod)]
     return bool(with_gpu) and now < min(with_gpu) + GPU_NEW
 
 
-def _created(pod: Pod) -> int:
+def _created_at(pod: Pod) -> int:
     return parse_microseconds(pod.metadata.creation_timestamp or "0001-01-01T00:00:00Z")
 
 

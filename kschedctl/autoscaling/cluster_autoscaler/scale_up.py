@@ -1,4 +1,4 @@
-"""What the next loop does for pods that wait: which groups may grow, which of them help, by how many nodes.
+"""Scale-up: which groups may grow for waiting pods, which of them help, and by how many nodes they grow.
 
 Upstream: core/scaleup/orchestrator/orchestrator.go, processors/status/eventing_scale_up_processor.go (1.36).
 """
@@ -14,14 +14,14 @@ from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kinds import PRIORITY_MAP, STATUS_MAP
 from kschedctl.api.objects import Pod
-from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import FilterRefusal
-from kschedctl.autoscaling.cluster_autoscaler.equivalence import EquivalenceGroup, pod_groups
+from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import FilterRejection
+from kschedctl.autoscaling.cluster_autoscaler.equivalence import EquivalenceGroup, group_equivalent_pods
 from kschedctl.autoscaling.cluster_autoscaler.estimator import Estimator
 from kschedctl.autoscaling.cluster_autoscaler.expanders import Expanders, Option
 from kschedctl.autoscaling.cluster_autoscaler.limits import ResourceTracker
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
-from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, Groups, read_groups, read_options
-from kschedctl.autoscaling.cluster_autoscaler.pods import all_are_new, source_of
+from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, NodeGroupList, read_groups, read_options
+from kschedctl.autoscaling.cluster_autoscaler.pods import all_are_new, get_source
 from kschedctl.autoscaling.cluster_autoscaler.similar_groups import Increase, TemplateShape, balanced, comparison
 from kschedctl.autoscaling.cluster_autoscaler.template_gaps import find_template_gaps
 from kschedctl.autoscaling.progress import Begin, each_told, unseen
@@ -37,13 +37,13 @@ from kschedctl.reports.scale_up import (
 )
 from kschedctl.snapshot.node_order import HOSTNAME
 
-MOST_DETAILED = 50
-"""For how many kinds of pods the figures behind refusals are told."""
+MAX_DETAILED = 50
+"""The number of kinds of pods for which the figures behind rejections are reported."""
 NAMESPACE = "kube-system"
 NOT_READY, BACKED_OFF = "not ready for scale-up", "in backoff after failed scale-up"
 AT_MAXIMUM = "max node group size reached"
 UNKNOWN_TEMPLATE = "what a new node of it would be is not known"
-"""Ours: the autoscaler knows."""
+"""Our own reason: the autoscaler knows the template."""
 ATOMIC_TOO_LARGE = "atomic scale-up exceeds cluster node count limit"
 FILTERED_OUT = "expansion options filtered out and no longer considered"
 NOT_EXECUTED = "scale-up execution failed"
@@ -62,16 +62,16 @@ def scale_up(
     active_scale_ups: Mapping[str, int] | None = None,
     begin: Begin = unseen,
 ) -> ScaleUp:
-    """What the Cluster Autoscaler (release 1.36) does in its next loop; ``faults`` tells what makes no sense. Raises
-    InputError for a ``now`` that is no time.
+    """Return what the Cluster Autoscaler (release 1.36) does in its next loop. Invalid input is reported as ``faults``.
 
-    ``node_groups``: id, min, max, target, nodes, template, options; ``options``: its flags; ``now``: RFC 3339;
-    ``active_scale_ups``: group -> nodes that it asked for and that are not there yet. ``begin`` shows how far it is.
+    ``node_groups`` have id, min, max, target, nodes, template and options. ``options`` are the flags, ``now`` is RFC
+    3339, and ``active_scale_ups`` are the requested nodes of each group that do not exist yet. ``begin`` shows
+    progress. Raises InputError for an invalid ``now``.
     """
-    return replay(cluster, node_groups, options, now=now, active_scale_ups=active_scale_ups, begin=begin)[1]
+    return replay_loop(cluster, node_groups, options, now=now, active_scale_ups=active_scale_ups, begin=begin)[1]
 
 
-def replay(
+def replay_loop(
     cluster: Cluster,
     node_groups: Sequence[JsonObject],
     options: Mapping[str, object] | None = None,
@@ -83,11 +83,11 @@ def replay(
     """Return the replayed loop, of which new nodes can be made, and its report. Arguments are those of ``scale_up``."""
     groups, (flags, faults) = read_groups(node_groups), read_options(options or {})
     loop = AutoscalerLoop.begin(cluster, groups, flags, now, active_scale_ups or {})
-    faults = (*groups.faults, *faults)
-    made = run(loop, begin)
+    faults = (*groups.errors, *faults)
+    made = run_loop(loop, begin)
     report = made.report()
 
-    def takes(changed: Groups, group: str, pod: Pod) -> bool:
+    def takes(changed: NodeGroupList, group: str, pod: Pod) -> bool:
         return would_take(AutoscalerLoop.begin(cluster, changed, flags, now, active_scale_ups or {}), group, pod)
 
     gaps = tuple(find_template_gaps(groups, loop.nodes, made.remaining_alike(), takes))
@@ -99,26 +99,26 @@ def would_take(loop: AutoscalerLoop, group: str, pod: Pod) -> bool:
     return group in loop.templates and ScaleUpRun(loop).figures(pod, group) is None
 
 
-def run(loop: AutoscalerLoop, begin: Begin = unseen) -> ScaleUpRun:
-    """One loop, up to where nodes would be taken away."""
+def run_loop(loop: AutoscalerLoop, begin: Begin = unseen) -> ScaleUpRun:
+    """Run one loop up to scale-down."""
     made = ScaleUpRun(loop)
     if loop.is_over:
         return made
     if not loop.health.cluster_is_healthy:
         made.result = NOT_TRIED
-        made.event("Warning", "ClusterUnhealthy", "Cluster is unhealthy")
+        made.add_event("Warning", "ClusterUnhealthy", "Cluster is unhealthy")
         return made
     made.begun = True
-    waiting = loop.waiting()
+    waiting = loop.place_waiting()
     kept = {pod.key for pod in waiting}
     made.filtered_out = [pod for pod in loop.unschedulable if pod.key not in kept]
-    made.decide(loop.old_enough(waiting), begin)
+    made.decide(loop.filter_old_enough(waiting), begin)
     return made
 
 
 @dataclass(eq=False)
 class ScaleUpRun:
-    """What became of one loop."""
+    """The result of one loop."""
 
     loop: AutoscalerLoop
     begun: bool = False
@@ -129,31 +129,31 @@ class ScaleUpRun:
     best: Option | None = None
     tied: tuple[str, ...] = ()
     expander_doubts: tuple[str, ...] = ()
-    """Why nobody can tell here which option the expander chooses."""
+    """Why it cannot be decided here which option the expander chooses."""
     increases: list[Increase] = field(default_factory=list)
     groups: list[EquivalenceGroup] = field(default_factory=list)
     skipped: dict[str, tuple[str, ...]] = field(default_factory=dict)
     limited: list[Pod] = field(default_factory=list)
     events: list[AutoscalerEvent] = field(default_factory=list)
 
-    def event(self, type: str, reason: str, message: str, object: str = f"{NAMESPACE}/{STATUS_MAP}") -> None:
+    def add_event(self, type: str, reason: str, message: str, object: str = f"{NAMESPACE}/{STATUS_MAP}") -> None:
         self.events.append(AutoscalerEvent(object, type, reason, message))
 
     def decide(self, pods: Sequence[Pod], begin: Begin = unseen) -> None:
-        """What is done for these pods. Raises InputError."""
+        """Decide what is done for these pods. Raises InputError."""
         loop, most = self.loop, self.loop.options.max_nodes_total
         if not pods:
             self.result = NOT_NEEDED
-        elif most > 0 and loop.ready >= most:
+        elif most > 0 and loop.ready_count >= most:
             self.result, self.limited = LIMITED, list(pods)
-            self.event("Warning", "MaxNodesTotalReached", f"Max total nodes in cluster reached: {most}")
+            self.add_event("Warning", "MaxNodesTotalReached", f"Max total nodes in cluster reached: {most}")
         elif all_are_new(pods, loop.now):
             self.result = COOLDOWN
         else:
             self._scale_up(pods, begin)
 
     def _scale_up(self, pods: Sequence[Pod], begin: Begin) -> None:
-        self.groups = pod_groups(pods)
+        self.groups = group_equivalent_pods(pods)
         valid = list(self._valid_groups())
         for group in valid:
             self._try(self.groups, group)
@@ -198,70 +198,70 @@ class ScaleUpRun:
             return NOT_READY
         if group.back_off is not None:
             return BACKED_OFF
-        if group.free <= 0:
+        if group.headroom <= 0:
             return AT_MAXIMUM
         if group.options.zero_or_max_node_scaling:
-            count = group.free
+            count = group.headroom
             if loop.options.max_nodes_total and len(loop.snapshot.order) + count > loop.options.max_nodes_total:
                 return ATOMIC_TOO_LARGE
         if group.id not in loop.templates:
             return UNKNOWN_TEMPLATE if group.template_unknown else NOT_READY
-        exceeded = self.limits.exceeded(group.id, loop.templates[group.id].node, count)
+        exceeded = self.limits.find_exceeded(group.id, loop.templates[group.id].node, count)
         return f'exceeded quota: "cluster-wide", resources: {", ".join(exceeded)}' if exceeded else ""
 
     def figures(self, pod: Pod, group: str) -> str | None:
         """What stands behind the refusal of a pod on a new node of a group; None: it takes the pod."""
-        snapshot, row = self.loop.snapshot.fork(), self.loop.template_row(group)
-        snapshot.add(row)
-        return snapshot.figures(self.loop.position(pod), row)
+        snapshot, row = self.loop.snapshot.fork(), self.loop.get_template_row(group)
+        snapshot.add_node(row)
+        return snapshot.describe_rejection(self.loop.get_position(pod), row)
 
     def remaining_alike(self) -> Iterator[tuple[Pod, tuple[str, ...], Mapping[str, int]]]:
         """Yield, for pods alike for which no group grows, the first pod, the keys of all, and what each requests."""
         for pods in self.groups:
-            if not pods.takes:
+            if not pods.accepting_groups:
                 yield pods.first, _keys(pods.pods), self._requests(pods.first)
 
     def details(self) -> dict[str, dict[str, str]]:
         """Return the figures behind each group's refusal, for pods for which no group grows; pods alike share them."""
         details: dict[str, dict[str, str]] = {}
-        for pods in [pods for pods in self.groups if not pods.takes][:MOST_DETAILED]:
-            known = [group for group in pods.refusals if group in self.loop.templates]
+        for pods in [pods for pods in self.groups if not pods.accepting_groups][:MAX_DETAILED]:
+            known = [group for group in pods.rejections if group in self.loop.templates]
             figures = {group: text for group in known if (text := self.figures(pods.first, group))}
             details |= dict.fromkeys(_keys(pods.pods), figures)
         return details
 
     def takers(self, pods: Iterable[Pod]) -> Mapping[str, int]:
         """How many of these pods one more node would take, of each group of which it is known, may it grow or not."""
-        alike = pod_groups(pods)
+        alike = group_equivalent_pods(pods)
         known = [group for group in self.loop.groups.all if group.id in self.loop.templates]
         for group in known:
             self._try(alike, group)
-        return {group.id: sum(len(p.pods) for p in alike if group.id in p.takes) for group in known}
+        return {group.id: sum(len(p.pods) for p in alike if group.id in p.accepting_groups) for group in known}
 
     def _try(self, groups: Iterable[EquivalenceGroup], group: AutoscaledGroup) -> None:
         """Find out which pods a new node of the group would take."""
-        snapshot, row = self.loop.snapshot.fork(), self.loop.template_row(group.id)
-        snapshot.add(row)
+        snapshot, row = self.loop.snapshot.fork(), self.loop.get_template_row(group.id)
+        snapshot.add_node(row)
         for pods in groups:
-            refusal = snapshot.refusal(self.loop.position(pods.first), row)
+            refusal = snapshot.find_rejection(self.loop.get_position(pods.first), row)
             if refusal is None:
-                pods.takes.append(group.id)
+                pods.accepting_groups.append(group.id)
             else:
-                pods.refusals[group.id] = refusal
+                pods.rejections[group.id] = refusal
 
     # -- options -------------------------------------------------------------------------------------------------
 
     def _option(self, group: AutoscaledGroup, valid: Sequence[AutoscaledGroup]) -> Option | None:
-        taken = [pods for pods in self.groups if group.id in pods.takes]
+        taken = [pods for pods in self.groups if group.id in pods.accepting_groups]
         if not taken:
             return None
         similar = self._similar(group, valid)
         estimator = Estimator(
             self.loop.snapshot,
-            self.loop.template_row(group.id),
+            self.loop.get_template_row(group.id),
             self.loop.templates[group.id].node,
             self._most(group, similar),
-            self.loop.position,
+            self.loop.get_position,
         )
         estimate = estimator.estimate(taken)
         if not estimate.nodes or not estimate.pods:
@@ -272,7 +272,7 @@ class ScaleUpRun:
     def _most(self, group: AutoscaledGroup, similar: Sequence[AutoscaledGroup]) -> int | None:
         """How many nodes an estimation may add, None for as many as it likes."""
         options = self.loop.options
-        free = sum(max(group.free, 0) for group in (group, *similar))
+        free = sum(max(group.headroom, 0) for group in (group, *similar))
         limits = [options.max_nodes_per_scale_up] if options.max_nodes_per_scale_up else []
         limits += [free] if free else []
         if options.max_nodes_total > 0:
@@ -283,7 +283,7 @@ class ScaleUpRun:
         """The groups that are as good for the same pods."""
         if not self.loop.options.balance_similar_node_groups or group.options.zero_or_max_node_scaling:
             return []
-        mine = {id(pods) for pods in self.groups if group.id in pods.takes}
+        mine = {id(pods) for pods in self.groups if group.id in pods.accepting_groups}
         if not mine:
             return []
         alike = comparison(self.loop.options)
@@ -292,7 +292,7 @@ class ScaleUpRun:
             for other in valid
             if other.id != group.id
             and alike(self._shape(group), self._shape(other))
-            and mine <= {id(pods) for pods in self.groups if other.id in pods.takes}
+            and mine <= {id(pods) for pods in self.groups if other.id in pods.accepting_groups}
         ]
 
     def _shape(self, group: AutoscaledGroup) -> TemplateShape:
@@ -300,7 +300,7 @@ class ScaleUpRun:
         return TemplateShape(template.node, self._sum_of(template.pods))
 
     def _requests(self, pod: Pod) -> Mapping[str, int]:
-        return self.loop.requests(self.loop.position(pod))
+        return self.loop.get_requests(self.loop.get_position(pod))
 
     def _choose(self) -> tuple[Option | None, tuple[str, ...]]:
         """The expander's choice. Raises InputError."""
@@ -312,10 +312,10 @@ class ScaleUpRun:
         )
         templates = {name: template.node for name, template in self.loop.templates.items()}
         expanders = Expanders(templates, self._requests, next(config_maps, None), events)
-        best = expanders.best(self.loop.options.expander, self.options)
+        best = expanders.choose(self.loop.options.expander, self.options)
         self.expander_doubts = tuple(expanders.doubts)
         for type, reason, message in events:
-            self.event(type, reason, message, f"{NAMESPACE}/{PRIORITY_MAP}")
+            self.add_event(type, reason, message, f"{NAMESPACE}/{PRIORITY_MAP}")
         return best
 
     # -- growing -------------------------------------------------------------------------------------------------
@@ -325,20 +325,20 @@ class ScaleUpRun:
         most, there = self.loop.options.max_nodes_total, len(self.loop.snapshot.order)
         if most <= 0 or there + count <= most:
             return count
-        self.event("Warning", "MaxNodesTotalReached", f"Max total nodes in cluster reached: {most}")
+        self.add_event("Warning", "MaxNodesTotalReached", f"Max total nodes in cluster reached: {most}")
         return most - there if most - there >= 1 else None
 
     def _grow(self, best: Option, count: int, valid: Sequence[AutoscaledGroup]) -> None:
         loop, limits = self.loop, self.limits
-        count = limits.allowed(best.group.id, loop.templates[best.group.id].node, count)
+        count = limits.limit_count(best.group.id, loop.templates[best.group.id].node, count)
         similar = [
             similar
             for similar in self._similar(best.group, valid)
-            if not limits.exceeded(similar.id, loop.templates[similar.id].node, 1)
+            if not limits.find_exceeded(similar.id, loop.templates[similar.id].node, 1)
         ]
         for increase in balanced([best.group, *similar], count):
             group, template = increase.group, loop.templates[increase.group.id].node
-            allowed = limits.allowed(group.id, template, increase.new_size - increase.size)
+            allowed = limits.limit_count(group.id, template, increase.new_size - increase.size)
             if allowed > 0:
                 limits.consume(group.id, template, allowed)
                 self.increases.append(increase._replace(new_size=increase.size + allowed))
@@ -348,24 +348,24 @@ class ScaleUpRun:
         for increase in self.increases:
             size, name = increase.new_size, increase.group.id
             was = f"instead of {increase.size} (max: {increase.group.max})"
-            self.event("Normal", "ScaledUpGroup", f"Scale-up: setting group {name} size to {size} {was}")
+            self.add_event("Normal", "ScaledUpGroup", f"Scale-up: setting group {name} size to {size} {was}")
             said = f"Scale-up: group {name} size set to {size} {was}"
-            self.event("Normal", "ScaledUpGroup", said)
+            self.add_event("Normal", "ScaledUpGroup", said)
         plan = " ".join(f"{{{i.group.id} {i.size}->{i.new_size} (max: {i.group.max})}}" for i in self.increases)
         for pod in best.pods:
-            self.event("Normal", "TriggeredScaleUp", f"pod triggered scale-up: [{plan}]", pod.key)
+            self.add_event("Normal", "TriggeredScaleUp", f"pod triggered scale-up: [{plan}]", pod.key)
 
     def _refuse_all(self, reason: str) -> None:
         """No group grows for any pod after all."""
         for pods in self.groups:
-            pods.refusals.update({group: FilterRefusal("", (reason,)) for group in pods.takes})
-            pods.takes = []
+            pods.rejections.update({group: FilterRejection("", (reason,)) for group in pods.accepting_groups})
+            pods.accepting_groups = []
 
     # -- what is said --------------------------------------------------------------------------------------------
 
     def _remaining(self) -> dict[str, RemainingPod]:
         event = self.result not in (SUCCESSFUL, FAILED)
-        left = [pods for pods in self.groups if not pods.takes]
+        left = [pods for pods in self.groups if not pods.accepting_groups]
         if self.loop.options.scale_up_simulation_for_skipped_node_groups:
             for name in self.skipped:
                 if name in self.loop.templates:
@@ -377,12 +377,14 @@ class ScaleUpRun:
 
     def _why(self, pods: EquivalenceGroup, event: bool) -> RemainingPod:
         simulated = self.loop.options.scale_up_simulation_for_skipped_node_groups
-        skipped = {name: reasons for name, reasons in self.skipped.items() if not (simulated and name in pods.refusals)}
-        reasons = Counter(reason for refusal in pods.refusals.values() for reason in refusal.reasons)
+        skipped = {
+            name: reasons for name, reasons in self.skipped.items() if not (simulated and name in pods.rejections)
+        }
+        reasons = Counter(reason for refusal in pods.rejections.values() for reason in refusal.reasons)
         reasons.update(reason for reasons in skipped.values() for reason in reasons)
         parts = sorted(f"{count} {reason}" for reason, count in reasons.items())
         message = f"pod didn't trigger scale-up: {', '.join(parts)}"
-        rejected = {name: GroupRefusal(*refusal) for name, refusal in pods.refusals.items()}
+        rejected = {name: GroupRefusal(*refusal) for name, refusal in pods.rejections.items()}
         certain = all(reasons != (UNKNOWN_TEMPLATE,) for reasons in skipped.values())
         return RemainingPod(rejected, skipped, message if event and certain else None)
 
@@ -392,9 +394,13 @@ class ScaleUpRun:
         remaining = self._remaining()
         for key, pod in remaining.items():
             if pod.message is not None:
-                self.event("Normal", "NotTriggerScaleUp", pod.message, key)
+                self.add_event("Normal", "NotTriggerScaleUp", pod.message, key)
         best = self.best
-        awaiting = [pods for pods in self.groups if best and pods.takes and best.group.id not in pods.takes]
+        awaiting = [
+            pods
+            for pods in self.groups
+            if best and pods.accepting_groups and best.group.id not in pods.accepting_groups
+        ]
         return ScaleUp(
             unschedulable=_keys(loop.unschedulable) if self.begun else (),
             filtered_out=_keys(self.filtered_out),
@@ -426,7 +432,7 @@ class ScaleUpRun:
         requested = self._sum_of(template.pods)
         meta = template.node.metadata
         return GroupTemplate(
-            tuple(map(source_of, template.pods)),
+            tuple(map(get_source, template.pods)),
             requested["cpu"],
             requested["memory"],
             tuple(f"{taint.key}={taint.value}:{taint.effect}" for taint in template.node.spec.taints),

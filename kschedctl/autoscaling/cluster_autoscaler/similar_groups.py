@@ -48,14 +48,14 @@ def _share_labels(a: Node, b: Node, labels: Sequence[str]) -> bool:
 
 
 def _are_similar(a: TemplateShape, b: TemplateShape, ignored: frozenset[str]) -> bool:
-    mine, other = node_facts.capacity(a.node), node_facts.capacity(b.node)
+    mine, other = node_facts.get_capacity(a.node), node_facts.get_capacity(b.node)
     if mine.keys() != other.keys():
         return False
     for name in mine:
         same = _are_near(mine[name], other[name], MEMORY_RATIO) if name == "memory" else mine[name] == other[name]
         if not same:
             return False
-    offer_a, offer_b = node_facts.offered(a.node), node_facts.offered(b.node)
+    offer_a, offer_b = node_facts.get_allocatable(a.node), node_facts.get_allocatable(b.node)
     if not _all_near(offer_a, offer_b, ALLOCATABLE_RATIO):
         return False
     if not _all_near(_free(offer_a, a.requested), _free(offer_b, b.requested), FREE_RATIO):
@@ -83,9 +83,9 @@ def _compared(node: Node, ignored: frozenset[str]) -> dict[str, str]:
 
 def balanced(groups: Sequence[AutoscaledGroup], count: int) -> list[Increase]:
     """New nodes divided so that the smallest groups grow first, none beyond its maximum; those that grow."""
-    growing = sorted((group for group in groups if group.free), key=lambda group: group.target)
+    growing = sorted((group for group in groups if group.headroom), key=lambda group: group.target)
     sizes = {group.id: group.target for group in growing}
-    count = min(count, sum(max(group.free, 0) for group in growing))
+    count = min(count, sum(max(group.headroom, 0) for group in growing))
     start = current = 0
     while count > 0:
         group = growing[current]

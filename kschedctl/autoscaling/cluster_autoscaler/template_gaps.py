@@ -14,7 +14,7 @@ from enum import Enum
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Node, Pod, SelectorRequirement
 from kschedctl.api.quantity import Quantity, parse
-from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, Groups
+from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, NodeGroupList
 from kschedctl.reports.scale_up import TemplateGap
 from kschedctl.snapshot.node_order import ZONE
 
@@ -87,12 +87,12 @@ class Lack:
         )
 
 
-Replay = Callable[[Groups, str, Pod], bool]
+Replay = Callable[[NodeGroupList, str, Pod], bool]
 """Whether a new node of the named group would take a pod, if the groups were these."""
 
 
 def find_template_gaps(
-    groups: Groups,
+    groups: NodeGroupList,
     nodes: Iterable[Node],
     remaining: Iterable[tuple[Pod, tuple[str, ...], Mapping[str, int]]],
     replay: Replay,

@@ -1,4 +1,4 @@
-"""What a new node of a group would be: one of its nodes, or what the cloud says, less what a fresh node lacks.
+"""Templates of new nodes: a node of the group or the cloud provider's template, without what a fresh node lacks.
 
 Upstream: processors/nodeinfosprovider/mixed_nodeinfos_processor.go, simulator/node_info_utils.go (1.36).
 """
@@ -15,7 +15,7 @@ from kschedctl.api.objects import Node, OwnerReference, Pod, PodMeta, PodStatus,
 from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated
 from kschedctl.api.workloads import with_daemon_tolerations
 from kschedctl.autoscaling.cluster_autoscaler import nodes as node_facts
-from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, AutoscalerOptions, Groups
+from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, AutoscalerOptions, NodeGroupList
 from kschedctl.autoscaling.cluster_autoscaler.pods import controller_of, is_daemon_set_pod, is_mirror
 from kschedctl.snapshot.node_order import BETA_REGION, BETA_ZONE, HOSTNAME, REGION, ZONE
 
@@ -36,37 +36,39 @@ class NodeTemplate(NamedTuple):
 
 
 class TemplateSources(NamedTuple):
-    """What templates are made of. ``pods_on``: the pods that count, by their node; ``now``: in microseconds."""
+    """What templates are built from."""
 
     pods_on: Callable[[str], Sequence[Pod]]
+    """Returns the counted pods of a node."""
     daemon_sets: Sequence[StoredWorkload]
     options: AutoscalerOptions
     now: int
+    """Microseconds since 1970."""
 
 
-def templates(groups: Groups, nodes: Sequence[Node], makes: TemplateSources) -> dict[str, NodeTemplate]:
-    """Group -> what a node more would be, for those of which that is known. ``nodes``: in order."""
-    is_good = {node.metadata.name: _is_good(node, makes.now) for node in nodes}
-    examples = _first_of_each(groups, (node for node in nodes if is_good[node.metadata.name]))
-    last_resort = _first_of_each(groups, (node for node in nodes if not is_good[node.metadata.name]))
+def build_templates(groups: NodeGroupList, nodes: Sequence[Node], makes: TemplateSources) -> dict[str, NodeTemplate]:
+    """Build the template of each group for which one is known. ``nodes`` are in order."""
+    is_good = {node.metadata.name: _is_good_example(node, makes.now) for node in nodes}
+    examples = _find_first_of_groups(groups, (node for node in nodes if is_good[node.metadata.name]))
+    last_resort = _find_first_of_groups(groups, (node for node in nodes if not is_good[node.metadata.name]))
     made: dict[str, NodeTemplate] = {}
     for group in groups.all:
         if example := examples.get(group.id) or (last_resort.get(group.id) if group.template is None else None):
-            made[group.id] = _of_node(group, example, makes)
+            made[group.id] = _build_from_node(group, example, makes)
         elif group.template is not None:
-            made[group.id] = _of_cloud(group, group.template, makes)
+            made[group.id] = _build_from_cloud(group, group.template, makes)
     return made
 
 
-def _is_good(node: Node, now: int) -> bool:
-    """Whether the node stands for others of its group."""
-    state = node_facts.readiness(node)
+def _is_good_example(node: Node, now: int) -> bool:
+    """Return whether the node is a good example for its group."""
+    state = node_facts.get_readiness(node)
     stable = state.since + node_facts.STABLE_AFTER < now
     going = any(taint.key == node_facts.TO_BE_DELETED for taint in node.spec.taints)
     return state.ready and stable and not node.spec.unschedulable and not going
 
 
-def _first_of_each(groups: Groups, nodes: Iterable[Node]) -> dict[str, Node]:
+def _find_first_of_groups(groups: NodeGroupList, nodes: Iterable[Node]) -> dict[str, Node]:
     first: dict[str, Node] = {}
     for node in nodes:
         if group := groups.of_node.get(node.metadata.name):
@@ -74,40 +76,40 @@ def _first_of_each(groups: Groups, nodes: Iterable[Node]) -> dict[str, Node]:
     return first
 
 
-def _of_node(group: AutoscaledGroup, node: Node, makes: TemplateSources) -> NodeTemplate:
-    fresh = _fresh(group, node, makes.options)
+def _build_from_node(group: AutoscaledGroup, node: Node, makes: TemplateSources) -> NodeTemplate:
+    fresh = _build_fresh_node(group, node, makes.options)
     here = [pod for pod in makes.pods_on(node.metadata.name) if not pod.metadata.deletion_timestamp]
     stay = [pod for pod in here if is_mirror(pod) or is_daemon_set_pod(pod)]
     running = {c.uid for pod in here if (c := controller_of(pod)) and c.kind == "DaemonSet"}
     pending = [workload for workload in makes.daemon_sets if workload.metadata.uid not in running]
-    forced = [pod for pod in daemon_pods(fresh, pending) if makes.options.force_daemon_sets or _preempts(pod)]
-    return NodeTemplate(fresh, tuple(_put_on(fresh, [*stay, *forced])))
+    forced = [pod for pod in build_daemon_pods(fresh, pending) if makes.options.force_daemon_sets or _can_preempt(pod)]
+    return NodeTemplate(fresh, tuple(_copy_pods_to(fresh, [*stay, *forced])))
 
 
-def _of_cloud(group: AutoscaledGroup, node: Node, makes: TemplateSources) -> NodeTemplate:
-    fresh = _fresh(group, node, makes.options)
-    pods = tuple(_put_on(fresh, (*group.template_pods, *daemon_pods(fresh, makes.daemon_sets))))
+def _build_from_cloud(group: AutoscaledGroup, node: Node, makes: TemplateSources) -> NodeTemplate:
+    fresh = _build_fresh_node(group, node, makes.options)
+    pods = tuple(_copy_pods_to(fresh, (*group.template_pods, *build_daemon_pods(fresh, makes.daemon_sets))))
     labels = fresh.metadata.labels
     deprecated = {old: labels[new] for new, old in _DEPRECATED.items() if new in labels}
-    return NodeTemplate(_labelled(fresh, {**labels, **deprecated}), pods)
+    return NodeTemplate(_set_labels(fresh, {**labels, **deprecated}), pods)
 
 
-def _fresh(group: AutoscaledGroup, node: Node, options: AutoscalerOptions) -> Node:
-    """The node under the name of a template, without the taints that a fresh node lacks."""
+def _build_fresh_node(group: AutoscaledGroup, node: Node, options: AutoscalerOptions) -> Node:
+    """Return the node under the name of a template, without taints that a fresh node lacks."""
     name = f"template-node-for-{group.id}"
     labels = {**node.metadata.labels, HOSTNAME: name, TEMPLATE_LABEL: "true"}
-    taints = tuple(taint for taint in node.spec.taints if not _goes(taint.key, options))
+    taints = tuple(taint for taint in node.spec.taints if not _is_dropped_taint(taint.key, options))
     meta = replace(node.metadata, name=name, uid="", labels=labels)
     return default_node(replace(node, metadata=meta, spec=replace(node.spec, taints=taints)))
 
 
-def _goes(key: str, options: AutoscalerOptions) -> bool:
+def _is_dropped_taint(key: str, options: AutoscalerOptions) -> bool:
     own = key in (node_facts.TO_BE_DELETED, node_facts.DELETION_CANDIDATE) or key in node_facts.CONDITION_TAINTS
     return own or node_facts.is_startup_taint(key, options) or node_facts.is_status_taint(key, options)
 
 
-def daemon_pods(node: Node, daemon_sets: Iterable[StoredWorkload]) -> Iterator[Pod]:
-    """A pod of each DaemonSet that has one on such a node."""
+def build_daemon_pods(node: Node, daemon_sets: Iterable[StoredWorkload]) -> Iterator[Pod]:
+    """Yield a pod of each DaemonSet that runs on such a node."""
     for workload in daemon_sets:
         template = workload.spec.template
         spec = with_daemon_tolerations(template.spec)
@@ -128,36 +130,36 @@ def daemon_pods(node: Node, daemon_sets: Iterable[StoredWorkload]) -> Iterator[P
         yield Pod(own, spec, PodStatus("Pending"))
 
 
-def _preempts(pod: Pod) -> bool:
-    """Whether a pod finds its way onto a full node."""
+def _can_preempt(pod: Pod) -> bool:
+    """Return whether a pod can preempt its way onto a full node."""
     return pod.spec.priority_class_name == NODE_CRITICAL and pod.spec.preemption_policy in (
         None,
         "PreemptLowerPriority",
     )
 
 
-def _put_on(node: Node, pods: Iterable[Pod]) -> Iterator[Pod]:
-    """Copies of pods on a template."""
+def _copy_pods_to(node: Node, pods: Iterable[Pod]) -> Iterator[Pod]:
+    """Yield copies of pods on a template."""
     for number, pod in enumerate(pods):
         name = f"{pod.metadata.name}-{node.metadata.name}-{number}"
         spec = replace(pod.spec, node_name=node.metadata.name)
         yield Pod(replace(pod.metadata, name=name, uid=""), spec, PodStatus("Running"))
 
 
-def copy_of(template: Node, suffix: str) -> Node:
-    """Another node like a template."""
-    return named_copy(template, suffixed(template, suffix))
+def copy_with_suffix(template: Node, suffix: str) -> Node:
+    """Return a copy of a template with a suffix to its name."""
+    return copy_with_name(template, add_suffix(template, suffix))
 
 
-def suffixed(template: Node, suffix: str) -> str:
+def add_suffix(template: Node, suffix: str) -> str:
     return f"{template.metadata.name}-{suffix}"
 
 
-def named_copy(template: Node, name: str) -> Node:
-    """Another node like a template, of a name."""
+def copy_with_name(template: Node, name: str) -> Node:
+    """Return a copy of a template under another name."""
     named = replace(template, metadata=replace(template.metadata, name=name))
-    return _labelled(named, {**template.metadata.labels, HOSTNAME: name})
+    return _set_labels(named, {**template.metadata.labels, HOSTNAME: name})
 
 
-def _labelled(node: Node, labels: Mapping[str, str]) -> Node:
+def _set_labels(node: Node, labels: Mapping[str, str]) -> Node:
     return replace(node, metadata=replace(node.metadata, labels=dict(labels)))

@@ -46,7 +46,7 @@ def new_node(
     message = _message(pod, run)
     return NewNode(
         NAME,
-        tuple(_Verdicts(setting, pod, existing).each()),
+        tuple(_Verdicts(setting, pod, existing).iter_verdicts()),
         next((node.node for node in nominated(run)), "") if run else "",
         seen,
         message,
@@ -63,7 +63,7 @@ class _Verdicts:
         self._templates = {template.name: template for template in setting.pools.all_templates}
         self._asked = ProvisioningRun(setting)
 
-    def each(self) -> Iterator[PoolVerdict]:
+    def iter_verdicts(self) -> Iterator[PoolVerdict]:
         for pool in self._setting.cluster.karpenter_node_pools:
             template = self._templates.get(pool.metadata.name)
             refusal = "" if template else takes_no_part(self._setting, pool)

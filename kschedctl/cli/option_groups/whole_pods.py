@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kschedctl.api.pod_templates import get_pod_template
 from kschedctl.api.workloads import identity
 from kschedctl.cli.inquiry import Inquiry
 from kschedctl.cli.options import Source
@@ -33,7 +34,7 @@ def collect_pod_extras(
     if call is None:
         return
     from kschedctl.sources.extenders.recording import Recorder  # noqa: PLC0415
-    from kschedctl.sources.extenders.whole_pods import PodExtras, template_of  # noqa: PLC0415
+    from kschedctl.sources.extenders.whole_pods import PodExtras  # noqa: PLC0415
 
     if not isinstance(call, Recorder) or not inquiry.scheduler.extenders:
         return
@@ -41,7 +42,7 @@ def collect_pod_extras(
     for asked_pod in targets:
         written = inquiry.written.get(identity(asked_pod.workload)) if asked_pod.workload else None
         if written is not None:
-            full_pods[asked_pod.pod.key] = PodExtras.of(template_of(written.document))
+            full_pods[asked_pod.pod.key] = PodExtras.of(get_pod_template(written.document))
         elif asked_pod.pod.metadata.uid or not asked_pod.note:  # none that is made up for the question
             remaining_keys.append(asked_pod.pod.key)
     _add_from_files(full_pods, remaining_keys, inquiry)

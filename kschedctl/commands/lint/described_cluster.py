@@ -12,12 +12,12 @@ from kschedctl.api.api_versions import is_custom_api
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.ownership import Owner
+from kschedctl.api.pod_templates import POD_TEMPLATE_PATHS
 from kschedctl.api.versions_read import is_readable
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.lint.objects.manifests import TYPED
 from kschedctl.lint.objects.subject import Problem, Subject
-from kschedctl.lint.objects.workload import TEMPLATES
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.sources.builds.build import BuiltObject
 from kschedctl.sources.documents.place import Place
@@ -90,7 +90,7 @@ def _build_cluster(manifests: Iterable[Read], gates: FeatureGates) -> DescribedC
             continue
         if kind == "Node":
             all_nodes_read = False
-        if kind not in TYPED and kind not in TEMPLATES:
+        if kind not in TYPED and kind not in POD_TEMPLATE_PATHS:
             problems.append(_get_subject(manifest).problem((), fault))
     if not all_nodes_read:
         return DescribedCluster(None, tuple(problems), is_self_described=True)

@@ -6,7 +6,7 @@ The analysis is the audit's section, ``kschedctl/commands/audit/packing``.
 from __future__ import annotations
 
 from kschedctl.cluster import Cluster
-from kschedctl.commands.audit import signed
+from kschedctl.commands.audit import with_tool_version
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.packing.emptying import Limits
 from kschedctl.commands.audit.packing.report import PackingSection
@@ -25,4 +25,4 @@ def packing(cluster: Cluster, *, nodes: int | None = None, progress: Progress = 
     'sound'
     """
     limits = USUAL if nodes is None else Limits(nodes, pods=0)
-    return signed(packing_section(AuditedCluster(Scheduler(cluster), progress=progress), limits))
+    return with_tool_version(packing_section(AuditedCluster(Scheduler(cluster), progress=progress), limits))

@@ -11,8 +11,8 @@ from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.source import load_cluster
 from kschedctl.commands import packing as library
-from kschedctl.commands.audit.judging import DrawnJudged
-from kschedctl.commands.audit.next_commands import about_findings
+from kschedctl.commands.audit.judging import DrawableFindingsOutput
+from kschedctl.commands.audit.next_commands import build_next_commands
 from kschedctl.commands.audit.packing.section import USUAL
 from kschedctl.errors import UsageError
 
@@ -27,7 +27,7 @@ EXAMPLES = (
 def packing(
     *,
     source: Source,
-    shown: DrawnJudged,
+    shown: DrawableFindingsOutput,
     nodes: Annotated[
         int,
         typer.Option(
@@ -49,4 +49,4 @@ def packing(
     cluster = load_cluster(source)
     with show_progress() as progress:
         section = library.packing(cluster, nodes=None if nodes == -1 else nodes, progress=progress)
-        return shown.judged(section, about_findings(source, section))
+        return shown.build_answer(section, build_next_commands(source, section))

@@ -24,7 +24,7 @@ class PoolGroups:
         self.told = told
         self._read = read_groups(told.groups)
         flags, faults = read_options(told.options)
-        self.faults = (*told.faults, *self._read.faults, *faults)
+        self.faults = (*told.faults, *self._read.errors, *faults)
         self._loop = AutoscalerLoop.begin(cluster, self._read, flags, now, told.active)
 
     def over(self, by_label: Pools, view: Fork) -> Pools:
@@ -41,7 +41,7 @@ class PoolGroups:
     def with_groups(self, pools: Mapping[str, PoolReport]) -> dict[str, PoolReport]:
         """The pools with what is known of those that are groups, and the groups without nodes."""
         loop = self._loop
-        waiting = {} if loop.is_over else ScaleUpRun(loop).takers(loop.waiting())
+        waiting = {} if loop.is_over else ScaleUpRun(loop).takers(loop.place_waiting())
         grouped = {
             group.id: self._with_limits(
                 replace(pools.get(group.id, PoolReport(group.id)), waiting=waiting.get(group.id)), group

@@ -52,7 +52,7 @@ def scale_up(
     """
     named = node_groups(cluster, Given(groups, options or {}, pool_label, where))
     loop = _loop(cluster, named, now, active_scale_ups)
-    made, report = going_up.replay(cluster, named.groups, named.options, begin=progress.begin, **loop)
+    made, report = going_up.replay_loop(cluster, named.groups, named.options, begin=progress.begin, **loop)
     if made.increases:
         growing = GrowingGroups(named, loop["now"])
         after = queue_with_new_nodes(cluster, growing.add_nodes(made, cluster), report.triggered, growing)

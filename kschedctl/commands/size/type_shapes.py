@@ -10,7 +10,7 @@ import numpy as np
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Node, NodeSpec, NodeStatus, ObjectMeta, Resources, Taint
-from kschedctl.autoscaling.cluster_autoscaler.templates import daemon_pods
+from kschedctl.autoscaling.cluster_autoscaler.templates import build_daemon_pods
 from kschedctl.autoscaling.karpenter.instance_types import InstanceType, Offering, Sold, read_instance_types
 from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, HOSTNAME, INSTANCE_TYPE, ON_DEMAND, RESERVED, ZONE
 from kschedctl.autoscaling.karpenter.options import read_karpenter_options
@@ -106,7 +106,7 @@ def _build_shape(
         )
         for zone in prices
     }
-    daemons = tuple(daemon_pods(next(iter(models.values())), cluster.daemon_sets))
+    daemons = tuple(build_daemon_pods(next(iter(models.values())), cluster.daemon_sets))
     return NodeShape(launched.name, models, prices, daemons)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 from kschedctl.api.ownership import Owner
 from kschedctl.cluster import Cluster
-from kschedctl.commands.audit import signed
+from kschedctl.commands.audit import with_tool_version
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.topology.report import TopologySection
 from kschedctl.commands.audit.topology.section import TopologyScope, topology_section
@@ -42,7 +42,7 @@ def topology(
     """
     audited = AuditedCluster(Scheduler(cluster), progress=progress)
     chosen = _chosen(audited, workloads, namespace) if workloads or namespace else frozenset()
-    return signed(topology_section(audited, TopologyScope(tuple(keys), chosen)))
+    return with_tool_version(topology_section(audited, TopologyScope(tuple(keys), chosen)))
 
 
 def _chosen(audited: AuditedCluster, meant: Sequence[Owner], namespace: str) -> frozenset[Owner]:

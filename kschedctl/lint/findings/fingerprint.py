@@ -10,10 +10,13 @@ import re
 from collections.abc import Iterator, Mapping
 
 from kschedctl.api.json_values import field_at
+from kschedctl.api.pod_templates import POD_TEMPLATE_PATHS
 from kschedctl.lint.objects.subject import Path, Subject
 from kschedctl.reports.findings import Finding
 
-_POD_TEMPLATE_PREFIX = re.compile(r"^spec\.(jobTemplate\.spec\.)?template\.(?=spec)")
+_POD_TEMPLATE_PREFIX = re.compile(
+    "|".join(rf"^{re.escape('.'.join(POD_TEMPLATE_PATHS[kind]))}\.(?=spec)" for kind in ("Deployment", "CronJob"))
+)
 IDENTIFYING_FIELDS = ("name", "key", "topologyKey", "hostPort", "containerPort")
 """The fields that identify the items of a list. Items without any are not told apart."""
 

@@ -8,10 +8,11 @@ from functools import cached_property
 from kschedctl.api import objects as api
 from kschedctl.api.objects import ObjectMeta
 from kschedctl.api.ownership import ADDED_LABELS, Owner, find_controller, find_owner
+from kschedctl.api.pod_templates import POD_TEMPLATE_PATHS
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.lint.objects.stored_pods import as_written, without_node_pin, without_own_claims
 from kschedctl.lint.objects.subject import Subject
-from kschedctl.lint.objects.workload import TEMPLATES, Workload
+from kschedctl.lint.objects.workload import Workload
 
 
 def cluster_workloads(cluster: Cluster) -> Iterator[Workload]:
@@ -28,7 +29,7 @@ def cluster_workloads(cluster: Cluster) -> Iterator[Workload]:
         elif kind == "StatefulSet":
             spec = without_own_claims(spec, one.metadata.name)
         count = None if kind == "DaemonSet" else len(kept)
-        yield Workload(Subject(kind, name, namespace), labels, spec, count, at=TEMPLATES.get(kind, ()))
+        yield Workload(Subject(kind, name, namespace), labels, spec, count, at=POD_TEMPLATE_PATHS.get(kind, ()))
 
 
 def pods_by_owner(cluster: Cluster) -> dict[Owner, list[api.Pod]]:

@@ -16,6 +16,7 @@ from kschedctl.api.field_errors import FieldError
 from kschedctl.api.json_values import JsonObject, field_at, object_at
 from kschedctl.api.labels import Selector, SelectorError, selector_from_api
 from kschedctl.api.ownership import Owner
+from kschedctl.api.pod_templates import POD_TEMPLATE_PATHS
 from kschedctl.api.workloads import UpdateStrategy
 from kschedctl.cluster import without_nulls
 from kschedctl.lint.objects.stored_pods import as_written
@@ -27,19 +28,6 @@ _GOT = re.compile(r"got `(\w+)`")
 ANY_KEY = "..."
 """How msgspec says which key of a map: not at all."""
 _TYPE_NAMES = {str: "str", bool: "bool", int: "int", float: "float", dict: "object", list: "array", type(None): "null"}
-
-TEMPLATES: dict[str, Path] = {
-    "Pod": (),
-    "PodTemplate": ("template",),
-    "ReplicationController": ("spec", "template"),
-    "ReplicaSet": ("spec", "template"),
-    "Deployment": ("spec", "template"),
-    "StatefulSet": ("spec", "template"),
-    "DaemonSet": ("spec", "template"),
-    "Job": ("spec", "template"),
-    "CronJob": ("spec", "jobTemplate", "spec", "template"),
-}
-"""Kind -> where its pod template is."""
 
 SERVING = frozenset({"ReplicationController", "ReplicaSet", "Deployment", "StatefulSet", "Rollout"})
 """Kinds that keep a number of pods running."""
@@ -182,7 +170,7 @@ def scaled(value: object, total: int, *, up: bool) -> int:
 
 def workload_of(subject: Subject) -> Workload | None:
     """The workload that a manifest stands for, if it is one. Raises InvalidFieldError."""
-    at = TEMPLATES.get(subject.kind)
+    at = POD_TEMPLATE_PATHS.get(subject.kind)
     if at is None or not in_core_group(subject):
         return None
     template = object_at(subject.document, *at)
@@ -224,7 +212,7 @@ def _replicas(subject: Subject) -> int | None:
         return None
     if subject.kind in ("Pod", "PodTemplate"):
         return 1
-    path: Path = ("spec", "jobTemplate", "spec") if subject.kind == "CronJob" else ("spec",)
+    path: Path = POD_TEMPLATE_PATHS[subject.kind][:-1]
     spec = object_at(subject.document, *path)
     key = "parallelism" if subject.kind in ("Job", "CronJob") else "replicas"
     return 1 if spec.get(key) is None else typed_at((*path, key), spec[key], int)

@@ -13,6 +13,7 @@ from kschedctl.api.objects import (
     ResourceClaimSpec,
     ResourceClaimTemplate,
 )
+from kschedctl.api.pod_templates import POD_TEMPLATE_PATHS
 from kschedctl.cluster import CLUSTER_SCOPED
 from kschedctl.lint.analysis.near_names import find_similar_name
 from kschedctl.lint.analysis.placement import REQUIRED, iter_pod_terms, iter_storage_class_names
@@ -21,7 +22,7 @@ from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import WARNING, Rule, for_each_workload
 from kschedctl.lint.objects.kinds import AUTOSCALERS, ScalingLimits
 from kschedctl.lint.objects.subject import Path, Problem, Subject
-from kschedctl.lint.objects.workload import SERVING, TEMPLATES, Workload
+from kschedctl.lint.objects.workload import SERVING, Workload
 
 _BUILTIN_NAMES = {
     "StorageClass": {"standard", "default", "managed", "gp2", "gp3", "local-path", "hostpath", "longhorn"},
@@ -363,7 +364,9 @@ def _iter_object_namespaces(context: LintContext) -> Iterator[_NamespaceReferenc
         name = subject.namespace
         if name and field_at(subject.document, *_METADATA_NAMESPACE):
             only_file = subject.place is not None and files.get(name) == {subject.place.file} <= creating_files
-            yield _NamespaceReference(subject, _METADATA_NAMESPACE, name, only_file and subject.kind in TEMPLATES)
+            yield _NamespaceReference(
+                subject, _METADATA_NAMESPACE, name, only_file and subject.kind in POD_TEMPLATE_PATHS
+            )
 
 
 def _iter_term_namespaces(context: LintContext) -> Iterator[_NamespaceReference]:

@@ -14,11 +14,11 @@ import msgspec
 from msgspec.structs import replace
 
 from kschedctl.admission import resource_quota
-from kschedctl.admission.pod_security_policy import TEMPLATE_PATH, TEMPLATE_PATHS
 from kschedctl.admission.request import AdmissionRequest, Writable
 from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.objects import ResourceQuota, ResourceQuotaStatus, Struct
 from kschedctl.api.ownership import Owner, find_controller
+from kschedctl.api.pod_templates import POD_TEMPLATE_PATHS, USUAL_TEMPLATE_PATH
 from kschedctl.api.workloads import StatefulSet
 from kschedctl.cluster import FIELDS, Cluster, convert
 from kschedctl.replay import kubectl
@@ -194,14 +194,14 @@ class MissingPods:
 
 def _extract_pod(kind: str, document: JsonObject) -> JsonObject:
     """Return the pod spec in a workload's manifest, as a document with ``spec``."""
-    return {"spec": object_at(document, *TEMPLATE_PATHS.get(kind, TEMPLATE_PATH), "spec")}
+    return {"spec": object_at(document, *POD_TEMPLATE_PATHS.get(kind, USUAL_TEMPLATE_PATH), "spec")}
 
 
 def _edit_pod_spec(kind: str, document: JsonObject, steps: Sequence[FixStep]) -> JsonObject:
     """Return the workload's manifest with the pod spec changed by the steps."""
     edited: Any = copy.deepcopy(dict(document))
     spec: Any = edited
-    for part in (*TEMPLATE_PATHS.get(kind, TEMPLATE_PATH), "spec"):
+    for part in (*POD_TEMPLATE_PATHS.get(kind, USUAL_TEMPLATE_PATH), "spec"):
         spec = spec.setdefault(part, {})
     for step in steps:
         assert step.edit is not None

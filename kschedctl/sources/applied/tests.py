@@ -10,23 +10,13 @@ import re
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from kschedctl.api.json_values import JsonObject
+from kschedctl.api.json_values import JsonObject, field_at, object_at
+from kschedctl.api.pod_templates import POD_TEMPLATE_PATHS, get_pod_template
 
 _GROUPS = ("chainsaw.kyverno.io", "cli.kyverno.io", "kuttl.dev")
 _EXPECTATION = re.compile(r"((.*[^a-z])?assert(ions?|s)?([^a-z].*)?|(\d+-)?errors?)\.(ya?ml|json)")
 _EXPECTING = ("assert", "error")
 _EXPECTED = ("patchedResource", "patchedResources", "generatedResource", "cloneSourceResource")
-_TEMPLATES = {
-    "Pod": (),
-    "Deployment": ("template",),
-    "StatefulSet": ("template",),
-    "DaemonSet": ("template",),
-    "ReplicaSet": ("template",),
-    "ReplicationController": ("template",),
-    "Job": ("template",),
-    "CronJob": ("jobTemplate", "spec", "template"),
-}
-"""Kind -> where the template of its pods stands in its spec."""
 _SELECTING = frozenset({"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"})
 
 
@@ -68,17 +58,12 @@ def is_expectation(path: str) -> bool:
 
 def is_part(value: JsonObject) -> bool:
     """Whether pods, or what makes some, lack what nobody leaves out."""
-    kind, spec = str(value.get("kind")), value.get("spec")
-    if kind not in _TEMPLATES:
+    kind = str(value.get("kind"))
+    if kind not in POD_TEMPLATE_PATHS or kind == "PodTemplate":
         return False
-    if not isinstance(spec, dict):
+    if not field_at(get_pod_template(value), "spec", "containers"):
         return True
-    template: object = spec
-    for step in _TEMPLATES[kind]:
-        template = template.get(step) if isinstance(template, dict) else None
-    pods = template if kind == "Pod" else template.get("spec") if isinstance(template, dict) else None
-    has_containers = isinstance(pods, dict) and bool(pods.get("containers"))
-    return not has_containers or (kind in _SELECTING and "selector" not in spec)
+    return kind in _SELECTING and "selector" not in object_at(value, "spec")
 
 
 def _expected(value: object) -> Iterator[str]:

@@ -64,16 +64,6 @@ def pods_among(documents: Iterable[Payload]) -> Iterator[tuple[str, Payload]]:
                 yield f"{metadata.get('namespace') or 'default'}/{metadata.get('name', '')}", item
 
 
-def template_of(workload: Payload) -> Payload:
-    """The document of a pod that a workload makes; a pod is its own."""
-    if workload.get("kind") == "Pod":
-        return workload
-    spec = _mapping(workload, "spec")
-    if workload.get("kind") == "CronJob":
-        spec = _mapping(_mapping(spec, "jobTemplate"), "spec")
-    return _mapping(spec, "template")
-
-
 def _mapping(document: Payload, name: str) -> Payload:
     value = document.get(name)
     return value if isinstance(value, Mapping) else {}

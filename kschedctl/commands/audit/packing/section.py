@@ -66,7 +66,13 @@ def packing_section(audited: AuditedCluster, limits: Limits = USUAL) -> PackingS
             (STRANDED, SPARE),
             [*_stranded_findings(rooms, room.rooms), *_spare_findings(rooms, savings, spare)],
             merge_unknown_kinds(
-                [[*audited.not_read("Node", "Pod"), *find_simulation_unknowns(room.simulation), *spare.unknown]]
+                [
+                    [
+                        *audited.iter_unread_kinds("Node", "Pod"),
+                        *find_simulation_unknowns(room.simulation),
+                        *spare.unknown,
+                    ]
+                ]
             ),
         ),
     )

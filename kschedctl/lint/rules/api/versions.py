@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping
 from kschedctl.api.api_versions import ApiVersion, is_custom_api
 from kschedctl.api.json_values import JsonObject, field_at
 from kschedctl.api.kinds import LIFECYCLES, list_expiring_versions
+from kschedctl.api.pod_templates import POD_TEMPLATE_PATHS
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.field_edits import FieldEdit, SetField
 from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
 from kschedctl.lint.objects.subject import Path, Problem, Subject, path_text
-from kschedctl.lint.objects.workload import TEMPLATES
 from kschedctl.scheduler.configuration.version_fields import unread
 
 
@@ -160,7 +160,7 @@ def _iter_typed_parts(subject: Subject) -> Iterator[tuple[str, Path, JsonObject]
     if is_custom_api(subject.api_version):
         return
     yield subject.kind, (), subject.document
-    kind, at = ("Pod", TEMPLATES.get(subject.kind, ()))
+    kind, at = ("Pod", POD_TEMPLATE_PATHS.get(subject.kind, ()))
     if subject.kind == "ResourceClaimTemplate":
         kind, at = "ResourceClaim", ("spec",)
     template = field_at(subject.document, *at)

@@ -43,7 +43,7 @@ def find_unmatched_priorities(context: LintContext) -> Iterator[Problem]:
 
     Finds nothing unless all node groups of the cluster are known.
     """
-    from kschedctl.autoscaling.cluster_autoscaler.expanders import match, read_priorities  # noqa: PLC0415
+    from kschedctl.autoscaling.cluster_autoscaler.expanders import matches_any, read_priorities  # noqa: PLC0415
     from kschedctl.autoscaling.node_groups.found import find_node_groups  # noqa: PLC0415
 
     assert context.cluster is not None
@@ -57,11 +57,11 @@ def find_unmatched_priorities(context: LintContext) -> Iterator[Problem]:
             continue
         for number, patterns in priorities.items():
             for pattern in patterns:
-                if not any(match((pattern,), name) for name in named.ids):
+                if not any(matches_any((pattern,), name) for name in named.ids):
                     yield subject.problem(PRIORITIES_PATH, f"{pattern} of priority {number} matches no node group")
         everything = tuple(pattern for patterns in priorities.values() for pattern in patterns)
         for name in named.ids:
-            if not match(everything, name):
+            if not matches_any(everything, name):
                 yield subject.problem(
                     PRIORITIES_PATH, f"node group {name} has no priority: it grows only where no other one helps"
                 )

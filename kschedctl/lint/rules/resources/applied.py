@@ -9,13 +9,14 @@ from collections.abc import Iterator
 
 from kschedctl.admission import resource_quota
 from kschedctl.admission.admit import VALIDATION, iter_outcomes
-from kschedctl.admission.pod_security_policy import TEMPLATE_PATHS, extract_pod
+from kschedctl.admission.pod_security_policy import extract_pod
 from kschedctl.admission.request import AdmissionRequest
 from kschedctl.admission.unknown import find_undecidable_plugins, find_undecidable_plugins_for_pod
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.objects import ResourceQuota
 from kschedctl.api.observed.failed_creation import shorten_api_message
+from kschedctl.api.pod_templates import POD_TEMPLATE_PATHS
 from kschedctl.cluster import LIMITS, NOT_GIVEN, NOT_LISTED, Cluster, without_nulls
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, Rule
@@ -36,7 +37,7 @@ def find_denied_pods(context: LintContext) -> Iterator[Problem]:
     context.are_all_read(*_iter_unreadable_kinds(cluster))  # records the gaps
     replay = _AdmissionReplay(context, cluster)
     for workload in context.workloads:
-        if workload.subject.kind not in TEMPLATE_PATHS or not workload.subject.document:
+        if workload.subject.kind not in POD_TEMPLATE_PATHS or not workload.subject.document:
             continue
         if denied := replay.create_pods(workload):
             yield workload.problem((), f"the API server would not create {denied}")
