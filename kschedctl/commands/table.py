@@ -149,7 +149,10 @@ TABLE = (
         2,
         exit_codes=FINDINGS_OR_UNDECIDED,
         schemas={"audit": "commands.audit.report:Audit", "audit-section": "commands.audit.report:AnySection"},
-        pages={"Audit": "commands.audit.page:audit_page", "AuditSection": "commands.audit.page:section_page"},
+        pages={
+            "Audit": "commands.audit.page:build_audit_page",
+            "AuditSection": "commands.audit.page:build_section_page",
+        },
     ),
     CommandEntry(
         "make-room",

@@ -139,6 +139,6 @@ def test_an_expression_that_only_re2_can_run_leaves_all_groups(monkeypatch: pyte
     assert left("priority", (MICRO, XLARGE), WITH_A_FLAG) == ({"my-asg.t2.micro", "my-asg.m4.4xlarge"}, [])
     options = [Option(AutoscaledGroup(offer.group, 0, 10, 1), 1, (Pod(),)) for offer in (MICRO, XLARGE)]
     expanders = Expanders({}, lambda pod: {}, ConfigMap(ObjectMeta("m", "n"), {"priorities": WITH_A_FLAG}), [])
-    expanders.best("priority", options)
+    expanders.choose("priority", options)
     (doubt,) = expanders.doubts
     assert doubt.startswith('the priority expander chooses by "(?i)T2", which only RE2 can run')

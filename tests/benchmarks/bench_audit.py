@@ -19,7 +19,7 @@ from peak_memory import mebibytes
 
 from kschedctl.cluster import Cluster, convert
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
-from kschedctl.commands.audit.sections import NEEDED, SECTIONS
+from kschedctl.commands.audit.sections import REQUIRED_INPUTS, SECTIONS
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.cluster import Cluster as Read
 
@@ -66,7 +66,9 @@ def timed(audited: AuditedCluster, names: list[str]) -> Iterator[tuple[str, floa
     """What each takes, in seconds of a processor and on the clock: what all share first."""
     steps = {"(the view)": lambda: audited.scheduler.view.requested, "(the replay)": lambda: audited.replay}
     asked = [
-        name for name in SECTIONS if (name in names or not names) and (name not in NEEDED or NEEDED[name][1](audited))
+        name
+        for name in SECTIONS
+        if (name in names or not names) and (name not in REQUIRED_INPUTS or REQUIRED_INPUTS[name][1](audited))
     ]
     for name, step in (steps | {name: lambda name=name: SECTIONS[name](audited) for name in asked}).items():
         clock, cpu = time.perf_counter(), time.process_time()

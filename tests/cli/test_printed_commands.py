@@ -21,7 +21,7 @@ from kschedctl.cli import source as cli_source
 from kschedctl.cli.main import COMMANDS
 from kschedctl.cli.next_commands import build_command
 from kschedctl.cli.options import Scope, Source
-from kschedctl.commands.audit.next_commands import HELPING, OF_ALL
+from kschedctl.commands.audit.next_commands import CLUSTER_WIDE_COMMANDS, COMMAND_BY_RULE
 from kschedctl.commands.browse.session import BrowseSession
 from kschedctl.errors import UsageError
 from kschedctl.sources.archive.file import write_archive
@@ -338,8 +338,8 @@ def test_those_that_help_with_findings_run(where: Where, runs: Runs) -> None:
     """Of every rule, also those of which no cluster here has a finding."""
     pod, node = PODS["demo" if "--demo" in where.options else "else"]
     question = ["audit", *where.options]
-    for command, *arguments in HELPING.values():
-        object_ = () if arguments or command in OF_ALL else (node if command == "drain" else pod,)
+    for command, *arguments in COMMAND_BY_RULE.values():
+        object_ = () if arguments or command in CLUSTER_WIDE_COMMANDS else (node if command == "drain" else pod,)
         for told in build_command(source_of(question), command, *object_, arguments):
             runs.check(Line(told, question))
     assert not runs.faults, "\n".join(runs.faults)

@@ -1,7 +1,7 @@
-"""``audit``: is the scheduler healthy, and is the cluster scheduled well?
+"""The `audit` command: whether the scheduler is healthy and the cluster is scheduled well.
 
-``sections`` lists the sections and runs them on an ``audited_cluster``. Each section is a folder with its ``section``
-(the findings), ``report`` and analysis. ``evidence`` and ``page`` show them, ``judging`` decides the exit code.
+`sections` lists the sections and runs them on an `audited_cluster`. Each section is a folder with its `section` (the
+findings), `report` and analysis. `evidence` and `page` render them, `judging` decides the exit code.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from kschedctl.api.copying import replace
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.audited_cluster import AuditedCluster, Thresholds
 from kschedctl.commands.audit.report import Audit
-from kschedctl.commands.audit.sections import SECTIONS
-from kschedctl.commands.audit.sections import audit as sections_of
+from kschedctl.commands.audit.sections import SECTIONS, run_sections
 from kschedctl.errors import UsageError
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.reports.section import Section
@@ -33,14 +32,16 @@ def audit(
     measured: Measured | None = None,
     progress: Progress = NO_PROGRESS,
 ) -> Audit:
-    """Is the scheduler healthy, and is the cluster scheduled well? In ``sections``, all where none is named.
+    """Audit whether the scheduler is healthy and the cluster is scheduled well.
 
-    ``now``: the RFC 3339 time of the cluster; when it was read, and where nobody knows that, no section claims anything
-    about ages. ``earlier``: the same cluster before; ``measured``: kube-scheduler's own metrics; ``thresholds``: from
-    where on something is a finding. A section is sound only if all that it depends on was read. Raises UsageError.
+    `sections` selects sections by name; all are run if it is empty. `now` is the RFC 3339 time of the cluster and
+    defaults to the time at which the cluster was read; without either, no section says anything about ages. `earlier`
+    is the same cluster at an earlier time, `measured` holds kube-scheduler's own metrics, and `thresholds` decide what
+    is a finding. A section is sound only if all data that it depends on was read. Raises UsageError for an unknown
+    section.
 
     >>> import kschedctl
-    >>> audit(kschedctl.Cluster.from_objects([]), ["pending"]).sections[0].name
+    >>> run_sections(kschedctl.Cluster.from_objects([]), ["pending"]).sections[0].name
     'pending'
     """
     for name in sections:
@@ -55,12 +56,12 @@ def audit(
         measured=measured,
         progress=progress,
     )
-    return replace(sections_of(audited, sections), tool_version=VERSION)
+    return replace(run_sections(audited, sections), tool_version=VERSION)
 
 
-OfKind = TypeVar("OfKind", bound=Section)
+SectionT = TypeVar("SectionT", bound=Section)
 
 
-def signed(section: OfKind) -> OfKind:
-    """With the version of the program that made it."""
+def with_tool_version(section: SectionT) -> SectionT:
+    """Return the section with the version of this program."""
     return replace(section, tool_version=VERSION)

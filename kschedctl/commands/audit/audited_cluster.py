@@ -1,4 +1,4 @@
-"""What all sections of an audit stand on: the cluster at a time, and its pending pods, replayed once for all."""
+"""The cluster that an audit examines, with its replayed pending pods, which all sections share."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from kschedctl.sources.metrics.measured import Measured
 
 @dataclass(frozen=True)
 class Thresholds(WaitingThresholds):
-    """From where on something is a finding."""
+    """Thresholds above which something is reported as a finding."""
 
     latency: LatencyLimits = field(default_factory=LatencyLimits)
     sampling_loss_points: float = 50
-    """Half of what a plugin of weight 1 can say for a node: its preference is as good as ignored."""
+    """Half the score range of a plugin of weight 1: a larger loss means that its preference is as good as ignored."""
     priorities: PriorityLimits = field(default_factory=PriorityLimits)
 
 
 @dataclass(frozen=True, eq=False)
 class AuditedCluster(ReplayedCluster):
-    """A cluster with what the sections of an audit need."""
+    """A cluster with all that the sections of an audit need."""
 
     thresholds: Thresholds = field(default_factory=Thresholds)
     earlier: Scheduler | None = None
-    """The same cluster at an earlier time, if known."""
+    """The same cluster at an earlier time, if given."""
     measured: Measured | None = None
-    """kube-scheduler's own metrics, if known."""
+    """kube-scheduler's own metrics, if given."""
 
-    def not_read(self, *kinds: str) -> Iterator[UnknownKind]:
-        """The kinds that the cluster does not cover, and that a verdict leans on."""
+    def iter_unread_kinds(self, *kinds: str) -> Iterator[UnknownKind]:
+        """Yield those of the kinds that were not read, as unknowns that affect the verdict."""
         for kind in kinds:
             if gap := self.cluster.gap(kind):
                 yield UnknownKind(kind, gap.why, VERDICT)

@@ -1,4 +1,4 @@
-"""``kschedctl audit``: is the scheduler healthy, and is the cluster scheduled well?"""
+"""The command line of `kschedctl audit`."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from kschedctl.cli.progress import show_progress
 from kschedctl.cli.source import ALL_KINDS, connect_to_cluster, load_cluster
 from kschedctl.commands.audit import audit as audit_cluster
 from kschedctl.commands.audit.audited_cluster import Thresholds
-from kschedctl.commands.audit.judging import DrawnJudged
+from kschedctl.commands.audit.judging import DrawableFindingsOutput
 from kschedctl.commands.audit.latency.options import MetricsOptions
-from kschedctl.commands.audit.next_commands import about_findings
-from kschedctl.commands.audit.sections import NEEDED, SECTIONS
-from kschedctl.commands.audit.times import AuditTimes
+from kschedctl.commands.audit.next_commands import build_next_commands
+from kschedctl.commands.audit.sections import REQUIRED_INPUTS, SECTIONS
+from kschedctl.commands.audit.times import AuditTimeOptions
 from kschedctl.errors import UsageError
 
 EXAMPLES = (
@@ -35,9 +35,9 @@ EXAMPLES = (
 def audit(
     *,
     source: Source,
-    shown: DrawnJudged,
+    shown: DrawableFindingsOutput,
     metrics: MetricsOptions,
-    times: AuditTimes,
+    times: AuditTimeOptions,
     section: Annotated[
         list[str] | None,
         typer.Option("--section", metavar="|".join(SECTIONS), help="Only this section. Repeatable."),
@@ -48,7 +48,7 @@ def audit(
     Answers in sections, each with its evidence and what to do. A section is sound only if everything that it depends on
     was read; if not, it says what is missing, and the exit code is 5 unless something else is wrong.
     """
-    _check(section or (), metrics)
+    _validate_sections(section or (), metrics)
     thresholds = Thresholds(latency=metrics.limits())
     measured = metrics.measured(lambda: connect_to_cluster(source)) if metrics.asked else None
     cluster = load_cluster(source, live=ALL_KINDS)
@@ -56,19 +56,19 @@ def audit(
         report = audit_cluster(
             cluster,
             section or (),
-            now=times.moment(source, cluster),
-            earlier=times.earlier(source, cluster),
+            now=times.resolve_time(source, cluster),
+            earlier=times.load_earlier_cluster(source, cluster),
             thresholds=thresholds,
             measured=measured,
             progress=progress,
         )
-        return shown.judged(report, about_findings(source, *report.sections))
+        return shown.build_answer(report, build_next_commands(source, *report.sections))
 
 
-def _check(names: Sequence[str], metrics: MetricsOptions) -> None:
-    """Raises UsageError for sections that there are not, or without what they need."""
-    if "latency" in names and not metrics.asked:
-        raise UsageError(f"--section latency needs {NEEDED['latency'][0]}")
-    for name in names:
+def _validate_sections(section_names: Sequence[str], metrics: MetricsOptions) -> None:
+    """Raise UsageError for unknown sections and for sections without the input that they need."""
+    if "latency" in section_names and not metrics.asked:
+        raise UsageError(f"--section latency needs {REQUIRED_INPUTS['latency'][0]}")
+    for name in section_names:
         if name not in SECTIONS:
             raise UsageError(f'no section "{name}"', where="--section", hint=f"there are: {', '.join(SECTIONS)}")

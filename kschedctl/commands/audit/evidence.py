@@ -1,4 +1,4 @@
-"""The evidence of an audit: who schedules, what waits, where pods are, who is above whom, what room is left."""
+"""Tables and plots that show the evidence of an audit's sections."""
 
 from __future__ import annotations
 
@@ -38,37 +38,42 @@ from kschedctl.reports.placements import EvictionFate
 from kschedctl.reports.pool_change import NO_POOL
 from kschedctl.text.counts import agreeing, counted
 
-FEW = 5
-SHOWN = ("cpu", "memory")
-QUEUES = {"unknown": Tone.BAD, "activeQ": Tone.GOOD, "backoffQ": Tone.GOOD}
+MAX_ROWS = 5
+MAIN_RESOURCES = ("cpu", "memory")
+QUEUE_TONES = {"unknown": Tone.BAD, "activeQ": Tone.GOOD, "backoffQ": Tone.GOOD}
 
 
 # -- who schedules -----------------------------------------------------------------------------------------------------
 
 
-def leader_blocks(report: LeaderSection, style: Style) -> Page:
-    """Leases, the names that pods choose, and what instances do not share."""
-    since = {"leads_for": lambda lease: lease.leads_for or lease.since, "silent_for": _renewed}
+def build_leader_evidence(report: LeaderSection, style: Style) -> Page:
+    """Build tables of the leases, of the scheduler names that pods use, and of settings that differ between
+    instances.
+    """
+    lease_cells = {"leads_for": lambda lease: lease.leads_for or lease.since, "silent_for": _format_renewal}
     return (
-        *build_struct_table(report.leases, style, since),
-        *build_struct_table(report.names, style, {"instances": _instances}),
-        *_differences(report.differences, style),
+        *build_struct_table(report.leases, style, lease_cells),
+        *build_struct_table(report.names, style, {"instances": _format_instances}),
+        *_build_differences_table(report.differences, style),
     )
 
 
-def _renewed(lease: SchedulerLease) -> Marked:
+def _format_renewal(lease: SchedulerLease) -> Marked:
+    """Return when the lease was last renewed, colored by whether it is stale."""
     return Marked(lease.silent_for or lease.renewed, Tone.BAD if lease.stale else Tone.GOOD)
 
 
-def _instances(name: ServedName) -> str:
+def _format_instances(name: ServedName) -> str:
+    """Return the instances that serve a scheduler name, with the number of pods each one placed."""
     return names([f"{instance.instance} ({instance.placed:,} placed)" for instance in name.instances])
 
 
-def _differences(settings: Sequence[DifferentSetting], style: Style) -> Page:
+def _build_differences_table(settings: Sequence[DifferentSetting], style: Style) -> Page:
+    """Build a table of the settings that differ between instances, one row per value."""
     rows = [
-        (difference.setting, value or "(not set)", names(who))
+        (difference.setting, value or "(not set)", names(instances))
         for difference in settings
-        for value, who in difference.values.items()
+        for value, instances in difference.values.items()
     ]
     return build_table(rows, (Column("differs", keep=True), Column("value"), Column("instances")), return_row, style)
 
@@ -76,56 +81,65 @@ def _differences(settings: Sequence[DifferentSetting], style: Style) -> Page:
 # -- what waits --------------------------------------------------------------------------------------------------------
 
 
-def queue_blocks(report: QueueSection, style: Style) -> Page:
-    """The queues with their pods; beneath each what would wake the first of them."""
+def build_queue_evidence(report: QueueSection, style: Style) -> Page:
+    """Build a table of the pods in each queue, with the changes that would wake the first of them."""
     columns = (
         Column("pods", right=True),
         Column("age"),
         Column("queue", keep=True),
         Column("which, and what wakes it"),
     )
-    return build_table(report.queued, columns, lambda queued: _queue(queued, style), style, full=False)
+    return build_table(report.queued, columns, lambda queued: _build_queue_row(queued, style), style, full=False)
 
 
-def _queue(group: PodsInQueue, style: Style) -> tuple[Cell | Stack, ...]:
-    queue = Marked(group.queue, QUEUES.get(group.queue, Tone.WARNING))
-    return (f"{len(group.pods):,}", group.age, queue, Stack(tuple(_queued(group, style))))
+def _build_queue_row(group: PodsInQueue, style: Style) -> tuple[Cell | Stack, ...]:
+    """Return the cells for a group of pods in a queue."""
+    queue = Marked(group.queue, QUEUE_TONES.get(group.queue, Tone.WARNING))
+    return (f"{len(group.pods):,}", group.age, queue, Stack(tuple(_iter_wake_up_lines(group, style))))
 
 
-def _queued(group: PodsInQueue, style: Style) -> Iterator[Cell]:
+def _iter_wake_up_lines(group: PodsInQueue, style: Style) -> Iterator[Cell]:
+    """Yield the pods of a group, why they wait, and the changes that wake them, all of them in wide output."""
     yield Marked(names(group.pods), Tone.STRONG)
     yield group.headline
     if style.wide:
-        ways = [f"{wakes.plugin}: {way.words}" for wakes in group.wakes for way in wakes.wake_ups]
+        wake_ups = [f"{wakes.plugin}: {way.words}" for wakes in group.wakes for way in wakes.wake_ups]
     else:
-        ways = [f"{wakes.plugin}: {wakes.wake_ups[0].words}{_more(wakes)}" for wakes in group.wakes if wakes.wake_ups]
-    yield from (Marked(way, Tone.FAINT) for way in ways)
+        wake_ups = [
+            f"{wakes.plugin}: {wakes.wake_ups[0].words}{_count_other_wake_ups(wakes)}"
+            for wakes in group.wakes
+            if wakes.wake_ups
+        ]
+    yield from (Marked(way, Tone.FAINT) for way in wake_ups)
 
 
-def _more(rejector: RejectorReport) -> str:
-    others = len(rejector.wake_ups) - 1
-    return f", or {counted(others, 'other change')}" if others else ""
+def _count_other_wake_ups(rejector: RejectorReport) -> str:
+    """Return how many more changes than the first one wake a rejector's pods, as text."""
+    further = len(rejector.wake_ups) - 1
+    return f", or {counted(further, 'other change')}" if further else ""
 
 
 # -- where pods are ----------------------------------------------------------------------------------------------------
 
 
-def placed_blocks(report: PlacedSection, style: Style) -> Page:
-    """What was judged; then a table for each kind of evidence."""
-    others = f"; {count(report.others, 'pod')} of schedulers that are not replayed" if report.others else ""
+def build_placed_evidence(report: PlacedSection, style: Style) -> Page:
+    """Build the number of pods that were judged, and tables of overcommitted nodes, misplaced pods and rejected
+    pods.
+    """
+    not_replayed = f"; {count(report.others, 'pod')} of schedulers that are not replayed" if report.others else ""
     return (
-        paragraph(Marked("judged:", Tone.FAINT), f"{count(report.judged, 'bound pod')}{others}"),
-        *_overcommitted(report.overcommitted, style),
+        paragraph(Marked("judged:", Tone.FAINT), f"{count(report.judged, 'bound pod')}{not_replayed}"),
+        *_build_overcommitted_table(report.overcommitted, style),
         *build_struct_table(report.misplaced, style),
         *build_struct_table(report.refused, style),
     )
 
 
-def _overcommitted(nodes: Sequence[OvercommittedNode], style: Style) -> Page:
-    """With the pods that came last, those marked that were too much."""
+def _build_overcommitted_table(nodes: Sequence[OvercommittedNode], style: Style) -> Page:
+    """Build a table of overcommitted nodes with the pods that came last, marking those that exceed the node."""
     rows = [
         (
-            *((node.node, node.resource, " of ".join(_requested(node))) if first else ("", "", "")),
+            *((node.node, node.resource, " of ".join(_format_requested(node))) if first else ("", "", "")),
             Marked(arrival.pod, Tone.WARNING) if arrival.beyond else arrival.pod,
             format_rounded(CPU, arrival.requests)
             if node.resource == CPU
@@ -139,51 +153,61 @@ def _overcommitted(nodes: Sequence[OvercommittedNode], style: Style) -> Page:
     return build_table(rows, (*columns, Column("requests", right=True), Column("at")), return_row, style)
 
 
-def _requested(node: OvercommittedNode) -> tuple[str, ...]:
-    """Cores, as in all tables; of other resources a unit in which different amounts look different."""
-    both = (node.requested, node.allocatable)
+def _format_requested(node: OvercommittedNode) -> tuple[str, ...]:
+    """Return the requested and the allocatable amount: CPU in cores, other resources in a unit in which the two
+    differ.
+    """
+    amounts = (node.requested, node.allocatable)
     return (
-        tuple(format_rounded(CPU, amount) for amount in both)
+        tuple(format_rounded(CPU, amount) for amount in amounts)
         if node.resource == CPU
-        else format_in_one_unit(node.resource, *both)
+        else format_in_one_unit(node.resource, *amounts)
     )
 
 
-def topology_blocks(report: TopologySection, style: Style) -> Page:
-    """Workloads by their gravest loss, and constraints that do not hold."""
-    placed = [(workload, domains) for workload in report.placed for domains in workload.by_key]
+def build_topology_evidence(report: TopologySection, style: Style) -> Page:
+    """Build a table of workloads by their gravest loss, and one of spread constraints and whether they hold."""
+    placements = [(workload, domains) for workload in report.placed for domains in workload.by_key]
     columns = [Column("workload"), Column("pods", right=True), Column("by"), Column("domains", right=True)]
     columns += [Column("skew", right=True), Column("gravest loss")]
-    promised = [Column("workload"), Column("constraint"), Column("max", right=True), Column("skew", right=True)]
-    promised += [Column("most"), Column("fewest"), Column("cannot come back")]
+    constraint_columns = [
+        Column("workload"),
+        Column("constraint"),
+        Column("max", right=True),
+        Column("skew", right=True),
+    ]
+    constraint_columns += [Column("most"), Column("fewest"), Column("cannot come back")]
     return (
-        *build_table(placed, columns, lambda row: _domains(*row), style),
-        *build_table(report.promises, promised, _promise, style, full=False),
+        *build_table(placements, columns, lambda row: _build_domains_row(*row), style),
+        *build_table(report.promises, constraint_columns, _build_constraint_row, style, full=False),
     )
 
 
-def _domains(workload: PlacedWorkload, domains: WorkloadDomains) -> tuple[Cell | Stack, ...]:
-    first = domains.losses[0] if domains.losses else None
-    loss: Cell = (
-        f"{domains.most}: {domains.most_pods:,} of {count(workload.pods, 'pod')}" if first else "no pod in any domain"
+def _build_domains_row(workload: PlacedWorkload, domains: WorkloadDomains) -> tuple[Cell | Stack, ...]:
+    """Return the cells for a workload's distribution over the domains of one topology key."""
+    gravest = domains.losses[0] if domains.losses else None
+    loss_text: Cell = (
+        f"{domains.most}: {domains.most_pods:,} of {count(workload.pods, 'pod')}" if gravest else "no pod in any domain"
     )
-    if first and first.lost == workload.pods:
-        loss = Marked(f"{domains.most}: all pods", Tone.BAD)
-    elif first:
-        loss = f"{loss}, then skew {first.skew:,}"
-    used = f"{domains.used:,} of {domains.domains:,}"
-    return (workload.workload, f"{workload.pods:,}", domains.key, used, f"{domains.skew:,}", loss)
+    if gravest and gravest.lost == workload.pods:
+        loss_text = Marked(f"{domains.most}: all pods", Tone.BAD)
+    elif gravest:
+        loss_text = f"{loss_text}, then skew {gravest.skew:,}"
+    used_domains = f"{domains.used:,} of {domains.domains:,}"
+    return (workload.workload, f"{workload.pods:,}", domains.key, used_domains, f"{domains.skew:,}", loss_text)
 
 
-def _promise(promise: SpreadPromise) -> tuple[Cell | Stack, ...]:
+def _build_constraint_row(promise: SpreadPromise) -> tuple[Cell | Stack, ...]:
+    """Return the cells for a spread constraint."""
     skew = Marked(f"{promise.skew:,}", Tone.GOOD if promise.holds else Tone.BAD)
     constraint = Stack((promise.key, Marked(promise.when_unsatisfiable, Tone.FAINT)))
     most, fewest = f"{promise.most}: {promise.most_pods:,}", f"{promise.least}: {promise.least_pods:,}"
-    stranded = Stack(tuple(filter(None, map(_stranded, promise.losses))))
+    stranded = Stack(tuple(filter(None, map(_format_stranded_pods, promise.losses))))
     return (promise.workload, constraint, f"{promise.max_skew:,}", skew, most, fewest, stranded)
 
 
-def _stranded(loss: BrokenDomain) -> str:
+def _format_stranded_pods(loss: BrokenDomain) -> str:
+    """Return how many pods cannot be placed again if a domain is lost or down, or an empty string for none."""
     if loss.stranded:
         return f"{loss.stranded:,} if {loss.domain} is lost"
     return f"{loss.stranded_while_down:,} while {loss.domain} is down" if loss.stranded_while_down else ""
@@ -192,40 +216,48 @@ def _stranded(loss: BrokenDomain) -> str:
 # -- who is above whom -------------------------------------------------------------------------------------------------
 
 
-def priorities_blocks(report: PrioritiesSection, style: Style) -> Page:
-    """The tiers first, the highest at the top; who starves is among what is found, with its figures."""
+def build_priorities_evidence(report: PrioritiesSection, style: Style) -> Page:
+    """Build tables of the tiers, highest first, of the victims of growth, of recent preemptions and of exposed pods.
+
+    Starving pods get a table in wide output only, since findings already give their figures.
+    """
     exposed = build_struct_table(report.exposed, style, title="Behind Services, below others", limit=ROWS_SHOWN // 2)
-    waits = build_struct_table(report.starving, style, title="Waiting too long", note="came: started since they wait")
+    starving = build_struct_table(
+        report.starving, style, title="Waiting too long", note="came: started since they wait"
+    )
     return (
-        *_tiers(report, style),
-        *_victims(report, style),
-        *(waits if style.wide else ()),
+        *_build_tiers_table(report, style),
+        *_build_victims(report, style),
+        *(starving if style.wide else ()),
         *build_struct_table(report.preempted, style, title="Preempted lately", limit=ROWS_SHOWN // 2, full=False),
         *exposed,
     )
 
 
-def _tiers(report: PrioritiesSection, style: Style) -> Page:
-    resources: tuple[str, ...] = SHOWN
+def _build_tiers_table(report: PrioritiesSection, style: Style) -> Page:
+    """Build a table of the priority tiers, with all resources in wide output."""
+    resources: tuple[str, ...] = MAIN_RESOURCES
     if style.wide:
-        more = (name for tier in report.tiers for name in tier.requests if name not in (*SHOWN, "pods"))
-        resources = (*SHOWN, *dict.fromkeys(more))
+        further = (name for tier in report.tiers for name in tier.requests if name not in (*MAIN_RESOURCES, "pods"))
+        resources = (*MAIN_RESOURCES, *dict.fromkeys(further))
     numbers = ("priority", "pods", "pending", "nodes", *resources, "serving")
     columns = (Column("tier", keep=True), *(Column(name, right=True) for name in numbers), Column("preempts"))
     note = "serving: pods behind a Service"
     return build_table(
-        report.tiers, columns, lambda tier: _tier(tier, resources), style, limit=None, note=note, full=False
+        report.tiers, columns, lambda tier: _build_tier_row(tier, resources), style, limit=None, note=note, full=False
     )
 
 
-def _tier(tier: PriorityTier, resources: tuple[str, ...]) -> tuple[Cell, ...]:
+def _build_tier_row(tier: PriorityTier, resources: tuple[str, ...]) -> tuple[Cell, ...]:
+    """Return the cells for a tier."""
     amounts = (format_rounded(name, tier.requests[name]) if name in tier.requests else "" for name in resources)
     name = Marked(tier.name or "no class", Tone.FAINT if tier.system else Tone.STRONG)
     counts = (f"{tier.priority:,}", f"{tier.pods:,}", f"{tier.pending:,}", f"{tier.nodes:,}")
     return (name, *counts, *amounts, f"{tier.user_facing:,}", "" if tier.preempts else "never")
 
 
-def _victims(report: PrioritiesSection, style: Style) -> Page:
+def _build_victims(report: PrioritiesSection, style: Style) -> Page:
+    """Build what happens if the tier grows: how many pods find a node, and which pods they evict."""
     grown = report.grown
     if grown is None:
         return ()
@@ -236,19 +268,20 @@ def _victims(report: PrioritiesSection, style: Style) -> Page:
     )
     evicted, tier = Column("evicted", keep=True), Column("tier", keep=True, beneath="tier")
     columns = (evicted, tier, Column("pods", right=True), Column("then"), Column("behind", beneath="behind"))
-    victims = build_table(report.victims, columns, lambda victim: _victim(victim, style), style, full=False)
+    victims = build_table(report.victims, columns, lambda victim: _build_victim_row(victim, style), style, full=False)
     return section(f"If {grown.tier} grew", outcome, *(victims or (paragraph("nobody is evicted for them"),)))
 
 
-def _victim(workload: EvictedWorkload, style: Style) -> tuple[Cell | Stack, ...]:
+def _build_victim_row(workload: EvictedWorkload, style: Style) -> tuple[Cell | Stack, ...]:
+    """Return the cells for a workload whose pods are evicted."""
     fates = {fate: sum(pod.fate == fate for pod in workload.pods) for fate in EvictionFate}
-    then = ", ".join(f"{number:,} {fate}" for fate, number in fates.items() if number)
+    outcomes = ", ".join(f"{number:,} {fate}" for fate, number in fates.items() if number)
     pods = Marked(names([pod.pod for pod in workload.pods]), Tone.FAINT) if style.wide else ""
     return (
         Stack((workload.workload, pods)),
         workload.tier,
         f"{len(workload.pods):,}",
-        then,
+        outcomes,
         ", ".join(workload.services),
     )
 
@@ -256,21 +289,29 @@ def _victim(workload: EvictedWorkload, style: Style) -> tuple[Cell | Stack, ...]
 # -- what room is left -------------------------------------------------------------------------------------------------
 
 
-def packing_blocks(report: PackingSection, style: Style) -> Page:
-    """Room by pool, then what is stranded; then what was tried. In full with ``-o wide``."""
-    shape = {"pool": lambda pods: "pending" if pods.pending else pods.pool or NO_POOL[""], "examples": _workloads}
-    typical = build_struct_table(report.typical, style, shape, limit=FEW) if style.wide or report.stranded else ()
+def build_packing_evidence(report: PackingSection, style: Style) -> Page:
+    """Build tables of the room by pool, of stranded capacity, and of the nodes that were drained on trial."""
+    typical_cells = {
+        "pool": lambda pods: "pending" if pods.pending else pods.pool or NO_POOL[""],
+        "examples": _format_example_workloads,
+    }
+    typical = (
+        build_struct_table(report.typical, style, typical_cells, limit=MAX_ROWS)
+        if style.wide or report.stranded
+        else ()
+    )
     return (
-        *_rooms(report.pools, style),
-        *_used(report.pools),
+        *_build_room_table(report.pools, style),
+        *_plot_use_by_pool(report.pools),
         *build_struct_table(report.stranded, style),
         *typical,
-        *_emptied(report, style),
-        *build_struct_table(report.kept, style, limit=FEW),
+        *_build_trial_drains(report, style),
+        *build_struct_table(report.kept, style, limit=MAX_ROWS),
     )
 
 
-def _rooms(pools: Sequence[PoolRoom], style: Style) -> Page:
+def _build_room_table(pools: Sequence[PoolRoom], style: Style) -> Page:
+    """Build a table of the free and stranded resources of each pool."""
     rows = [
         (
             pool.pool or NO_POOL[""],
@@ -282,18 +323,25 @@ def _rooms(pools: Sequence[PoolRoom], style: Style) -> Page:
         )
         for pool in pools
         for room in pool.resources
-        if style.wide or room.resource in SHOWN or room.stranded
+        if style.wide or room.resource in MAIN_RESOURCES or room.stranded
     ]
-    right = [Column(name, right=True) for name in ("allocatable", "free", "stranded")]
+    amount_columns = [Column(name, right=True) for name in ("allocatable", "free", "stranded")]
     return build_table(
-        rows, (Column("pool", keep=True), Column("nodes", right=True), Column("resource"), *right), tuple, style
+        rows,
+        (Column("pool", keep=True), Column("nodes", right=True), Column("resource"), *amount_columns),
+        tuple,
+        style,
     )
 
 
-def _used(pools: Sequence[PoolRoom]) -> Page:
-    """What of each pool no further pod can have."""
-    used = [(pool, resource) for pool in pools for resource in pool.resources if resource.allocatable]
-    shown = [(pool, resource) for pool, resource in used if resource.resource in SHOWN or resource.stranded]
+def _plot_use_by_pool(pools: Sequence[PoolRoom]) -> Page:
+    """Plot the share of each pool's resources that is requested or stranded."""
+    pool_resources = [(pool, resource) for pool in pools for resource in pool.resources if resource.allocatable]
+    shown = [
+        (pool, resource)
+        for pool, resource in pool_resources
+        if resource.resource in MAIN_RESOURCES or resource.stranded
+    ]
     amounts = {
         f"{pool.pool or NO_POOL['']} {resource.resource}": {
             "requested": round(100 * resource.requested / resource.allocatable, 1),
@@ -306,19 +354,25 @@ def _used(pools: Sequence[PoolRoom]) -> Page:
     )
 
 
-def _workloads(pods: TypicalPods) -> str:
+def _format_example_workloads(pods: TypicalPods) -> str:
+    """Return example workloads of typical pods, and how many more there are."""
     more = f" and {pods.workloads - len(pods.examples):,} more" if pods.workloads > len(pods.examples) else ""
     return ", ".join(pods.examples) + more
 
 
-def _emptied(report: PackingSection, style: Style) -> Page:
-    tried = f"{report.tried:,} of {count(report.candidates, 'node')} drained in turn, those with least to move first"
-    more = style.commands.get(report.name, ()) if report.tried < report.candidates else ()
-    rest = "; to try the others:" if more else ""
-    how: Page = (paragraph(Marked("tried:", Tone.FAINT), f"{tried}{rest}"), *map(Command, more))
-    how = how if report.candidates else ()
+def _build_trial_drains(report: PackingSection, style: Style) -> Page:
+    """Build how many nodes were drained on trial, what that saves, and which nodes were emptied."""
+    tried_text = (
+        f"{report.tried:,} of {count(report.candidates, 'node')} drained in turn, those with least to move first"
+    )
+    commands = style.commands.get(report.name, ()) if report.tried < report.candidates else ()
+    suffix = "; to try the others:" if commands else ""
+    trials: Page = (paragraph(Marked("tried:", Tone.FAINT), f"{tried_text}{suffix}"), *map(Command, commands))
+    trials = trials if report.candidates else ()
     if not report.savings:
-        return how
-    emptied = names([emptied_node.node for emptied_node in report.emptied], len(report.emptied) if style.wide else FEW)
-    which = (paragraph(Marked("emptied:", Tone.FAINT), emptied),) if emptied else ()
-    return (*how, *build_struct_table(report.savings, style), *which)
+        return trials
+    emptied = names(
+        [emptied_node.node for emptied_node in report.emptied], len(report.emptied) if style.wide else MAX_ROWS
+    )
+    emptied_nodes = (paragraph(Marked("emptied:", Tone.FAINT), emptied),) if emptied else ()
+    return (*trials, *build_struct_table(report.savings, style), *emptied_nodes)

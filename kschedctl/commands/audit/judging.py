@@ -1,4 +1,4 @@
-"""The options of commands whose answers are findings: how to show them, and which of them are failures."""
+"""The output options of commands that report findings, and the exit code that the findings call for."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from kschedctl.reports.section import Section
 
 
 @dataclass(frozen=True)
-class Judged(Output):
-    """How to show what was found, and from where on it is a failure."""
+class FindingsOutput(Output):
+    """How to show findings, and from which severity up they are a failure."""
 
     output: Annotated[
         OutputFormat, output_option("table", "wide", "json", "yaml", "markdown", "html", "sarif", "junit", "github")
@@ -29,10 +29,10 @@ class Judged(Output):
         FailOn, typer.Option("--fail-on", metavar="|".join(FailOn), help="Exit 1 from this severity up.")
     ] = FailOn.WARNING
 
-    def judged(self, report: Audit | Section, commands: Commands = NO_COMMANDS) -> Answer:
-        """Undecided where what is said to be sound lacks its grounds.
+    def build_answer(self, report: Audit | Section, commands: Commands = NO_COMMANDS) -> Answer:
+        """Return the answer with its exit code: failed, undecided if needed data was not read, or successful.
 
-        ``commands``: what helps with the findings, by their fingerprints.
+        `commands` are the commands that help with the findings, by fingerprint.
         """
         answer = self.answer(report, commands=commands)
         if self.fail_on is not FailOn.NEVER and report.has_at_least(self.fail_on):
@@ -41,7 +41,7 @@ class Judged(Output):
 
 
 @dataclass(frozen=True)
-class DrawnJudged(Drawing, Judged):
-    """How an answer of findings is shown, also drawn."""
+class DrawableFindingsOutput(Drawing, FindingsOutput):
+    """How to show findings, including as pictures."""
 
     output: Annotated[OutputFormat, output_option(*FORMS, *PICTURES, *FINDING_FORMATS)] = TABLE

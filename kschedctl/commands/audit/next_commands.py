@@ -1,4 +1,4 @@
-"""The commands that tell more about the findings of an audit."""
+"""The commands to run next for the findings of an audit."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from kschedctl.render.page import Commands
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.section import Section
 
-ALL = ("-A",)
+ALL_NAMESPACES = ("-A",)
 
 
-HELPING: Mapping[str, tuple[str, ...]] = {
+COMMAND_BY_RULE: Mapping[str, tuple[str, ...]] = {
     "audit-creation-refused": ("explain",),
     "audit-pending-error": ("explain",),
     "audit-pending-gang": ("explain",),
@@ -27,36 +27,41 @@ HELPING: Mapping[str, tuple[str, ...]] = {
     "audit-packing-spare-nodes": ("drain",),
     "audit-sampling-loses": ("sampling",),
     "audit-sampling-wastes": ("sampling",),
-    "audit-latency-errors": ("explain", *ALL),
-    "audit-latency-refused": ("explain", *ALL),
-    "audit-latency-unschedulable-queue": ("wakes", *ALL),
-    "audit-latency-backoff-queue": ("wakes", *ALL),
+    "audit-latency-errors": ("explain", *ALL_NAMESPACES),
+    "audit-latency-refused": ("explain", *ALL_NAMESPACES),
+    "audit-latency-unschedulable-queue": ("wakes", *ALL_NAMESPACES),
+    "audit-latency-backoff-queue": ("wakes", *ALL_NAMESPACES),
     "audit-latency-active-queue": ("sampling",),
     "audit-latency-vain-preemption": ("priorities",),
 }
-"""A rule of an audit -> the command that tells more of what it found, or tries what helps."""
+"""The command that explains the findings of a rule or tries out what helps, by the rule's name."""
 
 
-OF_ALL = frozenset(("sampling", "priorities"))
-"""The commands that are about no single object."""
+CLUSTER_WIDE_COMMANDS = frozenset(("sampling", "priorities"))
+"""The commands that take no object."""
 
 
-def about_findings(source: Source, *sections: Section) -> Commands:
-    """The command that helps with each finding, by its fingerprint; that tells more of a section, by its name."""
+def build_next_commands(source: Source, *sections: Section) -> Commands:
+    """Return the command that helps with each finding, by fingerprint, and those that tell more of a section, by its
+    name.
+    """
     commands = {}
     for section in sections:
         if isinstance(section, PackingSection):
             commands[section.name] = build_command(source, "packing", "--nodes", "0")
         for finding in section.findings:
-            command, *arguments = HELPING.get(finding.rule, ("",))
-            object_ = () if arguments or command in OF_ALL else _object(finding, section)
-            if command and (arguments or object_ or command in OF_ALL):
+            command, *arguments = COMMAND_BY_RULE.get(finding.rule, ("",))
+            object_ = () if arguments or command in CLUSTER_WIDE_COMMANDS else _find_subject(finding, section)
+            if command and (arguments or object_ or command in CLUSTER_WIDE_COMMANDS):
                 commands[finding.fingerprint] = build_command(source, command, *object_, arguments)
     return commands
 
 
-def _object(finding: Finding, section: Section) -> tuple[str, ...]:
-    """The pod or node of a finding to look at; of a workload the pod that waits, of a pool the first node to go."""
+def _find_subject(finding: Finding, section: Section) -> tuple[str, ...]:
+    """Return the pod or node to pass to the command, as a tuple that is empty if there is none.
+
+    For a workload it is a pod that waits, for a pool the first node that can go.
+    """
     if isinstance(section, CreationSection):
         return workload_arguments(finding.object)
     kind, _, name = finding.object.partition(" ")

@@ -1,4 +1,4 @@
-"""The page of Audit: what is unsound, the sections in a table, each with its evidence, findings and what to do."""
+"""The page of an audit: a table of the sections, then each section with its evidence and findings."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from functools import partial
 from itertools import islice
 
 from kschedctl.commands.audit.evidence import (
-    leader_blocks,
-    packing_blocks,
-    placed_blocks,
-    priorities_blocks,
-    queue_blocks,
-    topology_blocks,
+    build_leader_evidence,
+    build_packing_evidence,
+    build_placed_evidence,
+    build_priorities_evidence,
+    build_queue_evidence,
+    build_topology_evidence,
 )
 from kschedctl.commands.audit.latency.page import latency_blocks
 from kschedctl.commands.audit.latency.report import LatencySection
@@ -53,45 +53,52 @@ from kschedctl.reports.findings import SEVERITIES, SEVERITIES_BY_GRAVITY, Findin
 from kschedctl.reports.section import FINDINGS, SOUND, Section
 from kschedctl.reports.unknown import describe_unread
 
-FEW = 2
-"""Up to so many sections are shown with all their evidence."""
+MAX_SECTIONS_IN_FULL = 2
+"""The number of sections up to which all of them are shown with all their evidence."""
 HOW_TO_SEE_MORE = "--section NAME shows the evidence of a section, -o wide that of all"
 
 
-def audit_page(report: Audit, style: Style) -> Page:
-    """Where there are many sections, sound ones have a line in the table alone, the others what was found."""
-    checked = f"{count(report.nodes, 'node')}, {count(report.pods, 'pod')}, kube-scheduler {report.kube_version}"
+def build_audit_page(report: Audit, style: Style) -> Page:
+    """Build the page of an audit. Of many sections, sound ones get only a row in the table, others also their
+    findings.
+    """
+    audited_objects = (
+        f"{count(report.nodes, 'node')}, {count(report.pods, 'pod')}, kube-scheduler {report.kube_version}"
+    )
     rows = tuple(
-        (Marked(_answer(section), _gravity(section)), section.name, section.headline) for section in report.sections
+        (Marked(_summarize_section(section), _find_section_tone(section)), section.name, section.headline)
+        for section in report.sections
     )
     columns = (Column("state", keep=True), Column("section", keep=True), Column("answer"))
     table = (Table(columns, rows),) if len(report.sections) > 1 else ()
     page: list[Page] = [
         (paragraph(Marked(report.headline, STATES[report.state])),),
         (
-            paragraph(Marked(f"{checked}, {f'at {report.at}' if report.at else 'at an unknown time'}", Tone.FAINT)),
+            paragraph(
+                Marked(f"{audited_objects}, {f'at {report.at}' if report.at else 'at an unknown time'}", Tone.FAINT)
+            ),
             *table,
         ),
     ]
     not_asked = "; ".join(f"{name} needs {what}" for name, what in report.not_asked.items())
     page += [(paragraph(Marked("not asked:", Tone.FAINT), not_asked),)] if not_asked else []
-    brief = len(report.sections) > FEW and not style.wide and style.width < UNFOLDED
-    blocks = blocks_in_brief if brief else blocks_of
+    is_brief = len(report.sections) > MAX_SECTIONS_IN_FULL and not style.wide and style.width < UNFOLDED
+    blocks = build_brief_section_blocks if is_brief else build_section_blocks
     page += [build_subsection(section.title, shown) for section in report.sections if (shown := blocks(section, style))]
-    page += [(paragraph(Marked(HOW_TO_SEE_MORE, Tone.FAINT)),)] if brief else []
+    page += [(paragraph(Marked(HOW_TO_SEE_MORE, Tone.FAINT)),)] if is_brief else []
     return tuple(block for part in page for block in part)
 
 
-def _gravity(section: Section) -> Tone:
-    """The tone of the gravest that was found, else of the state."""
+def _find_section_tone(section: Section) -> Tone:
+    """Return the tone of the gravest finding, or of the state if the section has no findings."""
     gravest = min((SEVERITIES_BY_GRAVITY.index(finding.severity) for finding in section.findings), default=0)
     return SEVERITIES[SEVERITIES_BY_GRAVITY[gravest]] if section.state == FINDINGS else STATES[section.state]
 
 
-def _answer(section: Section) -> str:
-    """How much was found, else the state.
+def _summarize_section(section: Section) -> str:
+    """Return the number of errors and warnings, or the state if the section has no findings.
 
-    A section is unsound by its errors and warnings: notes leave it sound.
+    Notes are not counted, since they leave a section sound.
     """
     if section.state != FINDINGS:
         return section.state
@@ -105,44 +112,44 @@ def _answer(section: Section) -> str:
 
 
 STATES = {"sound": Tone.GOOD, "findings": Tone.BAD, "unknown": Tone.WARNING}
-FOUND_IN_BRIEF = 3
+FINDINGS_IN_BRIEF = 3
 COMMANDS_SHOWN = 3
-"""Commands beneath a table of findings; with ``-o wide`` there is one for each."""
+"""The number of commands shown below a table of findings; wide output shows one for each finding."""
 
 
-def section_page(section: Section, style: Style) -> Page:
-    """A section by itself."""
+def build_section_page(section: Section, style: Style) -> Page:
+    """Build the page of a single section."""
     answer = paragraph(Marked(section.headline, STATES[section.state]))
-    blocks = blocks_of(section, style)
+    blocks = build_section_blocks(section, style)
     return (answer, Heading(section.title), *blocks) if blocks else (answer,)
 
 
-def blocks_of(section: Section, style: Style) -> Page:
-    """All but its headline; nothing where there is nothing to tell."""
+def build_section_blocks(section: Section, style: Style) -> Page:
+    """Build everything of a section except its headline. Returns an empty page if there is nothing more to show."""
     return (
         *build_left_out_lines(section.not_replayed, ()),
-        *_not_known(section),
-        *_evidence(section, style),
-        *found_blocks(section, style, ROWS_SHOWN),
+        *_build_unknowns(section),
+        *_build_evidence(section, style),
+        *build_findings(section, style, ROWS_SHOWN),
     )
 
 
-def blocks_in_brief(section: Section, style: Style) -> Page:
-    """What was found, and the plots, without the rest of the evidence; of a section that is sound the plots alone."""
-    plots = find_plots(_evidence(section, style)) if style.plots else ()
+def build_brief_section_blocks(section: Section, style: Style) -> Page:
+    """Build the findings and plots of a section, without other evidence; for a sound section only the plots."""
+    plots = find_plots(_build_evidence(section, style)) if style.plots else ()
     if section.state == SOUND:
         return plots
-    return (*_not_known(section), *found_blocks(section, style, FOUND_IN_BRIEF), *plots)
+    return (*_build_unknowns(section), *build_findings(section, style, FINDINGS_IN_BRIEF), *plots)
 
 
-def _evidence(section: Section, style: Style) -> Page:
-    """The blocks of its own; of pending pods and of those not created all that there is to tell is what was found."""
+def _build_evidence(section: Section, style: Style) -> Page:
+    """Build the evidence of a section. The sections "pending" and "creation" have none besides their findings."""
     evidence: Page = ()
     match section:
         case QueueSection():
-            evidence = queue_blocks(section, style)
+            evidence = build_queue_evidence(section, style)
         case PlacedSection():
-            evidence = placed_blocks(section, style)
+            evidence = build_placed_evidence(section, style)
         case RacesSection():
             evidence = races_blocks(section, style)
         case LatencySection():
@@ -150,48 +157,54 @@ def _evidence(section: Section, style: Style) -> Page:
         case SamplingSection():
             evidence = sampling_blocks(section, style)
         case LeaderSection():
-            evidence = leader_blocks(section, style)
+            evidence = build_leader_evidence(section, style)
         case PrioritiesSection():
-            evidence = priorities_blocks(section, style)
+            evidence = build_priorities_evidence(section, style)
         case TopologySection():
-            evidence = topology_blocks(section, style)
+            evidence = build_topology_evidence(section, style)
         case PackingSection():
-            evidence = packing_blocks(section, style)
+            evidence = build_packing_evidence(section, style)
     return evidence
 
 
-def _not_known(section: Section) -> Page:
+def _build_unknowns(section: Section) -> Page:
+    """Build the line about kinds of objects that were not read."""
     if not section.unknown:
         return ()
-    grounds = "; its answer could differ" if section.undecided else ""
-    return (paragraph(Marked("not known:", Tone.WARNING), f"{describe_unread(section.unknown)}{grounds}"),)
+    consequence = "; its answer could differ" if section.undecided else ""
+    return (paragraph(Marked("not known:", Tone.WARNING), f"{describe_unread(section.unknown)}{consequence}"),)
 
 
-def found_blocks(section: Section, style: Style, limit: int) -> Page:
-    """What was found, what to do about it, and what to type."""
+def build_findings(section: Section, style: Style, limit: int) -> Page:
+    """Build a table of the findings with their fixes, and the commands to run next."""
     if isinstance(section, PendingSection):
-        table, shown = waiting_table(section, style, limit)
+        table, shown = build_waiting_table(section, style, limit)
     else:
-        table, shown = _found(section.findings, style, limit)
-    return (*table, *_commands(shown, style))
+        table, shown = _build_findings_table(section.findings, style, limit)
+    return (*table, *_build_next_commands(shown, style))
 
 
-def _found(findings: Sequence[Finding], style: Style, limit: int) -> tuple[Page, Sequence[Finding]]:
-    """What to do stands beneath each problem."""
+def _build_findings_table(findings: Sequence[Finding], style: Style, limit: int) -> tuple[Page, Sequence[Finding]]:
+    """Build a table of the first findings. Returns the table and the findings that it shows."""
     if not findings:
         return (), ()
-    shown, note = limit_rows_by_style(findings, style, limit)
+    shown_findings, note = limit_rows_by_style(findings, style, limit)
     columns = (Column("severity", keep=True), Column("found"))
-    rows = tuple(_finding(finding, shown[max(i - 1, 0) : i], style) for i, finding in enumerate(shown))
-    return (Table(columns, rows, note),), shown
+    rows = tuple(
+        _build_finding_row(finding, shown_findings[max(i - 1, 0) : i], style)
+        for i, finding in enumerate(shown_findings)
+    )
+    return (Table(columns, rows, note),), shown_findings
 
 
-def _finding(finding: Finding, above: Sequence[Finding], style: Style) -> tuple[Cell | Stack, ...]:
+def _build_finding_row(finding: Finding, previous_row: Sequence[Finding], style: Style) -> tuple[Cell | Stack, ...]:
+    """Return the cells for a finding."""
     object_ = Marked(finding.object, Tone.STRONG)
-    return (severity_of(finding), Stack((object_, finding.message, *what_to_do(finding, above, style))))
+    return (format_severity(finding), Stack((object_, finding.message, *iter_fix_lines(finding, previous_row, style))))
 
 
-def _commands(findings: Sequence[Finding], style: Style) -> Page:
+def _build_next_commands(findings: Sequence[Finding], style: Style) -> Page:
+    """Build the commands to run next for findings, without duplicates, and only the first few unless wide."""
     commands = dict.fromkeys(command for finding in findings for command in style.commands.get(finding.fingerprint, ()))
     return tuple(map(Command, islice(commands, None if style.wide else COMMANDS_SHOWN)))
 
@@ -199,30 +212,33 @@ def _commands(findings: Sequence[Finding], style: Style) -> Page:
 # -- what was found ---------------------------------------------------------------------------------------------------
 
 
-def severity_of(finding: Finding) -> Marked:
+def format_severity(finding: Finding) -> Marked:
+    """Return the severity of a finding in its color."""
     return Marked(finding.severity, SEVERITIES[finding.severity])
 
 
-def what_to_do(finding: Finding, above: Sequence[Finding], style: Style) -> Iterator[Cell]:
-    """What likely helps, seen to be that without colours too, unless the row above says it; in wide tables the rule."""
-    if finding.fix and finding.fix not in (shown.fix for shown in above):
+def iter_fix_lines(finding: Finding, previous_row: Sequence[Finding], style: Style) -> Iterator[Cell]:
+    """Yield the fix of a finding unless the row above has it too, and in wide output the name of the rule."""
+    if finding.fix and finding.fix not in (shown.fix for shown in previous_row):
         yield f"→ {finding.fix}"
     if style.wide:
         yield Marked(finding.rule, Tone.FAINT)
 
 
-TONES = {
+CAUSE_TONES = {
     **dict.fromkeys(("stuck", "error", "unserved"), Tone.BAD),
     **dict.fromkeys(("crowded", "backoff", "turn"), Tone.GOOD),
 }
-Waiting = tuple[WaitingPods | None, tuple[Finding, ...]]
-"""Pods that wait and what was found of the first; or what was found of another pod."""
+WaitingRow = tuple[WaitingPods | None, tuple[Finding, ...]]
+"""Pods that wait, with the findings about the first of them; or None and a finding about another pod."""
 
 
-def waiting_table(section: PendingSection, style: Style, limit: int) -> tuple[Page, Sequence[Finding]]:
-    """The causes, the gravest first, and the findings that are shown."""
+def build_waiting_table(section: PendingSection, style: Style, limit: int) -> tuple[Page, Sequence[Finding]]:
+    """Build a table of the causes for which pods wait, the gravest first. Returns it with the findings that it
+    shows.
+    """
     rows = sorted(
-        _causes(section),
+        _iter_waiting_rows(section),
         key=lambda row: (
             [SEVERITIES_BY_GRAVITY.index(finding.severity) for finding in row[1]] or [len(SEVERITIES_BY_GRAVITY)]
         ),
@@ -232,46 +248,57 @@ def waiting_table(section: PendingSection, style: Style, limit: int) -> tuple[Pa
     shown, note = limit_rows_by_style(rows, style, limit)
     columns = (Column("severity", keep=True), Column("pods", right=True), Column("age"), Column("found"))
     above = [(), *(findings for _, findings in shown)]
-    table = Table(columns, tuple(map(partial(_pending, style), shown, above)), note).without_empty_columns()
+    table = Table(columns, tuple(map(partial(_build_waiting_row, style), shown, above)), note).without_empty_columns()
     return (table,), [finding for _, findings in shown for finding in findings]
 
 
-def _causes(section: PendingSection) -> Iterator[Waiting]:
-    """Each finding once: with the pods that it is about, those of no such pods (victims) last."""
+def _iter_waiting_rows(section: PendingSection) -> Iterator[WaitingRow]:
+    """Yield each group of waiting pods with its findings, then the findings about other pods, such as victims."""
     by_object: dict[str, list[Finding]] = {}
     for finding in section.findings:
         by_object.setdefault(finding.object, []).append(finding)
-    for group in section.waiting:
-        yield group, tuple(by_object.pop(f"Pod {group.pods[0]}", ()))
+    for waiting_pods in section.waiting:
+        yield waiting_pods, tuple(by_object.pop(f"Pod {waiting_pods.pods[0]}", ()))
     for findings in by_object.values():
         yield from ((None, (finding,)) for finding in findings)
 
 
-def _pending(style: Style, row: Waiting, above: Sequence[Finding]) -> tuple[Cell | Stack, ...]:
-    group, findings = row
-    severity = severity_of(findings[0]) if findings else ""
-    todo = [line for finding in findings for line in what_to_do(finding, above, style)]
-    if group is None:
+def _build_waiting_row(style: Style, row: WaitingRow, previous_row: Sequence[Finding]) -> tuple[Cell | Stack, ...]:
+    """Return the cells for a row of the table of waiting pods."""
+    waiting_pods, findings = row
+    severity = format_severity(findings[0]) if findings else ""
+    fix_lines = [line for finding in findings for line in iter_fix_lines(finding, previous_row, style)]
+    if waiting_pods is None:
         line = (Marked(findings[0].object, Tone.STRONG), findings[0].message)
-        return (severity, "", "", Stack((*line, *todo)))
-    return (severity, f"{len(group.pods):,}", group.age, Stack((*_told(group), *todo)))
+        return (severity, "", "", Stack((*line, *fix_lines)))
+    return (
+        severity,
+        f"{len(waiting_pods.pods):,}",
+        waiting_pods.age,
+        Stack((*_iter_cause_lines(waiting_pods), *fix_lines)),
+    )
 
 
-def _told(waiting_pods: WaitingPods) -> Iterator[Cell]:
+def _iter_cause_lines(waiting_pods: WaitingPods) -> Iterator[Cell]:
+    """Yield the workloads and the cause, an example, what the scheduler last said, and victims that still terminate."""
     yield Marked(f"{names(waiting_pods.workloads)}: {waiting_pods.cause}", Tone.STRONG)
-    others = len(waiting_pods.pods) > 1 and waiting_pods.example != waiting_pods.reason
+    example_adds_to_reason = len(waiting_pods.pods) > 1 and waiting_pods.example != waiting_pods.reason
     yield Marked(
-        f"{waiting_pods.pods[0]}: {waiting_pods.example}" if others else waiting_pods.example,
-        TONES.get(waiting_pods.cause, Tone.PLAIN),
+        f"{waiting_pods.pods[0]}: {waiting_pods.example}" if example_adds_to_reason else waiting_pods.example,
+        CAUSE_TONES.get(waiting_pods.cause, Tone.PLAIN),
     )
     if waiting_pods.cause == "stuck" and waiting_pods.last_said:
-        yield Marked(_said(waiting_pods.last_said), Tone.FAINT)
+        yield Marked(_format_last_words(waiting_pods.last_said), Tone.FAINT)
     for victim in waiting_pods.victims:
-        since = f" since {victim.asked}" if victim.asked else ""
-        late = f", overdue for {victim.overdue}" if victim.overdue else ""
-        yield Marked(f"{victim.pod} on {victim.node} terminates{since}{late}", Tone.BAD if late else Tone.FAINT)
+        since_text = f" since {victim.asked}" if victim.asked else ""
+        overdue_text = f", overdue for {victim.overdue}" if victim.overdue else ""
+        yield Marked(
+            f"{victim.pod} on {victim.node} terminates{since_text}{overdue_text}",
+            Tone.BAD if overdue_text else Tone.FAINT,
+        )
 
 
-def _said(last: LastWords) -> str:
-    often = f"refused {last.attempts:,} times or more, " if last.attempts > 1 else ""
-    return f"{often}the scheduler last said{f' {last.age} ago' if last.age else ''}: {last.message}"
+def _format_last_words(last: LastWords) -> str:
+    """Return the scheduler's last message about a pod, with its age and the number of attempts."""
+    attempts_text = f"refused {last.attempts:,} times or more, " if last.attempts > 1 else ""
+    return f"{attempts_text}the scheduler last said{f' {last.age} ago' if last.age else ''}: {last.message}"

@@ -1,4 +1,4 @@
-"""The answer to "is the scheduler healthy, and is the cluster scheduled soundly?": kind Audit."""
+"""The report of an audit (kind Audit)."""
 
 from __future__ import annotations
 
@@ -33,32 +33,33 @@ AnySection = (
     | TopologySection
     | PackingSection
 )
-"""The sections that an audit may have, told apart by their ``name``: a union of them."""
+"""The sections that an audit may have, told apart by `name`."""
 
 
 class Audit(Report, frozen=True, kw_only=True):
-    """``sections``: in the order of the audit. ``headline``: what is unsound, in order of gravity.
-
-    ``state``: findings as soon as a section has some, sound only where every section is; ``undecided``: what was not
-    read could change that of a section. ``at``: the time of the cluster, empty where that is not known, and then
-    nothing is said of ages. ``not_asked``: what needs something that was not given, and what that is.
-    """
+    """An audit of a scheduler and of how a cluster is scheduled."""
 
     headline: str
+    """The unsound sections, the gravest first."""
     state: str
+    """`findings` if any section has findings, else `unknown` if any is unknown, else `sound`."""
     sections: tuple[AnySection, ...]
+    """The sections in the order of the audit."""
     at: str = ""
+    """The time of the cluster, empty if unknown. Without it, nothing is said about ages."""
     nodes: int = 0
     pods: int = 0
     kube_version: str = ""
     undecided: bool = False
+    """Whether data that was not read could change the state of a section."""
     not_asked: dict[str, str] = {}
+    """What was left out, with the option that it needs."""
     tool_version: str = ""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Audit"
 
     def summarized(self, summary: Summary) -> Summary:
-        """With the sections that found something, and what."""
+        """Return a summary with the sections that have findings."""
         sections = tuple(section for section in self.sections if section.findings)
         return replace(
             summary,
@@ -71,7 +72,7 @@ class Audit(Report, frozen=True, kw_only=True):
         )
 
     def has_at_least(self, severity: str) -> bool:
-        """Whether a section found something of that severity, or graver."""
+        """Return whether a section has a finding of this severity or a graver one."""
         return any(section.has_at_least(severity) for section in self.sections)
 
     def answers_of_sections(self) -> dict[str, str]:
@@ -83,6 +84,6 @@ class Audit(Report, frozen=True, kw_only=True):
         return self.as_findings()
 
     def as_findings(self) -> Findings:
-        """What all sections found, for readers of findings."""
+        """Return the findings of all sections for formats of other programs."""
         sections: tuple[Section, ...] = self.sections
         return collect_findings(sections, self.nodes + self.pods, self.tool_version)

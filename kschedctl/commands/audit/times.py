@@ -1,4 +1,4 @@
-"""The options that say when a cluster was as it is, and with which earlier moment of it to compare."""
+"""Command line options for the time of the cluster and for an earlier snapshot to compare it with."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from kschedctl.errors import InputError, UsageError
 
 
 @dataclass(frozen=True)
-class Moment:
-    """The moment that is looked at."""
+class TimeOption:
+    """The option `--now`."""
 
     now: Annotated[
         str,
@@ -26,8 +26,8 @@ class Moment:
         ),
     ] = ""
 
-    def moment(self, source: Source, cluster: Cluster) -> str:
-        """An RFC 3339 time; of files nobody knows. Raises UsageError."""
+    def resolve_time(self, source: Source, cluster: Cluster) -> str:
+        """Return the RFC 3339 time of the cluster, empty if unknown. Raises UsageError for a malformed time."""
         if self.now:
             try:
                 parse_nanoseconds(self.now)
@@ -40,8 +40,8 @@ class Moment:
 
 
 @dataclass(frozen=True)
-class AuditTimes(Moment):
-    """The times of an audit: now, and an earlier one."""
+class AuditTimeOptions(TimeOption):
+    """The options `--now` and `--since`."""
 
     since: Annotated[
         str,
@@ -50,17 +50,17 @@ class AuditTimes(Moment):
         ),
     ] = ""
 
-    def earlier(self, source: Source, cluster: Cluster) -> Cluster | None:
-        """The cluster of the snapshot, where one is named. Raises UsageError for one that is not from before."""
+    def load_earlier_cluster(self, source: Source, cluster: Cluster) -> Cluster | None:
+        """Load the cluster of `--since`, or return None without it. Raises UsageError if it is not older."""
         if not self.since:
             return None
-        before = load_cluster(replace(source, snapshot=[self.since], filename=[], demo=False))
+        earlier = load_cluster(replace(source, snapshot=[self.since], filename=[], demo=False))
         times = [
             provenance.read_at
-            for provenance in (before.provenance, cluster.provenance)
+            for provenance in (earlier.provenance, cluster.provenance)
             if provenance and provenance.read_at
         ]
         if len(times) == 2 and parse_nanoseconds(times[0]) >= parse_nanoseconds(times[1]):
             moments = f"{self.since} is of {times[0]}, the cluster of {times[1]}"
             raise UsageError(moments, where="--since", hint="want a snapshot from before")
-        return before
+        return earlier

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kschedctl.commands.audit import signed
+from kschedctl.commands.audit import with_tool_version
 from kschedctl.commands.audit.latency.report import LatencySection
 from kschedctl.commands.audit.latency.section import measured_section
 from kschedctl.commands.audit.latency.verdicts import LatencyLimits
@@ -31,7 +31,7 @@ def latency(
     ()
     """
     measured = metrics if isinstance(metrics, Measured) else _measured(metrics, seconds)
-    return signed(measured_section(measured, limits or LatencyLimits()))
+    return with_tool_version(measured_section(measured, limits or LatencyLimits()))
 
 
 def _measured(texts: Sequence[str], seconds: float | None) -> Measured:

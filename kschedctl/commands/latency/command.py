@@ -6,9 +6,9 @@ from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import ContextOption, KubeconfigOption, Source, with_options
 from kschedctl.cli.source import connect_to_cluster
 from kschedctl.commands import latency as library
-from kschedctl.commands.audit.judging import DrawnJudged
+from kschedctl.commands.audit.judging import DrawableFindingsOutput
 from kschedctl.commands.audit.latency.options import MetricsOptions
-from kschedctl.commands.audit.next_commands import about_findings
+from kschedctl.commands.audit.next_commands import build_next_commands
 
 EXAMPLES = (
     "kubectl get --raw $SCHEDULER/proxy/metrics | kschedctl latency --metrics -",
@@ -22,7 +22,7 @@ EXAMPLES = (
 def latency(
     *,
     metrics: MetricsOptions,
-    shown: DrawnJudged,
+    shown: DrawableFindingsOutput,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> Answer:
@@ -38,4 +38,4 @@ def latency(
     limits = metrics.limits()
     source = Source(kubeconfig=kubeconfig, context=context)
     section = library.latency(metrics.measured(lambda: connect_to_cluster(source)), limits)
-    return shown.judged(section, about_findings(source, section))
+    return shown.build_answer(section, build_next_commands(source, section))

@@ -11,9 +11,9 @@ from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.source import load_cluster
 from kschedctl.commands import packing as library
-from kschedctl.commands.audit.judging import DrawnJudged
-from kschedctl.commands.audit.next_commands import about_findings
-from kschedctl.commands.audit.packing.section import USUAL
+from kschedctl.commands.audit.judging import DrawableFindingsOutput
+from kschedctl.commands.audit.next_commands import build_next_commands
+from kschedctl.commands.audit.packing.section import DEFAULT_LIMITS
 from kschedctl.errors import UsageError
 
 EXAMPLES = (
@@ -27,13 +27,14 @@ EXAMPLES = (
 def packing(
     *,
     source: Source,
-    shown: DrawnJudged,
+    shown: DrawableFindingsOutput,
     nodes: Annotated[
         int,
         typer.Option(
             "--nodes",
             metavar="NUMBER",
-            help=f"Nodes to try to empty; 0: all.  [default: {USUAL.nodes}, moving up to {USUAL.pods} pods]",
+            help="Nodes to try to empty; 0: all.  "
+            f"[default: {DEFAULT_LIMITS.nodes}, moving up to {DEFAULT_LIMITS.pods} pods]",
             show_default=False,
         ),
     ] = -1,
@@ -49,4 +50,4 @@ def packing(
     cluster = load_cluster(source)
     with show_progress() as progress:
         section = library.packing(cluster, nodes=None if nodes == -1 else nodes, progress=progress)
-        return shown.judged(section, about_findings(source, section))
+        return shown.build_answer(section, build_next_commands(source, section))

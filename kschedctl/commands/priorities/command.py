@@ -11,10 +11,10 @@ from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.source import LiveKinds, load_cluster
 from kschedctl.commands import priorities as library
-from kschedctl.commands.audit.judging import Judged
-from kschedctl.commands.audit.next_commands import about_findings
+from kschedctl.commands.audit.judging import FindingsOutput
+from kschedctl.commands.audit.next_commands import build_next_commands
 from kschedctl.commands.audit.priorities.growth import PriorityLimits
-from kschedctl.commands.audit.times import Moment
+from kschedctl.commands.audit.times import TimeOption
 from kschedctl.errors import UsageError
 
 EXAMPLES = (
@@ -30,8 +30,8 @@ MOST_GROWN = 10_000
 def priorities(
     *,
     source: Source,
-    shown: Judged,
-    time: Moment,
+    shown: FindingsOutput,
+    time: TimeOption,
     grow: Annotated[
         int, typer.Option("--grow", metavar="NUMBER", help="By how many pods a tier grows; 0: it does not.")
     ] = PriorityLimits.grow,
@@ -57,8 +57,8 @@ def priorities(
     limits = PriorityLimits(grow, tier, _seconds(starving_after))
     cluster = load_cluster(source, live=LiveKinds(("Event",)))
     with show_progress() as progress:
-        section = library.priorities(cluster, limits, now=time.moment(source, cluster), progress=progress)
-        return shown.judged(section, about_findings(source, section))
+        section = library.priorities(cluster, limits, now=time.resolve_time(source, cluster), progress=progress)
+        return shown.build_answer(section, build_next_commands(source, section))
 
 
 def _seconds(duration: str) -> float:

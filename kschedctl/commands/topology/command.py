@@ -13,7 +13,7 @@ from kschedctl.cli.progress import show_progress
 from kschedctl.cli.references import parse_references
 from kschedctl.cli.source import load_cluster
 from kschedctl.commands import topology as library
-from kschedctl.commands.audit.judging import Judged
+from kschedctl.commands.audit.judging import FindingsOutput
 
 EXAMPLES = (
     "kschedctl topology",
@@ -27,7 +27,7 @@ EXAMPLES = (
 def topology(
     *,
     source: Source,
-    shown: Judged,
+    shown: FindingsOutput,
     workloads: Annotated[
         list[str] | None, typer.Argument(metavar="[WORKLOAD]…", help="name, namespace/name, deploy/name, sts/name …")
     ] = None,
@@ -51,4 +51,4 @@ def topology(
     cluster = load_cluster(source)
     with show_progress() as progress:
         section = library.topology(cluster, meant, namespace=namespace or "", keys=key or (), progress=progress)
-        return shown.judged(section)
+        return shown.build_answer(section)

@@ -7,9 +7,9 @@ from test_recordings import NEVER_TRIED, PENDING, TRIED
 
 import kschedctl
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
-from kschedctl.commands.audit.pending.section import pending_section
-from kschedctl.commands.audit.queue.section import queue_section
-from kschedctl.commands.audit.sections import audit
+from kschedctl.commands.audit.pending.section import build_pending_section
+from kschedctl.commands.audit.queue.section import build_queue_section
+from kschedctl.commands.audit.sections import run_sections
 from kschedctl.scheduler.scheduler import Scheduler
 
 NOW = "2026-11-20T22:00:00Z"
@@ -23,7 +23,7 @@ def audited() -> AuditedCluster:
 
 
 def test_every_pod_that_was_refused_is_unschedulable_or_waits_for_its_victims(audited: AuditedCluster) -> None:
-    causes = {pod: each.cause for each in pending_section(audited).waiting for pod in each.pods}
+    causes = {pod: each.cause for each in build_pending_section(audited).waiting for pod in each.pods}
     assert causes.keys() == TRIED.keys() | NEVER_TRIED.keys()
     assert {pod for pod, cause in causes.items() if cause == "preemption"} == PREEMPTING
     assert {pod for pod, cause in causes.items() if cause == "unschedulable"} == TRIED.keys() - PREEMPTING
@@ -35,7 +35,7 @@ def test_every_pod_that_was_refused_is_unschedulable_or_waits_for_its_victims(au
 
 def test_victims_have_two_hours_from_when_they_were_asked_to_go(audited: AuditedCluster) -> None:
     """Their terminationGracePeriodSeconds is 7200, and metadata.deletionTimestamp 23:56:08."""
-    (waiting,) = (each for each in pending_section(audited).waiting if each.cause == "preemption")
+    (waiting,) = (each for each in build_pending_section(audited).waiting if each.cause == "preemption")
     assert {(each.node, each.asked, each.due, each.overdue) for each in waiting.victims} == {
         ("w9", "2026-11-20T21:56:08Z", "2026-11-20T23:56:08Z", ""),
         ("w8", "2026-11-20T21:56:08Z", "2026-11-20T23:56:08Z", ""),
@@ -43,7 +43,7 @@ def test_victims_have_two_hours_from_when_they_were_asked_to_go(audited: Audited
 
 
 def test_queues(audited: AuditedCluster) -> None:
-    queues = {pod: each.queue for each in queue_section(audited).queued for pod in each.pods}
+    queues = {pod: each.queue for each in build_queue_section(audited).queued for pod in each.pods}
     assert {pod for pod, queue in queues.items() if queue == "unschedulable"} == set(TRIED)
     assert {pod for pod, queue in queues.items() if queue == "none"} == {"lab/p22-other-scheduler"}
     assert {pod for pod, queue in queues.items() if queue == "gated"} == NEVER_TRIED.keys() - {
@@ -52,4 +52,4 @@ def test_queues(audited: AuditedCluster) -> None:
 
 
 def test_an_audit_has_the_sections_that_are_asked_for(audited: AuditedCluster) -> None:
-    assert [each.name for each in audit(audited, ["queue", "pending"]).sections] == ["pending", "queue"]
+    assert [each.name for each in run_sections(audited, ["queue", "pending"]).sections] == ["pending", "queue"]

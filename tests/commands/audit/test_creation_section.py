@@ -7,14 +7,14 @@ from failed_creations import LATER, case, cases, objects
 import kschedctl
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.creation.report import CreationSection
-from kschedctl.commands.audit.creation.section import creation_section
+from kschedctl.commands.audit.creation.section import build_creation_section
 from kschedctl.scheduler.scheduler import Scheduler
 
 GROUNDS = {"ReplicaSet", "ReplicationController", "StatefulSet", "Deployment", "DaemonSet", "Job", "Event"}
 
 
 def section(cluster: kschedctl.Cluster) -> CreationSection:
-    return creation_section(AuditedCluster(Scheduler(cluster), LATER))
+    return build_creation_section(AuditedCluster(Scheduler(cluster), LATER))
 
 
 def test_every_workload_that_lacks_pods_is_an_error() -> None:

@@ -9,7 +9,7 @@ import pytest
 from kschedctl.cluster import Cluster, Provenance, SchedulerInstance
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.leader.report import LeaderSection
-from kschedctl.commands.audit.leader.section import leader_section
+from kschedctl.commands.audit.leader.section import build_leader_section
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.anonymize.cluster import anonymized
 
@@ -63,7 +63,9 @@ def pod(name: str, scheduler: str, on: str = "") -> Json:
 
 def section(*objects: Json, now: str = NOW, earlier: tuple[Json, ...] = (), **settings: Any) -> LeaderSection:
     before = Scheduler(Cluster.from_objects(earlier)) if earlier else None
-    return leader_section(AuditedCluster(Scheduler(Cluster.from_objects(objects, **settings)), now, earlier=before))
+    return build_leader_section(
+        AuditedCluster(Scheduler(Cluster.from_objects(objects, **settings)), now, earlier=before)
+    )
 
 
 def found(made: LeaderSection) -> dict[str, str]:
@@ -160,7 +162,7 @@ def seen(*instances: SchedulerInstance) -> LeaderSection:
     from dataclasses import replace  # noqa: PLC0415
 
     cluster = replace(cluster, provenance=Provenance(server="https://api", read_at=NOW, instances=instances))
-    return leader_section(AuditedCluster(Scheduler(cluster), NOW))
+    return build_leader_section(AuditedCluster(Scheduler(cluster), NOW))
 
 
 def test_instances_that_do_not_run_alike() -> None:
@@ -195,7 +197,7 @@ def test_a_lease_of_another_name_and_no_election_at_all() -> None:
 
 def test_under_pseudonyms_it_is_the_same_lease() -> None:
     cluster = anonymized(Cluster.from_objects([lease("kube-scheduler", at(59, 40)), OTHER, elected(1)])).cluster
-    made = leader_section(AuditedCluster(Scheduler(cluster), NOW))
+    made = build_leader_section(AuditedCluster(Scheduler(cluster), NOW))
     assert found(made) == {"stale": "error"}
     assert made.leases[0].elections == 1
 

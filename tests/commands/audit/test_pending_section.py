@@ -11,8 +11,8 @@ from small import Json, node, pod, replica
 import kschedctl
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.pending.report import PendingSection
-from kschedctl.commands.audit.pending.section import pending_section
-from kschedctl.commands.audit.queue.section import queue_section
+from kschedctl.commands.audit.pending.section import build_pending_section
+from kschedctl.commands.audit.queue.section import build_queue_section
 from kschedctl.reports.plugin_answers import FirstFailReport
 from kschedctl.scheduler.scheduler import Scheduler
 
@@ -22,7 +22,7 @@ GANG = {"schedulingGroup": {"podGroupName": "g"}}
 
 
 def section(*documents: Json, now: str = NOW, **settings: Any) -> PendingSection:
-    return pending_section(AuditedCluster(Scheduler(kschedctl.Cluster.from_objects(documents, **settings)), now))
+    return build_pending_section(AuditedCluster(Scheduler(kschedctl.Cluster.from_objects(documents, **settings)), now))
 
 
 def created(document: Json, time: str = LONG_AGO) -> Json:
@@ -230,17 +230,17 @@ def test_a_pod_that_waits_before_it_is_bound_is_not_stuck() -> None:
     (alike,) = audited.replay
     waits = replace(alike.explanation, permit={"n1": FirstFailReport("Quorum", "Wait", ("for two more",))})
     vars(audited)["replay"] = (alike._replace(explanation=waits),)
-    found = pending_section(audited)
+    found = build_pending_section(audited)
     assert ([(each.cause, each.reason) for each in found.waiting], found.state) == (
         [("permit", "for two more")],
         "sound",
     )
-    assert [each.queue for each in queue_section(audited).queued] == ["permit"]
+    assert [each.queue for each in build_queue_section(audited).queued] == ["permit"]
 
 
 def test_other_pods_may_wait_where_pods_were_not_read() -> None:
     cluster = kschedctl.Cluster.from_objects([node("n1")], assume_complete=False)
-    found = pending_section(AuditedCluster(Scheduler(cluster), NOW))
+    found = build_pending_section(AuditedCluster(Scheduler(cluster), NOW))
     assert (found.state, found.undecided) == ("unknown", True)
 
 
@@ -249,6 +249,6 @@ def test_a_pod_that_fits_as_far_as_is_known_is_no_fault_yet() -> None:
     claims = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
     objects = [node("n1"), created(pod("fits", volumes=claims), LONG_AGO)]
     cluster = kschedctl.Cluster.from_objects(objects, assume_complete=False)
-    found = pending_section(AuditedCluster(Scheduler(cluster), NOW))
+    found = build_pending_section(AuditedCluster(Scheduler(cluster), NOW))
     assert told(found) == [("stuck", "note", "Pod d/fits")]
     assert (found.state, found.undecided) == ("unknown", True)

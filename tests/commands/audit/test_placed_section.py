@@ -9,9 +9,9 @@ import pytest
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
-from kschedctl.commands.audit.placed.replayed import AFFINITY, PODS, PORTS, SPREAD, replayed
+from kschedctl.commands.audit.placed.replayed import INTER_POD_AFFINITY, NODE_AFFINITY, PORTS, SPREAD, replay_bound_pods
 from kschedctl.commands.audit.placed.report import PlacedSection
-from kschedctl.commands.audit.placed.section import placed_section
+from kschedctl.commands.audit.placed.section import build_placed_section
 from kschedctl.scheduler.scheduler import Scheduler
 
 Json = dict[str, Any]
@@ -46,7 +46,7 @@ def pod(name: str, on: str, cpu: str = "1", owner: str = "ReplicaSet", at: str =
 
 def section(*objects: Json, complete: bool = True) -> PlacedSection:
     cluster = Cluster.from_objects(objects, assume_complete=complete)
-    return placed_section(AuditedCluster(Scheduler(cluster), NOW))
+    return build_placed_section(AuditedCluster(Scheduler(cluster), NOW))
 
 
 def found(*objects: Json) -> dict[str, str]:
@@ -320,8 +320,8 @@ def test_the_replay_is_that_of_one_pod_at_a_time(seed: int) -> None:
     scheduler = Scheduler(Cluster.from_objects(objects))
     view = scheduler.view
     ours = {
-        (each.refuses, view.pods.objects[position].metadata.name)
-        for each in replayed(scheduler).misplaced
+        (each.rejected_by, view.pods.objects[position].metadata.name)
+        for each in replay_bound_pods(scheduler).misplaced
         for position in each.positions.tolist()
     }
     expected = set()
@@ -333,7 +333,9 @@ def test_the_replay_is_that_of_one_pod_at_a_time(seed: int) -> None:
         cycle = others.cycle(framework, others.view.stored(alone))
         row = others.view.nodes.index[one["spec"]["nodeName"]]
         for name, verdict in cycle.filter.verdicts.items():
-            speaks = name in (AFFINITY, PORTS, SPREAD) or (name == PODS and "affinity" in one["spec"])
+            speaks = name in (NODE_AFFINITY, PORTS, SPREAD) or (
+                name == INTER_POD_AFFINITY and "affinity" in one["spec"]
+            )
             if verdict.rejected[row] and speaks:  # that others repel a pod is told of the others, which say so
                 expected.add((name, one["metadata"]["name"]))
     assert ours == expected

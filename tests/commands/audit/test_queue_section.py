@@ -10,7 +10,7 @@ import kschedctl
 from kschedctl.cluster import Provenance
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.queue.report import QueueSection
-from kschedctl.commands.audit.queue.section import queue_section
+from kschedctl.commands.audit.queue.section import build_queue_section
 from kschedctl.scheduler.scheduler import Scheduler
 
 BEFORE, NOW, MUCH_LATER = "2026-05-06T09:00:00Z", "2026-05-06T09:02:00Z", "2026-05-06T09:30:00Z"
@@ -44,7 +44,7 @@ def refusal(name: str, time: str, **fields: Any) -> Json:
 
 
 def section(*documents: Json, earlier: Scheduler | None = None, now: str = NOW) -> QueueSection:
-    return queue_section(AuditedCluster(scheduler(*documents), now, earlier=earlier))
+    return build_queue_section(AuditedCluster(scheduler(*documents), now, earlier=earlier))
 
 
 def queues(found: QueueSection) -> dict[str, tuple[str, ...]]:

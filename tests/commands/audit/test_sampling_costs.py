@@ -16,7 +16,7 @@ from kschedctl.commands.audit.sampling.sampled_searches import (
     usual_costs,
     usual_kinds,
 )
-from kschedctl.commands.audit.sections import audit
+from kschedctl.commands.audit.sections import run_sections
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.scheduler import Scheduler
 
@@ -208,7 +208,7 @@ def test_running_pods_are_asked_about_where_no_pending_one_fits() -> None:
     ],
 )
 def test_the_section_of_an_audit(found: Scheduler, rules: list[str], state: str) -> None:
-    [section] = audit(AuditedCluster(found), ["sampling"]).sections
+    [section] = run_sections(AuditedCluster(found), ["sampling"]).sections
     assert ([finding.rule for finding in section.findings], section.state) == (rules, state)
     if rules == ["audit-sampling-loses"]:
         assert "144 of 300 nodes are looked at, and a pod loses 52.0 points" in section.findings[0].message

@@ -12,7 +12,7 @@ from jsonschema import validate
 import kschedctl
 from kschedctl.cli.main import main
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
-from kschedctl.commands.audit.pending.section import pending_section
+from kschedctl.commands.audit.pending.section import build_pending_section
 from kschedctl.commands.explain.report import Explanation
 from kschedctl.commands.schema.schemas import build_schema
 from kschedctl.commands.simulate import simulate
@@ -392,7 +392,7 @@ def test_who_decides_is_asked_why() -> None:
 def audited(*objects: Json) -> dict[tuple[str, ...], tuple[str, list[str]]]:
     """Pods -> what keeps them pending, and how grave the findings are."""
     cluster = kschedctl.Cluster.from_objects([*NODES, *objects], config=CONFIG, other_builds=True)
-    section = pending_section(AuditedCluster(Scheduler(cluster)))
+    section = build_pending_section(AuditedCluster(Scheduler(cluster)))
     graveness = [each.severity for each in section.findings]
     return {each.pods: (each.cause, graveness) for each in section.waiting}
 

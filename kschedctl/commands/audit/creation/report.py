@@ -1,4 +1,4 @@
-"""The section of an audit about pods that workloads want and that could not be created: kind AuditSection."""
+"""The report of the section about pods that could not be created."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from kschedctl.reports.section import Section
 
 
 class CreationSection(Section, frozen=True, kw_only=True, tag="creation"):
-    """``workloads``: those that lack pods now, each with the API server's reasons."""
+    """The section about pods that workloads want and that could not be created."""
 
     workloads: tuple[NotCreated, ...] = ()
+    """The workloads that lack pods now, each with the API server's reasons."""

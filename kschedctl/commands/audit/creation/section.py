@@ -1,4 +1,4 @@
-"""What no scheduler ever sees: pods that workloads want and that the API server refuses to create."""
+"""Section "creation": pods that workloads want and that the API server refuses to create."""
 
 from __future__ import annotations
 
@@ -27,29 +27,31 @@ REFUSED = AuditRule(
 RULES = (REFUSED,)
 
 
-def creation_section(audited: AuditedCluster) -> CreationSection:
-    """The section about all workloads, by their conditions and the events about them."""
-    failing = CreationFailures(audited.cluster, audited.now).report_current()
+def build_creation_section(audited: AuditedCluster) -> CreationSection:
+    """Build the section about pods that could not be created, from workloads' conditions and events."""
+    not_created = CreationFailures(audited.cluster, audited.now).report_current()
     return CreationSection(
         title="Pods that could not be created",
-        headline=_headline(failing),
-        workloads=failing,
-        **build_verdict(RULES, map(_finding, failing), _unknown(audited)),
+        headline=_build_headline(not_created),
+        workloads=not_created,
+        **build_verdict(RULES, map(_build_finding, not_created), _find_unread_kinds(audited)),
     )
 
 
-def _unknown(audited: AuditedCluster) -> Iterator[UnknownKind]:
-    """What a claim that nothing is refused leans on."""
+def _find_unread_kinds(audited: AuditedCluster) -> Iterator[UnknownKind]:
+    """Yield the unread kinds without which it cannot be claimed that all pods were created."""
     for unknown in find_unread_kinds(audited.cluster):
         yield replace(unknown, affects=VERDICT)
 
 
-def _finding(not_created: NotCreated) -> Finding:
+def _build_finding(not_created: NotCreated) -> Finding:
+    """Build the finding about a workload whose pods are not created."""
     namespace = not_created.workload.partition(" ")[2].partition("/")[0]
     return REFUSED.build_finding(not_created.workload, not_created.headline, namespace=namespace)
 
 
-def _headline(workloads: Sequence[NotCreated]) -> str:
+def _build_headline(workloads: Sequence[NotCreated]) -> str:
+    """Return how many pods of how many workloads could not be created, as text."""
     if not workloads:
         return "nothing that says that a pod could not be created"
     pods = sum(workload.missing or 0 for workload in workloads)

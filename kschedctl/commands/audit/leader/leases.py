@@ -1,7 +1,7 @@
 """The leases of schedulers: who holds them, since when, and whether they are still renewed.
 
-Upstream: staging/src/k8s.io/client-go/tools/leaderelection/leaderelection.go (v1.36): whoever leads renews the lease
-every few seconds; who finds it not renewed for as long as it lasts takes it.
+Upstream: staging/src/k8s.io/client-go/tools/leaderelection/leaderelection.go (v1.36). The leader renews its lease every
+few seconds; another instance takes a lease that was not renewed for its duration.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ from kschedctl.commands.audit.leader.report import SchedulerLease
 from kschedctl.errors import InputError
 from kschedctl.scheduler.configuration.document import parse_document
 
-LASTS_SECONDS = 15
-"""Unless a lease says otherwise."""
+DEFAULT_LEASE_SECONDS = 15
+"""The duration of a lease that does not give one."""
 BECAME_LEADER = "became leader"
-WORD = "scheduler"
-"""A word in the name of the lease of every scheduler that is known."""
+SCHEDULER_NAME_PART = "scheduler"
+"""A part of the names of all known schedulers' leases."""
 
 
 class LeaseName(NamedTuple):
+    """The namespace and name of a lease."""
+
     namespace: str
     name: str
 
@@ -34,44 +36,51 @@ class LeaseName(NamedTuple):
         return f"{self.namespace}/{self.name}"
 
 
-def own_lease(cluster: Cluster) -> LeaseName | None:
-    """The lease of the scheduler that is replayed; None where it takes part in no election.
+def find_own_lease(cluster: Cluster) -> LeaseName | None:
+    """Return the lease of the replayed scheduler, or None if leader election is off in its configuration.
 
-    Under pseudonyms the name stays, but not the namespace: then the only lease of its name is meant.
+    In an anonymized snapshot namespaces are replaced, but lease names stay: the only lease of the name is then taken.
     """
-    election = parse_document(cluster.configuration or _DEFAULT).leader_election
+    election = parse_document(cluster.configuration or _DEFAULT_CONFIGURATION).leader_election
     if not election.leader_elect:
         return None
-    own = LeaseName(election.resource_namespace, election.resource_name)
-    named = [name_of(lease) for lease in cluster.leases if lease.metadata.name == own.name]
-    return named[0] if len(named) == 1 else own
+    configured = LeaseName(election.resource_namespace, election.resource_name)
+    same_name = [get_lease_name(lease) for lease in cluster.leases if lease.metadata.name == configured.name]
+    return same_name[0] if len(same_name) == 1 else configured
 
 
-_DEFAULT = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+_DEFAULT_CONFIGURATION = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
 
 
-def scheduler_leases(audited: AuditedCluster) -> list[SchedulerLease]:
-    """The leases of schedulers, that of the one that is replayed first."""
-    own = own_lease(audited.cluster)
-    newest = _newest(audited.cluster.leases)
-    leases = [(name_of(lease), lease) for lease in audited.cluster.leases if _is_schedulers(lease, own)]
-    leases.sort(key=lambda item: (item[0] != own, item[0]))
-    return [_told(name, lease, newest, audited) for name, lease in leases]
+def find_scheduler_leases(audited: AuditedCluster) -> list[SchedulerLease]:
+    """Return the leases of all schedulers, the replayed scheduler's first."""
+    own_lease = find_own_lease(audited.cluster)
+    newest = _find_newest_renewal(audited.cluster.leases)
+    leases = [
+        (get_lease_name(lease), lease) for lease in audited.cluster.leases if _is_scheduler_lease(lease, own_lease)
+    ]
+    leases.sort(key=lambda item: (item[0] != own_lease, item[0]))
+    return [_build_scheduler_lease(name, lease, newest, audited) for name, lease in leases]
 
 
-def name_of(lease: Lease) -> LeaseName:
+def get_lease_name(lease: Lease) -> LeaseName:
+    """Return the namespace and name of a lease."""
     return LeaseName(lease.metadata.namespace, lease.metadata.name)
 
 
-def _is_schedulers(lease: Lease, own: LeaseName | None) -> bool:
-    return name_of(lease) == own or WORD in lease.metadata.name
+def _is_scheduler_lease(lease: Lease, own_lease: LeaseName | None) -> bool:
+    """Return whether a lease belongs to a scheduler, judging by its name."""
+    return get_lease_name(lease) == own_lease or SCHEDULER_NAME_PART in lease.metadata.name
 
 
-def _told(name: LeaseName, lease: Lease, newest: int | None, audited: AuditedCluster) -> SchedulerLease:
+def _build_scheduler_lease(
+    name: LeaseName, lease: Lease, newest: int | None, audited: AuditedCluster
+) -> SchedulerLease:
+    """Build the report about a lease. `newest` is the latest renewal of any lease, in nanoseconds."""
     spec = lease.spec
-    lasts = spec.lease_duration_seconds or LASTS_SECONDS
-    behind = _seconds_between(spec.renew_time, newest)
-    silent = audited.seconds_since(spec.renew_time)
+    duration = spec.lease_duration_seconds or DEFAULT_LEASE_SECONDS
+    seconds_behind_newest = _subtract_time(spec.renew_time, newest)
+    seconds_silent = audited.seconds_since(spec.renew_time)
     return SchedulerLease(
         lease=str(name),
         holder=spec.holder_identity,
@@ -79,39 +88,46 @@ def _told(name: LeaseName, lease: Lease, newest: int | None, audited: AuditedClu
         renewed=spec.renew_time or "",
         leads_for=format_age(spec.acquire_time, audited.now),
         silent_for=format_age(spec.renew_time, audited.now),
-        seconds=lasts,
+        seconds=duration,
         transitions=spec.lease_transitions or 0,
-        elections=sum(1 for _ in _elections(audited.cluster, name)),
-        stale=(behind is not None and behind > lasts) or (silent is not None and silent > lasts),
+        elections=sum(1 for _ in _iter_elected_instances(audited.cluster, name)),
+        stale=(seconds_behind_newest is not None and seconds_behind_newest > duration)
+        or (seconds_silent is not None and seconds_silent > duration),
     )
 
 
-def _elections(cluster: Cluster, name: LeaseName) -> Iterator[str]:
-    """The instances that began to lead, as often as they did."""
+def _iter_elected_instances(cluster: Cluster, name: LeaseName) -> Iterator[str]:
+    """Yield the instance that was elected, for each election for this lease that still has an event."""
     for event in cluster.events:
-        about = event.involved_object
-        if event.reason == LEADER_ELECTION and (about.namespace, about.name) == name:
-            leader, began, _ = event.message.partition(f" {BECAME_LEADER}")
-            if began:
+        reference = event.involved_object
+        if event.reason == LEADER_ELECTION and (reference.namespace, reference.name) == name:
+            leader, separator, _ = event.message.partition(f" {BECAME_LEADER}")
+            if separator:
                 yield leader
 
 
-def renewed_later(cluster: Cluster, renewed: str) -> float | None:
-    """By how many seconds some other lease was renewed later than then: clocks of other machines have no part in it."""
-    return _seconds_between(renewed, _newest(cluster.leases))
+def compare_with_newest_renewal(cluster: Cluster, renewed: str) -> float | None:
+    """Return by how many seconds the newest renewal of any lease is later than `renewed`, or None if unknown.
+
+    All these times come from lease holders, so this machine's clock does not matter.
+    """
+    return _subtract_time(renewed, _find_newest_renewal(cluster.leases))
 
 
-def _newest(leases: Iterable[Lease]) -> int | None:
-    moments = [moment for lease in leases if (moment := _moment(lease.spec.renew_time)) is not None]
+def _find_newest_renewal(leases: Iterable[Lease]) -> int | None:
+    """Return the time of the newest renewal in nanoseconds, or None if there is none."""
+    moments = [moment for lease in leases if (moment := _parse_time(lease.spec.renew_time)) is not None]
     return max(moments, default=None)
 
 
-def _seconds_between(time: str | None, newest: int | None) -> float | None:
-    moment = _moment(time)
+def _subtract_time(time: str | None, newest: int | None) -> float | None:
+    """Return the seconds from `time` to `newest`, or None if either is unknown."""
+    moment = _parse_time(time)
     return None if moment is None or newest is None else (newest - moment) / 10**9
 
 
-def _moment(time: str | None) -> int | None:
+def _parse_time(time: str | None) -> int | None:
+    """Return a time in nanoseconds, or None if it is missing or malformed."""
     try:
         return parse_nanoseconds(time) if time else None
     except InputError:

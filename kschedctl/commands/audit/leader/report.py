@@ -1,4 +1,4 @@
-"""The section of an audit about who schedules: leases, names that are served, and instances that differ."""
+"""The report of the section about leader election and the scheduler names that pods use."""
 
 from __future__ import annotations
 
@@ -18,60 +18,70 @@ KNOWN_BY = {
 
 
 class SchedulerLease(Document, frozen=True, kw_only=True):
-    """The lease of a scheduler; ``holder`` is empty where it was given up.
-
-    ``since``, ``renewed``: times; ``leads_for``, ``silent_for``: how long that is ago, empty where now is not known.
-    ``stale``: not renewed for longer than it lasts (``seconds``). ``transitions``: how often it changed hands in all;
-    ``elections``: how often somebody began to lead, by the events that are left.
-    """
+    """The lease of a scheduler."""
 
     lease: Annotated[str, Column(keep=True)]
     holder: Annotated[str, Column("leader", words={"": "nobody"}, tones={"": Tone.BAD})]
+    """The instance that leads, empty if the lease was released."""
     since: str = ""
+    """The time at which the holder acquired the lease."""
     renewed: str = ""
+    """The time of the last renewal."""
     leads_for: Annotated[str, Column(beneath="leads for")] = ""
+    """The age of `since`, empty if the time of the cluster is unknown."""
     silent_for: Annotated[str, Column("renewed", beneath="renewed")] = ""
+    """The age of `renewed`, empty if the time of the cluster is unknown."""
     seconds: int = 0
+    """The duration of the lease."""
     transitions: Annotated[int, Column("changes")] = 0
+    """How often the lease changed hands in all."""
     elections: Annotated[int, Column("lately")] = 0
+    """The number of elections of which events are left."""
     stale: bool = False
+    """Whether the lease was not renewed for longer than its duration."""
 
 
 class WorkingInstance(Document, frozen=True, kw_only=True):
-    """An instance of a scheduler, and how many pods it placed from ``first`` to ``last``, by the events left."""
+    """An instance of a scheduler and the pods that it placed, by the events that are left."""
 
     instance: str
     placed: int
+    """The number of pods that it placed."""
     first: str
+    """The time of the first placement."""
     last: str
+    """The time of the last placement."""
 
 
 class ServedName(Document, frozen=True, kw_only=True):
-    """A schedulerName that pods choose: ``waiting`` and ``bound`` pods.
-
-    ``served``: by what that is known: profile, events, lease or podGroups (it serves pods of Volcano's); empty where by
-    nothing. ``turns``: how often one instance placed a pod after another one had.
-    """
+    """A scheduler name that pods use."""
 
     name: Annotated[str, Column("schedulerName", keep=True)]
     served: Annotated[str, Column("known by", words=KNOWN_BY, tones={"": Tone.WARNING})]
+    """How the name is known to be served (a key of `KNOWN_BY`), empty if it is not known to be."""
     waiting: Annotated[int, Column()] = 0
+    """The number of pods with this name that wait."""
     bound: Annotated[int, Column()] = 0
+    """The number of pods with this name that are bound."""
     turns: int = 0
+    """How often a pod was placed by another instance than the pod before."""
     instances: Annotated[tuple[WorkingInstance, ...], Column("instances, by events")] = ()
 
 
 class DifferentSetting(Document, frozen=True, kw_only=True):
-    """A flag, or the version, that instances of kube-scheduler do not share: value -> the instances that have it."""
+    """A flag or the version, if instances of kube-scheduler differ in it."""
 
     setting: str
     values: dict[str, tuple[str, ...]]
+    """The instances with each value; the key is empty for a flag that is not set."""
 
 
 class LeaderSection(Section, frozen=True, kw_only=True, tag="leader"):
-    """``leases``: of schedulers, that of this one first; ``instances``: kube-scheduler's pods, where they were seen."""
+    """The section about leader election and scheduler names."""
 
     leases: tuple[SchedulerLease, ...] = ()
+    """The leases of schedulers, the replayed scheduler's first."""
     names: tuple[ServedName, ...] = ()
     instances: tuple[str, ...] = ()
+    """The names of kube-scheduler's pods, if they were read."""
     differences: tuple[DifferentSetting, ...] = ()

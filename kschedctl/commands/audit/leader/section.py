@@ -1,4 +1,4 @@
-"""Leader: who schedules since when, leases that nobody renews, two that serve one name, and pods that name nobody."""
+"""Section "leader": stale leases, frequent elections, instances that serve one name at once, and differing settings."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from kschedctl.api.ages import DAY
 from kschedctl.api.kinds import LEASE
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
-from kschedctl.commands.audit.leader.leases import own_lease, renewed_later, scheduler_leases
+from kschedctl.commands.audit.leader.leases import compare_with_newest_renewal, find_own_lease, find_scheduler_leases
 from kschedctl.commands.audit.leader.report import DifferentSetting, LeaderSection, SchedulerLease, ServedName
-from kschedctl.commands.audit.leader.served_names import differences, served_names
+from kschedctl.commands.audit.leader.served_names import find_differing_settings, find_served_names
 from kschedctl.replay.audit_rules import ERROR, NOTE, WARNING, AuditRule, build_verdict
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import VERDICT, UnknownKind
@@ -74,160 +74,175 @@ RULES = (STALE, TWO_SERVE, NO_ELECTION, FREQUENT, DIFFERENT, LEFT_BEHIND, NO_LEA
 
 
 NO_TIMES = UnknownKind("Age", "are not known without the time of the reading: --now TIME", VERDICT)
-OFTEN = 3
-"""Elections within the hour for which events are kept."""
-NO_ELECT = "leader-elect"
+MANY_ELECTIONS = 3
+"""The number of elections that are too many for the hour for which events are kept."""
+LEADER_ELECT_FLAG = "leader-elect"
 
 
-def leader_section(audited: AuditedCluster) -> LeaderSection:
-    """The section about all leases of schedulers, and all names that pods choose."""
-    leases, names = scheduler_leases(audited), served_names(audited)
+def build_leader_section(audited: AuditedCluster) -> LeaderSection:
+    """Build the section about the leases of schedulers and the scheduler names that pods use."""
+    leases, names = find_scheduler_leases(audited), find_served_names(audited)
     provenance = audited.cluster.provenance
     instances = provenance.instances if provenance else ()
-    unlike = differences(instances)
+    differing_settings = find_differing_settings(instances)
     findings = [
-        *_of_leases(leases, audited),
-        *_of_names(names, leases),
-        *(_of_setting(setting) for setting in unlike),
-        *_of_election(
-            [instance.name for instance in instances if instance.flags.get(NO_ELECT) == "false"], len(instances)
+        *_check_leases(leases, audited),
+        *_check_turns(names, leases),
+        *(_build_difference_finding(setting) for setting in differing_settings),
+        *_check_election_disabled(
+            [instance.name for instance in instances if instance.flags.get(LEADER_ELECT_FLAG) == "false"],
+            len(instances),
         ),
     ]
     return LeaderSection(
         title="Leader",
-        headline=_headline(leases, names, audited),
+        headline=_build_headline(leases, names, audited),
         leases=tuple(leases),
         names=tuple(names),
         instances=tuple(instance.name for instance in instances),
-        differences=tuple(unlike),
-        **build_verdict(RULES, findings, _unknown(leases, audited)),
+        differences=tuple(differing_settings),
+        **build_verdict(RULES, findings, _find_unknowns(leases, audited)),
     )
 
 
-def _unknown(leases: Sequence[SchedulerLease], audited: AuditedCluster) -> Iterator[UnknownKind]:
-    """What a claim that all is well leans on."""
-    own = own_lease(audited.cluster)
+def _find_unknowns(leases: Sequence[SchedulerLease], audited: AuditedCluster) -> Iterator[UnknownKind]:
+    """Yield the unread data without which the leader cannot be called healthy."""
+    own_lease = find_own_lease(audited.cluster)
     for kind, gap in (
-        (LEASE, audited.cluster.gap(LEASE, own.namespace if own else "")),
+        (LEASE, audited.cluster.gap(LEASE, own_lease.namespace if own_lease else "")),
         *((kind, audited.cluster.gap(kind)) for kind in ("Event", "Pod")),
     ):
         if gap:
             yield UnknownKind(kind, gap.why, VERDICT)
     if any(lease.holder and not lease.renewed for lease in leases):
         yield UnknownKind(LEASE, "that are held say nothing of when they were renewed", VERDICT)
-    if leases and not audited.now and not any(_others_later(lease, audited) for lease in leases):
+    if leases and not audited.now and not any(_is_expired_by_other_leases(lease, audited) for lease in leases):
         yield NO_TIMES
 
 
-def _others_later(lease: SchedulerLease, audited: AuditedCluster) -> bool:
-    """Whether another lease was renewed long after this one was, so that no clock has to be asked."""
-    behind = renewed_later(audited.cluster, lease.renewed)
-    return behind is not None and behind > lease.seconds
+def _is_expired_by_other_leases(lease: SchedulerLease, audited: AuditedCluster) -> bool:
+    """Return whether another lease was renewed so much later that this one has expired, whatever this machine's
+    clock says.
+    """
+    seconds_behind = compare_with_newest_renewal(audited.cluster, lease.renewed)
+    return seconds_behind is not None and seconds_behind > lease.seconds
 
 
-def _of_leases(leases: Sequence[SchedulerLease], audited: AuditedCluster) -> Iterator[Finding]:
-    own = own_lease(audited.cluster)
+def _check_leases(leases: Sequence[SchedulerLease], audited: AuditedCluster) -> Iterator[Finding]:
+    """Yield findings about stale leases, frequent elections and a missing lease."""
+    own_lease = find_own_lease(audited.cluster)
     for lease in leases:
-        if lease.lease == str(own):
-            yield from _of_own(lease, audited)
+        if lease.lease == str(own_lease):
+            yield from _check_own_lease(lease, audited)
         elif lease.stale or not lease.holder:
-            yield _of_other(lease, audited)
-        yield from _of_changes(lease, audited)
-    known = {lease.lease for lease in leases}
-    if own and str(own) not in known and not audited.cluster.gap(LEASE, own.namespace):
-        yield NO_LEASE.build_finding(f"{LEASE} {own}", "there is none of that name", namespace=own.namespace)
-
-
-def _of_own(lease: SchedulerLease, audited: AuditedCluster) -> Iterator[Finding]:
-    namespace = lease.lease.partition("/")[0]
-    if not lease.holder:
-        message = f"given up{_ago(lease)}, and nobody took it"
-        yield STALE.build_finding(f"{LEASE} {lease.lease}", message, namespace=namespace)
-    elif lease.stale:
-        certain = _others_later(lease, audited)
-        message = f"held by {lease.holder}, renewed last at {lease.renewed}{_ago(lease)}; it lasts {lease.seconds} s"
-        doubt = "" if certain else ", and no other lease was renewed since: the time of the reading may be another"
-        yield STALE.build_finding(
-            f"{LEASE} {lease.lease}", message + doubt, namespace=namespace, severity=ERROR if certain else WARNING
+            yield _build_left_behind_finding(lease, audited)
+        yield from _check_elections(lease, audited)
+    lease_names = {lease.lease for lease in leases}
+    if own_lease and str(own_lease) not in lease_names and not audited.cluster.gap(LEASE, own_lease.namespace):
+        yield NO_LEASE.build_finding(
+            f"{LEASE} {own_lease}", "there is none of that name", namespace=own_lease.namespace
         )
 
 
-def _of_other(lease: SchedulerLease, audited: AuditedCluster) -> Finding:
-    """For a day somebody may still miss that scheduler."""
-    silent = audited.seconds_since(lease.renewed)
-    recent = silent is None or silent < DAY
-    message = f"held by {lease.holder or 'nobody'}, renewed last at {lease.renewed or 'an unknown time'}{_ago(lease)}"
+def _check_own_lease(lease: SchedulerLease, audited: AuditedCluster) -> Iterator[Finding]:
+    """Yield the finding that the replayed scheduler's lease was released or is stale."""
+    namespace = lease.lease.partition("/")[0]
+    if not lease.holder:
+        message = f"given up{_format_age_suffix(lease)}, and nobody took it"
+        yield STALE.build_finding(f"{LEASE} {lease.lease}", message, namespace=namespace)
+    elif lease.stale:
+        is_certain = _is_expired_by_other_leases(lease, audited)
+        renewed = f"renewed last at {lease.renewed}{_format_age_suffix(lease)}"
+        message = f"held by {lease.holder}, {renewed}; it lasts {lease.seconds} s"
+        doubt = "" if is_certain else ", and no other lease was renewed since: the time of the reading may be another"
+        yield STALE.build_finding(
+            f"{LEASE} {lease.lease}", message + doubt, namespace=namespace, severity=ERROR if is_certain else WARNING
+        )
+
+
+def _build_left_behind_finding(lease: SchedulerLease, audited: AuditedCluster) -> Finding:
+    """Build the finding about another scheduler's stale lease: a warning for a day, after that a note."""
+    seconds_silent = audited.seconds_since(lease.renewed)
+    is_recent = seconds_silent is None or seconds_silent < DAY
+    renewed = f"renewed last at {lease.renewed or 'an unknown time'}{_format_age_suffix(lease)}"
+    message = f"held by {lease.holder or 'nobody'}, {renewed}"
     namespace = lease.lease.partition("/")[0]
     return LEFT_BEHIND.build_finding(
-        f"{LEASE} {lease.lease}", message, namespace=namespace, severity=WARNING if recent else NOTE
+        f"{LEASE} {lease.lease}", message, namespace=namespace, severity=WARNING if is_recent else NOTE
     )
 
 
-def _ago(lease: SchedulerLease) -> str:
+def _format_age_suffix(lease: SchedulerLease) -> str:
+    """Return how long ago the lease was renewed, as a suffix that is empty if unknown."""
     return f", {lease.silent_for} ago" if lease.silent_for else ""
 
 
-def _of_changes(lease: SchedulerLease, audited: AuditedCluster) -> Iterator[Finding]:
-    """Counted by the events that are left, or since the earlier snapshot."""
+def _check_elections(lease: SchedulerLease, audited: AuditedCluster) -> Iterator[Finding]:
+    """Yield the finding that the leader changes often, by the events left or since the earlier snapshot."""
     namespace = lease.lease.partition("/")[0]
-    if lease.elections >= OFTEN:
+    if lease.elections >= MANY_ELECTIONS:
         message = (
             f"{counted(lease.elections, 'time')} somebody began to lead, within the hour for which events are kept"
         )
         yield FREQUENT.build_finding(f"{LEASE} {lease.lease}", message, namespace=namespace)
         return
-    before = _transitions_before(lease, audited)
-    if before is not None and lease.transitions - before >= OFTEN:
+    before = _find_earlier_transitions(lease, audited)
+    if before is not None and lease.transitions - before >= MANY_ELECTIONS:
         message = f"it changed hands {counted(lease.transitions - before, 'time')} since the earlier snapshot"
         yield FREQUENT.build_finding(f"{LEASE} {lease.lease}", message, namespace=namespace)
 
 
-def _transitions_before(lease: SchedulerLease, audited: AuditedCluster) -> int | None:
+def _find_earlier_transitions(lease: SchedulerLease, audited: AuditedCluster) -> int | None:
+    """Return how often the lease had changed hands in the earlier snapshot, or None if unknown."""
     if audited.earlier is None:
         return None
-    keys = {f"{lease.metadata.namespace}/{lease.metadata.name}": lease for lease in audited.earlier.cluster.leases}
-    return (keys[lease.lease].spec.lease_transitions or 0) if lease.lease in keys else None
+    leases_by_name = {
+        f"{lease.metadata.namespace}/{lease.metadata.name}": lease for lease in audited.earlier.cluster.leases
+    }
+    return (leases_by_name[lease.lease].spec.lease_transitions or 0) if lease.lease in leases_by_name else None
 
 
-def _of_names(names: Sequence[ServedName], leases: Sequence[SchedulerLease]) -> Iterator[Finding]:
-    """``turns``: with one leader at a time another instance takes over only where there was an election."""
+def _check_turns(names: Sequence[ServedName], leases: Sequence[SchedulerLease]) -> Iterator[Finding]:
+    """Yield findings about scheduler names under which instances alternate more often than elections explain."""
     elections = max((lease.elections for lease in leases), default=0)
     for name in names:
         if name.turns > max(1, elections):
-            shown = "; ".join(
+            placements = "; ".join(
                 f"{one.instance}: {one.placed:,} from {one.first} to {one.last}" for one in name.instances
             )
             message = (
                 f"instances took turns {counted(name.turns, 'time')} in placing pods, with "
-                f"{counted(elections, 'election')}: {shown}"
+                f"{counted(elections, 'election')}: {placements}"
             )
             yield TWO_SERVE.build_finding(f"Scheduler {name.name}", message)
 
 
-def _of_setting(setting: DifferentSetting) -> Finding:
-    shown = "; ".join(f"{value or '(not set)'}: {', '.join(names)}" for value, names in setting.values.items())
-    return DIFFERENT.build_finding("Scheduler kube-scheduler", f"{setting.setting}: {shown}", path=setting.setting)
+def _build_difference_finding(setting: DifferentSetting) -> Finding:
+    """Build the finding that instances differ in a setting."""
+    values = "; ".join(f"{value or '(not set)'}: {', '.join(names)}" for value, names in setting.values.items())
+    return DIFFERENT.build_finding("Scheduler kube-scheduler", f"{setting.setting}: {values}", path=setting.setting)
 
 
-def _of_election(without: Sequence[str], instances: int) -> Iterator[Finding]:
-    if without and instances > 1:
-        yield NO_ELECTION.build_finding("Scheduler kube-scheduler", f"--leader-elect=false: {', '.join(without)}")
+def _check_election_disabled(not_electing: Sequence[str], instance_count: int) -> Iterator[Finding]:
+    """Yield the finding that several instances run although some take part in no leader election."""
+    if not_electing and instance_count > 1:
+        yield NO_ELECTION.build_finding("Scheduler kube-scheduler", f"--leader-elect=false: {', '.join(not_electing)}")
 
 
-def _headline(leases: Sequence[SchedulerLease], names: Sequence[ServedName], audited: AuditedCluster) -> str:
-    """Who leads, of the scheduler that is replayed."""
-    own = own_lease(audited.cluster)
-    lease = next((scheduler_lease for scheduler_lease in leases if scheduler_lease.lease == str(own)), None)
+def _build_headline(leases: Sequence[SchedulerLease], names: Sequence[ServedName], audited: AuditedCluster) -> str:
+    """Return who leads the replayed scheduler and how many pods name an unknown scheduler, as text."""
+    own_lease = find_own_lease(audited.cluster)
+    lease = next((scheduler_lease for scheduler_lease in leases if scheduler_lease.lease == str(own_lease)), None)
     unserved = sum(served_name.waiting for served_name in names if not served_name.served)
     name = "pods name" if unserved > 1 else "pod names"
     waiting = f"; {unserved:,} {name} a scheduler that is not known" if unserved else ""
-    if own is None:
+    if own_lease is None:
         return f"leader election is off in the configuration{waiting}"
     if lease is None:
         return f"no lease says who leads{waiting}"
     since = f" for {lease.leads_for}" if lease.leads_for else f" since {lease.since}" if lease.since else ""
     if lease.stale or not lease.holder:
-        silent = f" for {lease.silent_for}" if lease.silent_for else f" since {lease.renewed or 'an unknown time'}"
-        return f"no leader: {lease.lease} was not renewed{silent}{waiting}"
+        silent_text = f" for {lease.silent_for}" if lease.silent_for else f" since {lease.renewed or 'an unknown time'}"
+        return f"no leader: {lease.lease} was not renewed{silent_text}{waiting}"
     changes = f"{counted(lease.transitions, 'change')} of leader in all"
     return f"{lease.holder} leads{since}, {changes}{waiting}"

@@ -1,4 +1,4 @@
-"""What waits for a node, by cause: every pending pod replayed, and those told apart that fit and wait all the same."""
+"""Section "pending": every pending pod replayed and grouped by the cause for which it waits."""
 
 from __future__ import annotations
 
@@ -34,10 +34,11 @@ from kschedctl.text.counts import counted, first_few
 
 
 class Holder(NamedTuple):
-    """Whose gates these are, and how to see what they wait for; NAMESPACE and POD stand for those of the pod."""
+    """The controller behind a scheduling gate."""
 
     name: str
     fix: str
+    """How to see what the gate waits for; NAMESPACE stands for the pod's namespace."""
 
 
 KUEUE = Holder(
@@ -62,27 +63,28 @@ HOLDERS: Mapping[str, Holder] = {
     "experimental.s3.csi.aws.com": Holder("the Mountpoint for Amazon S3 CSI driver", "Look at s3-csi-controller's log"),
     "agents.kruise.io": Holder("OpenKruise Agents", "Look at the log of its manager"),
 }
-"""The name of a gate, or its domain -> its holder; from the holders' own documents and sources."""
+"""Holders by gate name or by the domain of the gate, from the holders' documentation and sources."""
 
 
-def gates_of(pod: Pod) -> tuple[GateHolder, ...]:
-    """The gates of a pod with who holds them.
+def find_gate_holders(pod: Pod) -> tuple[GateHolder, ...]:
+    """Return the scheduling gates of a pod with their holders.
 
     >>> from kschedctl.api.objects import PodMeta, PodSchedulingGate, PodSpec
     >>> spec = PodSpec(scheduling_gates=(PodSchedulingGate("kueue.x-k8s.io/admission"), PodSchedulingGate("mine")))
-    >>> [(each.gate, each.holder) for each in gates_of(Pod(PodMeta("p", "shop"), spec))]
+    >>> [(each.gate, each.holder) for each in find_gate_holders(Pod(PodMeta("p", "shop"), spec))]
     [('kueue.x-k8s.io/admission', 'Kueue'), ('mine', '')]
     """
-    return tuple(_holder(gate.name, pod.metadata.namespace) for gate in pod.spec.scheduling_gates)
+    return tuple(_find_gate_holder(gate.name, pod.metadata.namespace) for gate in pod.spec.scheduling_gates)
 
 
-def _holder(gate: str, namespace: str) -> GateHolder:
+def _find_gate_holder(gate: str, namespace: str) -> GateHolder:
+    """Return a gate with its holder, looked up by name, then by domain."""
     domain, slash, _ = gate.partition("/")
     holder = HOLDERS.get(gate) or (HOLDERS.get(domain) if slash else None)
     if holder is not None:
         return GateHolder(gate=gate, holder=holder.name, fix=holder.fix.replace("NAMESPACE", namespace))
-    whose = f"a controller of {domain}" if slash else ""
-    return GateHolder(gate=gate, holder=whose)
+    domain_owner = f"a controller of {domain}" if slash else ""
+    return GateHolder(gate=gate, holder=domain_owner)
 
 
 CAUSES = {
@@ -99,7 +101,7 @@ CAUSES = {
     "backoff": "in back-off",
     "turn": "whose turn is to come",
 }
-"""The gravest first, and how they are counted."""
+"""The causes, the gravest first, as they are worded after a number."""
 NO_TIMES = UnknownKind("Age", "are not known without the time of the reading: --now TIME", VERDICT)
 QUEUE = "pkg/scheduler/backend/queue/scheduling_queue.go"
 STUCK = AuditRule(
@@ -182,27 +184,29 @@ RULES["unschedulable"] = UNSCHEDULABLE
 """Cause -> what is found where pods wait for it."""
 
 
-def pending_section(audited: AuditedCluster) -> PendingSection:
-    """Every pending pod by what keeps it pending."""
+def build_pending_section(audited: AuditedCluster) -> PendingSection:
+    """Build the section about pending pods and about workloads that are held back before scheduling."""
     waiting = audited.compute_once(find_waiting_pods)
-    groups = _grouped(waiting)
+    groups = _group_waiting_pods(waiting)
     unknown = [
         *merge_unknown_kinds(replayed.explanation.unknown for replayed in audited.replay),
         *find_unread_pods(audited),
     ]
-    unknown += _of_stuck(waiting, audited)
+    unknown += _find_unknowns_of_stuck_pods(waiting, audited)
     if any(waiting_pod.cause == "unserved" for waiting_pod in waiting):
-        unknown += _unread_schedulers(audited)
+        unknown += _find_unread_scheduler_kinds(audited)
     elsewhere = find_waiting_elsewhere(audited.cluster, None, audited.now)
-    unknown += [*find_unread_waiting_kinds(audited.cluster), *_of_operators(elsewhere)]
-    findings = [finding for group in groups for finding in _findings(group, audited)]
-    listed = _groups_of_pending_pods(audited)
-    findings += filter(None, (_finding_elsewhere(entry) for entry in elsewhere if entry.resource not in listed))
+    unknown += [*find_unread_waiting_kinds(audited.cluster), *_find_unchecked_resources(elsewhere)]
+    findings = [finding for group in groups for finding in _iter_findings(group, audited)]
+    pending_pod_groups = _find_pod_groups_of_pending_pods(audited)
+    findings += filter(
+        None, (_build_elsewhere_finding(entry) for entry in elsewhere if entry.resource not in pending_pod_groups)
+    )
     return PendingSection(
         title="Pending, by cause",
-        headline=_headline(waiting, elsewhere),
+        headline=_build_headline(waiting, elsewhere),
         pods=len(waiting),
-        waiting=tuple(_report(group, audited) for group in groups),
+        waiting=tuple(_build_waiting_pods(group, audited) for group in groups),
         waiting_elsewhere=elsewhere,
         not_replayed=tuple(
             dict.fromkeys(what for replayed in audited.replay for what in replayed.explanation.not_replayed)
@@ -211,31 +215,31 @@ def pending_section(audited: AuditedCluster) -> PendingSection:
     )
 
 
-def _groups_of_pending_pods(audited: ReplayedCluster) -> set[str]:
-    """Return the PodGroups of which pods are pending, and so in the section already, as ``PodGroup namespace/name``."""
+def _find_pod_groups_of_pending_pods(audited: ReplayedCluster) -> set[str]:
+    """Return the PodGroups of pending pods, which are in the section already, as `PodGroup namespace/name`."""
     return {f"PodGroup {key.namespace}/{key.name}" for pod in audited.pending for key in find_gangs(pod)}
 
 
-def _finding_elsewhere(entry: WaitingElsewhere) -> Finding | None:
-    """Return the finding that something is not admitted or suspended, None for what an operator makes of it."""
+def _build_elsewhere_finding(entry: WaitingElsewhere) -> Finding | None:
+    """Build the finding that a workload is not admitted, is suspended or bypasses the scheduler, or return None."""
     rules = {WaitingState.NOT_ADMITTED: NOT_ADMITTED, WaitingState.SUSPENDED: SUSPENDED}
     rule = (rules | {WaitingState.BYPASSES_SCHEDULER: BYPASSES}).get(entry.state)
     if rule is None:
         return None
     since = f"; waits for {entry.age}" if entry.age else ""
-    said = "".join(f"; {condition.words}" for condition in entry.conditions if condition.message)
-    return rule.build_finding(entry.resource, f"{entry.headline}{since}{said}", namespace=get_namespace(entry))
+    conditions = "".join(f"; {condition.words}" for condition in entry.conditions if condition.message)
+    return rule.build_finding(entry.resource, f"{entry.headline}{since}{conditions}", namespace=get_namespace(entry))
 
 
-def _of_operators(elsewhere: Sequence[WaitingElsewhere]) -> Iterator[UnknownKind]:
-    """Yield what is not known of custom resources that ask for pods which do not exist."""
-    missing = [entry.headline for entry in elsewhere if entry.state is WaitingState.NOT_CHECKED]
-    if missing:
-        yield UnknownKind("CustomResource", f"were not checked: {first_few(missing)}", VERDICT)
+def _find_unchecked_resources(elsewhere: Sequence[WaitingElsewhere]) -> Iterator[UnknownKind]:
+    """Yield an unknown for custom resources that ask for pods which do not exist."""
+    headlines = [entry.headline for entry in elsewhere if entry.state is WaitingState.NOT_CHECKED]
+    if headlines:
+        yield UnknownKind("CustomResource", f"were not checked: {first_few(headlines)}", VERDICT)
 
 
-def _of_stuck(waiting: Sequence[WaitingPod], audited: AuditedCluster) -> Iterator[UnknownKind]:
-    """What is said of pods that fit leans on when they were last tried."""
+def _find_unknowns_of_stuck_pods(waiting: Sequence[WaitingPod], audited: AuditedCluster) -> Iterator[UnknownKind]:
+    """Yield what must be known to tell since when pods that fit wait without being tried."""
     if not any(waiting_pod.cause == "stuck" for waiting_pod in waiting):
         return
     if not audited.now:
@@ -244,32 +248,35 @@ def _of_stuck(waiting: Sequence[WaitingPod], audited: AuditedCluster) -> Iterato
         yield UnknownKind("Event", gap.why, MESSAGE)
 
 
-def _unread_schedulers(audited: AuditedCluster) -> list[UnknownKind]:
-    """What would tell of other schedulers, where it was not read."""
+def _find_unread_scheduler_kinds(audited: AuditedCluster) -> list[UnknownKind]:
+    """Return the unread kinds by which other schedulers would be recognized."""
     gaps = {kind: audited.cluster.gap(kind) for kind in (LEASE, "Event")}
     return [UnknownKind(kind, gap.why, VERDICT) for kind, gap in gaps.items() if gap]
 
 
-def _grouped(waiting: Iterable[WaitingPod]) -> list[list[WaitingPod]]:
-    """By cause and reason, what is stuck by its workload too; the gravest cause first, then the most pods; the oldest
-    of each in front."""
+def _group_waiting_pods(waiting: Iterable[WaitingPod]) -> list[list[WaitingPod]]:
+    """Group pods by cause and reason, and stuck pods also by workload, oldest first.
+
+    The groups are ordered by the gravity of the cause, then by size.
+    """
     groups: dict[tuple[str, str, str], list[WaitingPod]] = {}
     for waiting_pod in waiting:
-        whose = str(find_owner(waiting_pod.pod)) if waiting_pod.cause == "stuck" else ""
-        groups.setdefault((waiting_pod.cause, waiting_pod.reason, whose), []).append(waiting_pod)
+        workload = str(find_owner(waiting_pod.pod)) if waiting_pod.cause == "stuck" else ""
+        groups.setdefault((waiting_pod.cause, waiting_pod.reason, workload), []).append(waiting_pod)
     for group in groups.values():
-        group.sort(key=_created)
+        group.sort(key=_age_sort_key)
     order = tuple(CAUSES)
     return sorted(groups.values(), key=lambda group: (order.index(group[0].cause), -len(group)))
 
 
-def _created(waiting_pod: WaitingPod) -> tuple[bool, str]:
-    """The order of pods by age, those of unknown age last."""
+def _age_sort_key(waiting_pod: WaitingPod) -> tuple[bool, str]:
+    """Return a sort key that orders pods by age, those of unknown age last."""
     created = waiting_pod.pod.metadata.creation_timestamp or ""
     return not created, created
 
 
-def _report(group: Sequence[WaitingPod], audited: AuditedCluster) -> WaitingPods:
+def _build_waiting_pods(group: Sequence[WaitingPod], audited: AuditedCluster) -> WaitingPods:
+    """Build the report about a group of pods."""
     first = group[0]
     victims = {victim.pod: victim for one in group for victim in find_terminating_victims(one.explanation, audited)}
     return WaitingPods(
@@ -278,33 +285,38 @@ def _report(group: Sequence[WaitingPod], audited: AuditedCluster) -> WaitingPods
         pods=tuple(waiting.pod.key for waiting in group),
         workloads=tuple(dict.fromkeys(str(find_owner(waiting.pod)) for waiting in group)),
         age=format_age(first.pod.metadata.creation_timestamp, audited.now),
-        example=_example(first),
+        example=_describe_waiting_pod(first),
         last_said=first.last_message,
-        gates=gates_of(first.pod) if first.cause == "gated" else (),
+        gates=find_gate_holders(first.pod) if first.cause == "gated" else (),
         victims=tuple(victims.values()),
     )
 
 
-def _example(waiting: WaitingPod) -> str:
-    """What is true of a pod now."""
+def _describe_waiting_pod(waiting: WaitingPod) -> str:
+    """Return one line about why a pod waits."""
     if waiting.cause == "gated" and waiting.pod.spec.scheduling_gates:
-        held = (f"{gate.gate} ({gate.holder or 'owner unknown'})" for gate in gates_of(waiting.pod))
-        return f"held back by {', '.join(held)}"
+        gates = (f"{gate.gate} ({gate.holder or 'owner unknown'})" for gate in find_gate_holders(waiting.pod))
+        return f"held back by {', '.join(gates)}"
     if waiting.cause == "elsewhere":
         return waiting.reason
     return f"fits on {waiting.node} now" if waiting.node else waiting.explanation.headline
 
 
-def _findings(group: Sequence[WaitingPod], audited: AuditedCluster) -> Iterator[Finding]:
+def _iter_findings(group: Sequence[WaitingPod], audited: AuditedCluster) -> Iterator[Finding]:
+    """Yield the finding about a group of waiting pods, and findings about overdue victims of preemption."""
     first = group[0]
     rule = RULES.get(first.cause)
     if rule is not None:
         yield rule.build_finding(
             f"Pod {first.pod.key}",
-            "; ".join(filter(None, (_whose(group) + _example(first), *_since(first, audited)))),
-            _fix(first, rule),
+            "; ".join(
+                filter(
+                    None, (_format_others(group) + _describe_waiting_pod(first), *_iter_waiting_times(first, audited))
+                )
+            ),
+            _find_fix(first, rule),
             namespace=first.pod.metadata.namespace,
-            severity=_severity(group, rule, audited),
+            severity=_find_severity(group, rule, audited),
         )
     for victim in (
         preempted
@@ -317,15 +329,16 @@ def _findings(group: Sequence[WaitingPod], audited: AuditedCluster) -> Iterator[
         yield OVERDUE.build_finding(f"Pod {victim.pod}", message, namespace=victim.pod.partition("/")[0])
 
 
-def _severity(group: Sequence[WaitingPod], rule: AuditRule, audited: AuditedCluster) -> str:
-    """A pod that fits is a fault for certain once nobody tried it for longer than any refused pod is left alone.
+def _find_severity(group: Sequence[WaitingPod], rule: AuditRule, audited: AuditedCluster) -> str:
+    """Return the severity of the finding about a group.
 
-    Until then something may just have made room, and its turn is to come. With no time nobody knows; nor where what
-    was not read could change what its replay says.
+    A pod that fits is an error only once it has waited longer than any rejected pod is left untried. Before that,
+    something may just have made room. Without the time of the cluster, or if unread data could change the replay, it is
+    a note.
     """
     first = group[0].explanation
     if rule is UNSERVED:
-        return NOTE if _unread_schedulers(audited) else rule.severity
+        return NOTE if _find_unread_scheduler_kinds(audited) else rule.severity
     if first.undecided and not (first.pod_group and first.pod_group.deadlocked_with):
         return NOTE
     if rule is not STUCK:
@@ -335,48 +348,51 @@ def _severity(group: Sequence[WaitingPod], rule: AuditRule, audited: AuditedClus
     return ERROR if any(is_left_alone(waiting, audited) for waiting in group) else WARNING
 
 
-def _since(first: WaitingPod, audited: AuditedCluster) -> Iterator[str]:
-    """How long it waits, and of one that fits what the scheduler said of it last."""
+def _iter_waiting_times(first: WaitingPod, audited: AuditedCluster) -> Iterator[str]:
+    """Yield how long a pod waits, and for a stuck pod what the scheduler last said about it."""
     waits = format_age(first.pod.metadata.creation_timestamp, audited.now)
     if waits:
         yield f"waits for {waits}"
     if first.cause == "stuck" and first.last_message:
-        yield f"{_refused_since(first.last_message)}: {first.last_message.message}"
+        yield f"{_format_rejection_time(first.last_message)}: {first.last_message.message}"
 
 
-def _refused_since(said: LastWords) -> str:
-    """Return when the scheduler refused a pod, before its message.
+def _format_rejection_time(last_words: LastWords) -> str:
+    """Return when the scheduler rejected a pod, as text to go before its message.
 
-    A condition has the time of the first refusal, as later ones change only its message.
+    A condition has the time of the first rejection, as later ones change only its message.
     """
-    if said.source == f"condition {CONDITION}":
-        return f"refused for {said.age}, the scheduler last said" if said.age else "the scheduler last said"
-    often = f"refused {said.attempts:,} times or more, " if said.attempts > 1 else ""
-    return f"{often}the scheduler last said{f' {said.age} ago' if said.age else ''}"
+    if last_words.source == f"condition {CONDITION}":
+        return f"refused for {last_words.age}, the scheduler last said" if last_words.age else "the scheduler last said"
+    attempts_text = f"refused {last_words.attempts:,} times or more, " if last_words.attempts > 1 else ""
+    return f"{attempts_text}the scheduler last said{f' {last_words.age} ago' if last_words.age else ''}"
 
 
-def _fix(first: WaitingPod, rule: AuditRule) -> str:
-    group = first.explanation.pod_group
-    if group and group.deadlocked_with:
-        return describe_deadlock_end(group)
-    gates = gates_of(first.pod) if rule is GATED else ()
-    known = [gate.fix for gate in gates if gate.fix]
-    if known:
-        return "; ".join(dict.fromkeys(known))
+def _find_fix(first: WaitingPod, rule: AuditRule) -> str:
+    """Return the fix for a pod: ending a gang's deadlock, asking the holders of its gates, or the rule's fix."""
+    pod_group = first.explanation.pod_group
+    if pod_group and pod_group.deadlocked_with:
+        return describe_deadlock_end(pod_group)
+    gates = find_gate_holders(first.pod) if rule is GATED else ()
+    fixes = [gate.fix for gate in gates if gate.fix]
+    if fixes:
+        return "; ".join(dict.fromkeys(fixes))
     if gates:
         return f"Ask whoever sets {', '.join(gate.gate for gate in gates)}: only its controller takes it away"
     return rule.fix
 
 
-def _whose(group: Sequence[WaitingPod]) -> str:
+def _format_others(group: Sequence[WaitingPod]) -> str:
+    """Return how many more pods the group has, as a prefix that is empty if there are none."""
     others = len(group) - 1
     return f"with {counted(others, 'other')}: " if others else ""
 
 
-def _headline(waiting: Sequence[WaitingPod], elsewhere: Sequence[WaitingElsewhere]) -> str:
-    besides = count_by_state(elsewhere)
+def _build_headline(waiting: Sequence[WaitingPod], elsewhere: Sequence[WaitingElsewhere]) -> str:
+    """Return the number of pending pods by cause, and of workloads held back elsewhere, as text."""
+    elsewhere_text = count_by_state(elsewhere)
     if not waiting:
-        return f"no pod is pending; {besides}" if besides else "nothing is pending"
+        return f"no pod is pending; {elsewhere_text}" if elsewhere_text else "nothing is pending"
     counts = ((words, sum(waiting_pod.cause == cause for waiting_pod in waiting)) for cause, words in CAUSES.items())
     message = ", ".join(f"{number:,} {words}" for words, number in counts if number)
-    return f"{counted(len(waiting), 'pod')} pending: {message}" + (f"; {besides}" if besides else "")
+    return f"{counted(len(waiting), 'pod')} pending: {message}" + (f"; {elsewhere_text}" if elsewhere_text else "")

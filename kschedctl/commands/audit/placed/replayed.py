@@ -1,7 +1,8 @@
-"""Running pods that would not be put where they are: each judged on its own node, as if it alone were not there.
+"""Replay of running pods on their own nodes, to find those that would be rejected there now.
 
-Pods alike are judged together: one hypothesis takes one of them from each of their nodes, so that a plugin looks at all
-nodes once for each distinct PodInfo, and only the plugins that have something to say of such a pod are asked.
+Each pod is judged as if it alone were not there. Pods with the same PodInfo are judged together: one hypothesis removes
+one of them from each of their nodes, so that a plugin looks at all nodes once for each distinct PodInfo. Only plugins
+that can reject such a pod are run.
 """
 
 from __future__ import annotations
@@ -41,70 +42,87 @@ from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import HostPort, PodInfo
 
-AFFINITY, PORTS, SPREAD, PODS = NodeAffinity.name, NodePorts.name, PodTopologySpread.name, InterPodAffinity.name
+NODE_AFFINITY, PORTS, SPREAD, INTER_POD_AFFINITY = (
+    NodeAffinity.name,
+    NodePorts.name,
+    PodTopologySpread.name,
+    InterPodAffinity.name,
+)
 VOLUMES = (VolumeRestrictions.name, VolumeZone.name, VolumeBinding.name)
-UNLESS_EVICTED, NOT_WELCOME = "NoExecute", "NoSchedule"
-STATES = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
-"""What controllers taint nodes with while something is the matter with them: no rule of anybody's about pods."""
+NO_EXECUTE, NOT_WELCOME = "NoExecute", "NoSchedule"
+CONDITION_TAINT_PREFIXES = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+"""Prefixes of the taints that controllers set while a node has a problem, which are no rules about pods."""
 
 
 class Misplaced(NamedTuple):
-    """Pods, by their positions, that what ``refuses`` them, a plugin or the effect of a taint, would keep away."""
+    """Pods that would be rejected on their own node for one reason."""
 
-    refuses: str
+    rejected_by: str
+    """The plugin, or the effect of the taint."""
     reason: str
     positions: Rows
+    """The positions of the pods."""
 
 
-class Replayed(NamedTuple):
-    """``judged``: how many pods there were to judge; ``others``: how many more no profile serves."""
+class PlacementReplay(NamedTuple):
+    """The result of replaying bound pods on their own nodes."""
 
     misplaced: tuple[Misplaced, ...]
     judged: int
-    others: int
+    """The number of pods that were replayed."""
+    not_served: int
+    """The number of pods that no profile serves."""
     unknown: tuple[UnknownKind, ...]
 
 
-class _PodsOfInfo(NamedTuple):
-    """Bound pods that are alike: their positions, and the rows of their nodes."""
+class _PodInfoGroup(NamedTuple):
+    """Bound pods with the same PodInfo."""
 
     number: int
+    """The number of the PodInfo in the view."""
     info: PodInfo
     positions: Rows
+    """The positions of the pods."""
     rows: Rows
+    """The rows of the pods' nodes."""
 
 
-def replayed(scheduler: Scheduler, progress: Progress = NO_PROGRESS) -> Replayed:
-    """All bound pods that the scheduler places, and that are to stay."""
+def replay_bound_pods(scheduler: Scheduler, progress: Progress = NO_PROGRESS) -> PlacementReplay:
+    """Replay all bound pods of this scheduler that are to stay, each on its own node."""
     view = scheduler.view
-    misplaceds: list[Misplaced] = []
-    unknown: list[Unknown] = []
-    judged = others = 0
-    groups = list(_groups(view))
+    misplaced: list[Misplaced] = []
+    unknowns: list[Unknown] = []
+    judged = not_served = 0
+    groups = list(_iter_pod_info_groups(view))
     done = progress.begin("Judging where pods are", len(groups))
     for group in groups:
         done(1)
         framework = scheduler.framework(group.info.spec.scheduler_name)
         if framework is None:
-            others += len(group.positions)
+            not_served += len(group.positions)
             continue
         judged += len(group.positions)
-        misplaceds += _clashing(group, view)
-        misplaceds += _tainted(group, view, scheduler.gates.enabled("TaintTolerationComparisonOperators"))
-        names = _with_a_say(group.info, framework, view)
-        if names:
-            asked, unknowns = scheduler.framework_for(group.info, view)
-            unknown += (kind for kind in unknowns if kind.plugin in names)
-            plugins = [asked.plugins[name] for name in names if name in asked.plugins] if asked else []
-            misplaceds += _refused(plugins, group, view)
-    return Replayed(_together(misplaceds), judged, others, summarize_unknowns(unknown, WHEN_SCHEDULABLE))
+        misplaced += _find_port_conflicts(group, view)
+        misplaced += _find_untolerated_pods(group, view, scheduler.gates.enabled("TaintTolerationComparisonOperators"))
+        plugin_names = _find_rejecting_plugins(group.info, framework, view)
+        if plugin_names:
+            framework_for_group, group_unknowns = scheduler.framework_for(group.info, view)
+            unknowns += (kind for kind in group_unknowns if kind.plugin in plugin_names)
+            plugins = (
+                [framework_for_group.plugins[name] for name in plugin_names if name in framework_for_group.plugins]
+                if framework_for_group
+                else []
+            )
+            misplaced += _filter_own_nodes(plugins, group, view)
+    return PlacementReplay(
+        _merge_misplaced(misplaced), judged, not_served, summarize_unknowns(unknowns, WHEN_SCHEDULABLE)
+    )
 
 
-def _groups(view: Fork) -> Iterator[_PodsOfInfo]:
-    """The bound pods by their infos, less those that leave, and those of nodes themselves or of DaemonSets.
+def _iter_pod_info_groups(view: Fork) -> Iterator[_PodInfoGroup]:
+    """Yield the bound pods by PodInfo, without terminating pods and those of DaemonSets and static manifests.
 
-    Kubelets make the pods of static manifests without asking a scheduler, and a DaemonSet's controller takes its pods
-    away where they have no place any more.
+    Kubelets create static pods without a scheduler, and the DaemonSet controller removes its misplaced pods itself.
     """
     order = np.argsort(view.pods.info, kind="stable")
     order = order[view.node[order] >= 0]
@@ -116,30 +134,30 @@ def _groups(view: Fork) -> Iterator[_PodsOfInfo]:
         owner = find_controller(info.pod.metadata)
         if not info.terminating and (owner is None or owner.kind not in ("DaemonSet", "Node")):
             positions = order[start:stop]
-            yield _PodsOfInfo(number, info, positions, view.node[positions].astype(np.int64))
+            yield _PodInfoGroup(number, info, positions, view.node[positions].astype(np.int64))
 
 
-def _with_a_say(info: PodInfo, framework: Framework, view: Fork) -> Sequence[str]:
-    """The plugins that may refuse such a pod, for what it asks for."""
+def _find_rejecting_plugins(info: PodInfo, framework: Framework, view: Fork) -> Sequence[str]:
+    """Return the names of the plugins that can reject a pod with this PodInfo."""
     spec, names = info.spec, []
-    if spec.node_selector or (spec.affinity and spec.affinity.node_affinity) or _added_affinity(framework):
-        names.append(AFFINITY)
+    if spec.node_selector or (spec.affinity and spec.affinity.node_affinity) or _has_added_affinity(framework):
+        names.append(NODE_AFFINITY)
     if any(constraint.when_unsatisfiable == "DoNotSchedule" for constraint in spec.topology_spread_constraints):
         names.append(SPREAD)
     if info.required_affinity or info.required_anti_affinity:
-        names.append(PODS)
+        names.append(INTER_POD_AFFINITY)
     return [*names, *VOLUMES] if spec.volumes else names
 
 
-def _added_affinity(framework: Framework) -> bool:
-    """Whether the profile has terms of its own for all its pods."""
-    return getattr(framework.plugins.get(AFFINITY), "added_required", None) is not None
+def _has_added_affinity(framework: Framework) -> bool:
+    """Return whether the profile adds node affinity to all its pods."""
+    return getattr(framework.plugins.get(NODE_AFFINITY), "added_required", None) is not None
 
 
-def _refused(plugins: Sequence[Plugin], group: _PodsOfInfo, view: Fork) -> Iterator[Misplaced]:
-    """What the plugins say of their pods' own nodes, with one of them gone from each."""
+def _filter_own_nodes(plugins: Sequence[Plugin], group: _PodInfoGroup, view: Fork) -> Iterator[Misplaced]:
+    """Run the plugins' filters on the pods' own nodes, with one of the pods gone from each, and yield rejections."""
     rows = np.unique(group.rows).astype(np.int32)
-    gone = Delta.from_changes(rows, np.full(len(rows), group.number, np.int32), np.full(len(rows), -1))
+    without_pods = Delta.from_changes(rows, np.full(len(rows), group.number, np.int32), np.full(len(rows), -1))
     for plugin in plugins:
         state = None
         try:
@@ -149,60 +167,72 @@ def _refused(plugins: Sequence[Plugin], group: _PodsOfInfo, view: Fork) -> Itera
                     continue
                 state = result.state
             if offers(plugin, FilterPlugin):
-                verdict = PluginVerdict.from_rejections(plugin.filter(group.info, view, state, gone), len(view.nodes))
-                yield from _misplaced(plugin.name, verdict, group)
+                verdict = PluginVerdict.from_rejections(
+                    plugin.filter(group.info, view, state, without_pods), len(view.nodes)
+                )
+                yield from _iter_misplaced(plugin.name, verdict, group)
         except PluginError:
             continue  # it cannot be asked about a pod that runs: what it leans on is gone
 
 
-def _misplaced(name: str, verdict: PluginVerdict, group: _PodsOfInfo) -> Iterator[Misplaced]:
+def _iter_misplaced(plugin_name: str, verdict: PluginVerdict, group: _PodInfoGroup) -> Iterator[Misplaced]:
+    """Yield the pods of the group whose own node a plugin rejects, by reason."""
     for rejection in verdict.rejections:
-        mine = rejection.mask[group.rows]
-        if mine.any():
-            yield Misplaced(name, rejection.reason, group.positions[mine])
+        is_rejected = rejection.mask[group.rows]
+        if is_rejected.any():
+            yield Misplaced(plugin_name, rejection.reason, group.positions[is_rejected])
 
 
-def _clashing(group: _PodsOfInfo, view: Fork) -> Iterator[Misplaced]:
-    """The pods whose host port another pod of the node holds too; the plugin knows a port as held, not how often."""
-    mine = group.info.host_ports
-    if not mine:
+def _find_port_conflicts(group: _PodInfoGroup, view: Fork) -> Iterator[Misplaced]:
+    """Yield the pods whose host port another pod on the node holds, too.
+
+    NodePorts itself only knows that a port is held, not how often.
+    """
+    own_ports = group.info.host_ports
+    if not own_ports:
         return
-    held = view.memo("ports that are held", lambda: {port for info in view.pods.infos for port in info.host_ports})
-    clashing = [port for port in held if any(port.conflicts(own) for own in mine)]
-    others = sum((_holders(port, view) for port in clashing), np.zeros(len(view.nodes), np.int64))
-    beside = others[group.rows] > sum(port in mine for port in clashing)
-    if beside.any():
-        yield Misplaced(PORTS, REASON, group.positions[beside])
+    held_ports = view.memo(
+        "ports that are held", lambda: {port for info in view.pods.infos for port in info.host_ports}
+    )
+    conflicting = [port for port in held_ports if any(port.conflicts(own) for own in own_ports)]
+    holder_counts = sum((_count_port_holders(port, view) for port in conflicting), np.zeros(len(view.nodes), np.int64))
+    has_conflict = holder_counts[group.rows] > sum(port in own_ports for port in conflicting)
+    if has_conflict.any():
+        yield Misplaced(PORTS, REASON, group.positions[has_conflict])
 
 
-def _holders(port: HostPort, view: Fork) -> Counts:
-    """(N,): how many pods of each node hold the port."""
+def _count_port_holders(port: HostPort, view: Fork) -> Counts:
+    """Return the number of pods on each node that hold the port, shape (N,)."""
     return view.memo(
         ("holders", port), lambda: view.count_by_node(view.pods.where(lambda info: port in info.host_ports))
     )
 
 
-def _tainted(group: _PodsOfInfo, view: Fork, comparison_operators: bool) -> Iterator[Misplaced]:
+def _find_untolerated_pods(group: _PodInfoGroup, view: Fork, comparison_operators: bool) -> Iterator[Misplaced]:
+    """Yield the pods that do not tolerate a NoExecute or NoSchedule taint of their node."""
     taint_sets, taint_set = view.nodes.taint_sets
     for number, taints in enumerate(taint_sets):
-        on: Bools = taint_set[group.rows] == number
-        if not (taints and on.any()):
+        is_on_node: Bools = taint_set[group.rows] == number
+        if not (taints and is_on_node.any()):
             continue
-        for effect in (UNLESS_EVICTED, NOT_WELCOME):
-            lasting = [taint for taint in taints if not _is_state(taint)]
+        for effect in (NO_EXECUTE, NOT_WELCOME):
+            lasting = [taint for taint in taints if not _is_condition_taint(taint)]
             untolerated = find_untolerated(lasting, group.info.spec.tolerations, (effect,), comparison_operators)
             if untolerated is not None:
-                yield Misplaced(effect, f"taint {untolerated}", group.positions[on])
+                yield Misplaced(effect, f"taint {untolerated}", group.positions[is_on_node])
 
 
-def _is_state(taint: Taint) -> bool:
-    return taint.effect == NOT_WELCOME and (taint.key == UNSCHEDULABLE_TAINT.key or taint.key.startswith(STATES))
+def _is_condition_taint(taint: Taint) -> bool:
+    """Return whether a taint reports a temporary condition of the node."""
+    return taint.effect == NOT_WELCOME and (
+        taint.key == UNSCHEDULABLE_TAINT.key or taint.key.startswith(CONDITION_TAINT_PREFIXES)
+    )
 
 
-def _together(misplaceds: Sequence[Misplaced]) -> tuple[Misplaced, ...]:
-    """One for all pods of which the same is said, the most pods first."""
+def _merge_misplaced(misplaced_groups: Sequence[Misplaced]) -> tuple[Misplaced, ...]:
+    """Merge entries with the same plugin and reason, most pods first."""
     groups: dict[tuple[str, str], list[Rows]] = {}
-    for misplaced in misplaceds:
-        groups.setdefault((misplaced.refuses, misplaced.reason), []).append(misplaced.positions)
-    joined = (Misplaced(*key, np.unique(np.concatenate(positions))) for key, positions in groups.items())
-    return tuple(sorted(joined, key=lambda group: -len(group.positions)))
+    for misplaced in misplaced_groups:
+        groups.setdefault((misplaced.rejected_by, misplaced.reason), []).append(misplaced.positions)
+    merged = (Misplaced(*key, np.unique(np.concatenate(positions))) for key, positions in groups.items())
+    return tuple(sorted(merged, key=lambda group: -len(group.positions)))

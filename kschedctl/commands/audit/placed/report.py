@@ -1,4 +1,4 @@
-"""The section of an audit about pods that run where the rules would not put them, and what double booking leaves."""
+"""The report of the section about pods that the rules would not place where they run, and about double booking."""
 
 from __future__ import annotations
 
@@ -10,85 +10,87 @@ from kschedctl.reports.section import Section
 
 
 class MisplacedPods(Document, frozen=True, kw_only=True):
-    """``pods`` of a workload that ``refuses``, a plugin or the effect of a taint, would keep away from where they are.
-
-    ``reason``: in the scheduler's words. ``examples``: some of them, each with its node.
-    """
+    """Pods of a workload that would be rejected on the nodes where they run."""
 
     refuses: Annotated[str, Column("refused by")]
+    """The plugin, or the effect of the taint."""
     reason: Annotated[str, Column("reason")]
+    """The reason in the scheduler's words."""
     workload: Annotated[str, Column("pods of", keep=True, place=-1)]
     pods: Annotated[int, Column(place=-1)]
     examples: Annotated[tuple[str, ...], Column("such as", beneath="such as")]
+    """Some of the pods, each with its node."""
 
 
 class Arrival(Document, frozen=True, kw_only=True):
-    """A pod on an overcommitted node, what it requests, and ``at`` what time it was bound or, else, started.
-
-    ``beyond``: with it the sum went beyond what the node offers, or was so already. ``static``: of a manifest of the
-    node itself, so that no scheduler was asked.
-    """
+    """A pod on an overcommitted node."""
 
     pod: str
     requests: int
+    """What the pod requests, in millicores, bytes or units."""
     at: str = ""
+    """The time at which it was scheduled or, if unknown, started."""
     beyond: bool = False
+    """Whether the sum of requests up to this pod exceeds the node."""
     static: bool = False
+    """Whether the pod comes from a static manifest, so that no scheduler placed it."""
 
 
 class OvercommittedNode(Document, frozen=True, kw_only=True):
-    """Pods request more of a resource together than their node offers: millicores, bytes or units.
-
-    ``arrivals``: the last that came, in the order of time; where times are missing, by what they request. ``gap``: the
-    seconds between the first that was too much and the one before it, None where that is not known.
-    """
+    """A resource of which a node's pods request more than is allocatable, in millicores, bytes or units."""
 
     node: str
     resource: str
     requested: int
     allocatable: int
     pods: int
+    """The number of pods on the node that request the resource."""
     arrivals: tuple[Arrival, ...] = ()
+    """The last pods by time, or by request if times are missing."""
     gap: float | None = None
+    """The seconds between the first pod that exceeded the node and the pod before it, None if unknown."""
 
 
 class RefusedPods(Document, frozen=True, kw_only=True):
-    """Pods that failed as their kubelets refused them for a ``reason``, after a scheduler had put them there.
-
-    ``gone``: how many more there were, of which only an event is left. ``last``: when the latest one was taken in;
-    ``message``: what was said of that one.
-    """
+    """Pods that a scheduler placed and the kubelet rejected."""
 
     reason: Annotated[str, Column("kubelet reason", keep=True)]
+    """The kubelet's reason."""
     pods: Annotated[int, Column("failed")]
     gone: Annotated[int, Column()] = 0
+    """The number of further pods, of which only an event is left."""
     nodes: Annotated[tuple[str, ...], Column("on", beneath="on")] = ()
     examples: tuple[str, ...] = ()
     last: Annotated[str, Column("last at", beneath="last at")] = ""
+    """The time at which the latest pod was started."""
     message: str = ""
+    """The message about the latest pod."""
 
 
 class OrphanedPods(Document, frozen=True, kw_only=True):
-    """Pods bound to a node that is not there; ``leaving``: how many of them are being deleted."""
+    """Pods bound to a node that does not exist."""
 
     node: str
     pods: int
     leaving: int = 0
+    """The number of pods that are being deleted."""
     examples: tuple[str, ...] = ()
 
 
 class SharedDevice(Document, frozen=True, kw_only=True):
-    """A device that was allocated to several claims, and is not made to be shared."""
+    """A device that is allocated to several claims although it cannot be shared."""
 
     device: str
     claims: tuple[str, ...]
 
 
 class PlacedSection(Section, frozen=True, kw_only=True, tag="placed"):
-    """``judged``: the bound pods whose places were replayed; ``others``: those that no profile serves."""
+    """The section about bound pods that break rules, and about double booking."""
 
     judged: int = 0
+    """The number of bound pods that were replayed."""
     others: int = 0
+    """The number of bound pods that no profile serves."""
     overcommitted: tuple[OvercommittedNode, ...] = ()
     misplaced: tuple[MisplacedPods, ...] = ()
     refused: tuple[RefusedPods, ...] = ()

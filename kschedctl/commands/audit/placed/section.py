@@ -1,4 +1,4 @@
-"""Placed against the rules: running pods that would not be put where they are, and what double booking leaves."""
+"""Section "placed": running pods that would be rejected where they are, and the traces of double booking."""
 
 from __future__ import annotations
 
@@ -12,18 +12,23 @@ from kschedctl.api.arrays import Rows
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import format_in_one_unit
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
-from kschedctl.commands.audit.placed.left_over import SHOWN, orphaned, refused, shared_devices
-from kschedctl.commands.audit.placed.overcommitted import overcommitted
+from kschedctl.commands.audit.placed.left_over import (
+    MAX_EXAMPLES,
+    iter_orphaned_pods,
+    iter_rejected_pods,
+    iter_shared_devices,
+)
+from kschedctl.commands.audit.placed.overcommitted import iter_overcommitted_nodes
 from kschedctl.commands.audit.placed.replayed import (
-    AFFINITY,
+    INTER_POD_AFFINITY,
+    NO_EXECUTE,
+    NODE_AFFINITY,
     NOT_WELCOME,
-    PODS,
     PORTS,
     SPREAD,
-    UNLESS_EVICTED,
     VOLUMES,
     Misplaced,
-    replayed,
+    replay_bound_pods,
 )
 from kschedctl.commands.audit.placed.report import (
     MisplacedPods,
@@ -136,102 +141,106 @@ RULES = (
     *(OVERCOMMITTED, SHARED, CLASH, APART, STRANDED, NOT_EVICTED, REFUSED, ORPHANED),
     *(DRIFTED_AFFINITY, DRIFTED_TAINT, DRIFTED_AWAY, DRIFTED_SPREAD),
 )
-_BY_REFUSAL = {
-    AFFINITY: DRIFTED_AFFINITY,
+_RULE_BY_REJECTION = {
+    NODE_AFFINITY: DRIFTED_AFFINITY,
     PORTS: CLASH,
     SPREAD: DRIFTED_SPREAD,
-    UNLESS_EVICTED: NOT_EVICTED,
+    NO_EXECUTE: NOT_EVICTED,
     NOT_WELCOME: DRIFTED_TAINT,
     **dict.fromkeys(VOLUMES, STRANDED),
 }
-OF_REFUSALS = {
+ADVICE_BY_KUBELET_REASON = {
     "NodeShutdown": ("The node was shutting down: just delete the failed pods", NOTE),
-    AFFINITY: (
+    NODE_AFFINITY: (
         "Labels of the node changed, or were not there yet when its kubelet started: set them by the kubelet's "
         "--node-labels",
         WARNING,
     ),
 }
-"""A kubelet's reason -> what to do about it in particular, and how grave it is."""
+"""Advice and severity for some of the reasons for which kubelets reject pods."""
 
 
-def rule_of(refuses: str, reason: str) -> AuditRule:
-    """What is broken where a plugin refuses a running pod, or a taint of that effect, with a reason."""
-    if refuses == PODS:
+def find_rule(rejected_by: str, reason: str) -> AuditRule:
+    """Return the rule that a running pod breaks, by the plugin or taint effect that rejects it and the reason."""
+    if rejected_by == INTER_POD_AFFINITY:
         return APART if "anti-affinity" in reason else DRIFTED_AWAY
-    return _BY_REFUSAL[refuses]
+    return _RULE_BY_REJECTION[rejected_by]
 
 
-ALL = ("Node", "Pod")
+REQUIRED_KINDS = ("Node", "Pod")
 
 
-def placed_section(audited: AuditedCluster) -> PlacedSection:
-    """All bound pods."""
+def build_placed_section(audited: AuditedCluster) -> PlacedSection:
+    """Build the section about all bound pods."""
     view, cluster = audited.scheduler.view, audited.cluster
-    replay = replayed(audited.scheduler, audited.progress)
-    misplaced = tuple(misplaced_pods for one in replay.misplaced for misplaced_pods in _by_workload(one, view))
-    over, turned_away = tuple(overcommitted(view)), tuple(refused(cluster))
-    orphans, devices = tuple(orphaned(cluster)), tuple(shared_devices(cluster))
+    replay = replay_bound_pods(audited.scheduler, audited.progress)
+    misplaced = tuple(misplaced_pods for one in replay.misplaced for misplaced_pods in _split_by_workload(one, view))
+    overcommitted, rejected = tuple(iter_overcommitted_nodes(view)), tuple(iter_rejected_pods(cluster))
+    orphans, shared_devices = tuple(iter_orphaned_pods(cluster)), tuple(iter_shared_devices(cluster))
     findings = [
-        *(_of_overcommitted(node) for node in over),
-        *(_of_shared(device) for device in devices),
-        *(_of_orphaned(orphan) for orphan in orphans),
-        *(_of_refused(refused_pods, audited) for refused_pods in turned_away),
-        *(_of_misplaced(misplaced_pods) for misplaced_pods in misplaced),
+        *(_build_overcommitted_finding(node) for node in overcommitted),
+        *(_build_shared_device_finding(device) for device in shared_devices),
+        *(_build_orphaned_finding(orphan) for orphan in orphans),
+        *(_build_rejected_finding(refused_pods, audited) for refused_pods in rejected),
+        *(_build_misplaced_finding(misplaced_pods) for misplaced_pods in misplaced),
     ]
     section = PlacedSection(
         title="Placed against the rules",
         headline="",
         judged=replay.judged,
-        others=replay.others,
-        overcommitted=over,
+        others=replay.not_served,
+        overcommitted=overcommitted,
         misplaced=misplaced,
-        refused=turned_away,
+        refused=rejected,
         orphaned=orphans,
-        shared_devices=devices,
-        **build_verdict(RULES, findings, [*_not_read(audited), *replay.unknown]),
+        shared_devices=shared_devices,
+        **build_verdict(RULES, findings, [*_find_unread_kinds(audited), *replay.unknown]),
     )
-    return replace(section, headline=_headline(section))
+    return replace(section, headline=_build_headline(section))
 
 
-def _not_read(audited: AuditedCluster) -> Iterator[UnknownKind]:
-    """What all claims lean on, and device claims where pods have some."""
-    claims = any(info.spec.resource_claims for info in audited.scheduler.view.pods.infos)
-    yield from audited.not_read(*ALL, *["ResourceClaim"] * claims)
+def _find_unread_kinds(audited: AuditedCluster) -> Iterator[UnknownKind]:
+    """Yield the unread kinds that all findings depend on, among them ResourceClaim if pods have claims."""
+    has_claims = any(info.spec.resource_claims for info in audited.scheduler.view.pods.infos)
+    yield from audited.iter_unread_kinds(*REQUIRED_KINDS, *["ResourceClaim"] * has_claims)
 
 
-def _by_workload(misplaced: Misplaced, view: Fork) -> Iterator[MisplacedPods]:
-    """The pods of which the same is said, by workload: the one with the most of them first."""
+def _split_by_workload(misplaced: Misplaced, view: Fork) -> Iterator[MisplacedPods]:
+    """Yield misplaced pods by workload, the one with the most pods first."""
     pods = view.pods.objects
     templates = pods.table.template[pods.rows[misplaced.positions]]
     workloads: dict[str, list[Rows]] = {}
     for number in np.unique(templates).tolist():
         positions = misplaced.positions[templates == number]
         template = pods.table.templates[number]
-        bare = not any(owner.controller for owner in template.metadata.owner_references)
-        for some in [positions[i : i + 1] for i in range(len(positions))] if bare else [positions]:
-            workloads.setdefault(str(find_owner(pods[int(some[0])])), []).append(some)
+        has_no_controller = not any(owner.controller for owner in template.metadata.owner_references)
+        for pod_positions in (
+            [positions[i : i + 1] for i in range(len(positions))] if has_no_controller else [positions]
+        ):
+            workloads.setdefault(str(find_owner(pods[int(pod_positions[0])])), []).append(pod_positions)
     for workload, parts in sorted(workloads.items(), key=lambda item: -sum(map(len, item[1]))):
-        mine = np.concatenate(parts)
-        shown = [pods[position] for position in mine[:SHOWN].tolist()]
+        workload_positions = np.concatenate(parts)
+        example_pods = [pods[position] for position in workload_positions[:MAX_EXAMPLES].tolist()]
         yield MisplacedPods(
-            refuses=misplaced.refuses,
+            refuses=misplaced.rejected_by,
             reason=misplaced.reason,
             workload=workload,
-            pods=len(mine),
-            examples=tuple(f"{pod.metadata.name} on {pod.spec.node_name}" for pod in shown),
+            pods=len(workload_positions),
+            examples=tuple(f"{pod.metadata.name} on {pod.spec.node_name}" for pod in example_pods),
         )
 
 
-def _of_misplaced(misplaced: MisplacedPods) -> Finding:
-    rule = rule_of(misplaced.refuses, misplaced.reason)
+def _build_misplaced_finding(misplaced: MisplacedPods) -> Finding:
+    """Build the finding about misplaced pods of a workload."""
+    rule = find_rule(misplaced.refuses, misplaced.reason)
     more = f" and {misplaced.pods - len(misplaced.examples):,} more" if misplaced.pods > len(misplaced.examples) else ""
     message = f"{counted(misplaced.pods, 'pod')}: {', '.join(misplaced.examples)}{more}: {misplaced.reason}"
     namespace = misplaced.workload.partition(" ")[2].partition("/")[0]
     return rule.build_finding(misplaced.workload, message, namespace=namespace, path=misplaced.reason)
 
 
-def _of_overcommitted(node: OvercommittedNode) -> Finding:
+def _build_overcommitted_finding(node: OvercommittedNode) -> Finding:
+    """Build the finding about an overcommitted node."""
     requested, allocatable = format_in_one_unit(node.resource, node.requested, node.allocatable)
     message = (
         f"{counted(node.pods, 'pod')} {agreeing(node.pods, 'requests', 'request')} {requested} {node.resource} of "
@@ -249,12 +258,14 @@ def _of_overcommitted(node: OvercommittedNode) -> Finding:
     return OVERCOMMITTED.build_finding(f"Node {node.node}", message, fix, path=node.resource, severity=severity)
 
 
-def _of_shared(shared_device: SharedDevice) -> Finding:
+def _build_shared_device_finding(shared_device: SharedDevice) -> Finding:
+    """Build the finding about a device that is allocated to several claims."""
     message = f"allocated to {len(shared_device.claims):,} claims: {', '.join(shared_device.claims)}"
     return SHARED.build_finding(f"Device {shared_device.device}", message)
 
 
-def _of_orphaned(orphaned: OrphanedPods) -> Finding:
+def _build_orphaned_finding(orphaned: OrphanedPods) -> Finding:
+    """Build the finding about pods on a node that does not exist."""
     leaving = f", {orphaned.leaving:,} of them being deleted" if orphaned.leaving else ""
     examples = ", ".join(orphaned.examples)
     more = " and others" if orphaned.pods > len(orphaned.examples) else ""
@@ -263,26 +274,27 @@ def _of_orphaned(orphaned: OrphanedPods) -> Finding:
     return ORPHANED.build_finding(f"Node {orphaned.node}", message, severity=severity)
 
 
-def _of_refused(refused_pods: RefusedPods, audited: AuditedCluster) -> Finding:
+def _build_rejected_finding(refused_pods: RefusedPods, audited: AuditedCluster) -> Finding:
+    """Build the finding about pods that kubelets rejected for one reason."""
     parts = []
     if refused_pods.pods:
         ago = format_age(refused_pods.last, audited.now)
-        last = f", the last {ago} ago" if ago else ""
-        parts.append(f"{counted(refused_pods.pods, 'pod')} failed{last}, on {', '.join(refused_pods.nodes)}")
+        last_text = f", the last {ago} ago" if ago else ""
+        parts.append(f"{counted(refused_pods.pods, 'pod')} failed{last_text}, on {', '.join(refused_pods.nodes)}")
     if refused_pods.gone:
         parts.append(f"{counted(refused_pods.gone, 'pod')}{' more' * bool(parts)} of which only events are left")
     if refused_pods.message:
         parts.append(refused_pods.message)
-    why, severity = OF_REFUSALS.get(refused_pods.reason, ("", REFUSED.severity))
-    return REFUSED.build_finding(f"Reason {refused_pods.reason}", "; ".join(parts), why, severity=severity)
+    fix, severity = ADVICE_BY_KUBELET_REASON.get(refused_pods.reason, ("", REFUSED.severity))
+    return REFUSED.build_finding(f"Reason {refused_pods.reason}", "; ".join(parts), fix, severity=severity)
 
 
-def _headline(section: PlacedSection) -> str:
-    """The gravest first; what has only drifted comes last."""
-    notes = [
-        misplaced for misplaced in section.misplaced if rule_of(misplaced.refuses, misplaced.reason).severity == NOTE
+def _build_headline(section: PlacedSection) -> str:
+    """Return the numbers of pods that break rules as text, the gravest first."""
+    drifted_pods = [
+        misplaced for misplaced in section.misplaced if find_rule(misplaced.refuses, misplaced.reason).severity == NOTE
     ]
-    drifted = sum(note.pods for note in notes)
+    drifted = sum(note.pods for note in drifted_pods)
     nodes = len({node.node for node in section.overcommitted})
     counts = (
         (nodes, f"node{'s' * (nodes != 1)} overcommitted"),

@@ -1,7 +1,8 @@
-"""In which queue each pending pod is now, what would wake it, and whether anything should have since an earlier time.
+"""Section "queue": the queue of each pending pod, what would wake it, and whether a change since an earlier time should
+have.
 
-Upstream: pkg/scheduler/backend/queue/scheduling_queue.go (v1.36). How often a pod was tried, and how long it backs off,
-the scheduler alone remembers: told is what its events tell, else that it is not known.
+Upstream: pkg/scheduler/backend/queue/scheduling_queue.go (v1.36). Attempts and back-off are kept only in the
+scheduler's memory, so they are reported only as far as events tell them.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ QUEUES = {
     "gated": "gated",
     "none": "in no queue of this scheduler",
 }
-"""The queues in the order in which they are told, and how their pods are counted."""
+"""The queues in the order in which they are listed, as they are worded after a number."""
 CHANGES_TOLD, CHANGES_KEPT = 2, 10
 MISSED = AuditRule(
     "audit-queue-missed",
@@ -59,60 +60,72 @@ IN_VAIN = AuditRule(
 )
 
 
-class InQueue(NamedTuple):
-    """A pod and its queue; ``refused``: its attempt, where a profile serves it."""
+class QueuedPod(NamedTuple):
+    """A pending pod and its queue."""
 
     waiting: WaitingPod
     queue: str
-    refused: RejectedPod | None = None
+    rejected: RejectedPod | None = None
+    """The replayed attempt, None if no profile serves the pod."""
 
     @property
-    def refused_by(self) -> tuple[str, ...]:
-        return tuple(sorted(self.refused.attempt.rejectors.all)) if self.refused else ()
+    def rejected_by(self) -> tuple[str, ...]:
+        """The plugins that reject the pod."""
+        return tuple(sorted(self.rejected.attempt.rejectors.all)) if self.rejected else ()
 
     @property
     def since(self) -> str:
-        """When it was put there at the latest: when it was last heard of, else when it was made."""
+        """The latest time at which the pod can have entered the queue: that of the scheduler's last message about
+        it, else of its creation.
+        """
         said = self.waiting.last_message.at if self.waiting.last_message else ""
         return said or self.waiting.pod.metadata.creation_timestamp or ""
 
 
-def queue_section(audited: AuditedCluster) -> QueueSection:
-    """Every pending pod by its queue; what lies between the earlier moment and this one, where there is one."""
-    queued = list(_queued(audited))
-    between = _between(audited)
-    basis = _basis(queued, audited)
-    fitting = tuple(_fitting(between, audited)) if between else ()
-    waking = tuple(_shortened(pod, waiting) for pod, waiting in fitting)
+def build_queue_section(audited: AuditedCluster) -> QueueSection:
+    """Build the section about pending pods by queue, and about pods that missed a wake-up since the earlier time."""
+    queued = list(_iter_queued_pods(audited))
+    between = _find_wakes_since_earlier(audited)
+    basis = _merge_attempt_bases(queued, audited)
+    stuck_pods = tuple(_iter_stuck_pods_with_wakes(between, audited)) if between else ()
+    reported_pods = tuple(_with_short_headline(pod, waiting) for pod, waiting in stuck_pods)
     return QueueSection(
         title="Queue and wake-ups",
-        headline=_headline(queued, between, waking),
-        queued=tuple(_report(group, audited) for group in _grouped(queued)),
+        headline=_build_headline(queued, between, reported_pods),
+        queued=tuple(_build_pods_in_queue(group, audited) for group in _group_by_queue(queued)),
         before=between.before if between else "",
         changes=between.changes if between else 0,
         unheard=between.unheard if between else 0,
-        between=waking,
+        between=reported_pods,
         not_replayed=basis["not_replayed"],
-        **build_verdict((MISSED, IN_VAIN), _findings(fitting, between, audited), _unknown(basis, between, audited)),
+        **build_verdict(
+            (MISSED, IN_VAIN), _iter_findings(stuck_pods, between, audited), _find_unknowns(basis, between, audited)
+        ),
     )
 
 
-def _queued(audited: AuditedCluster) -> Iterator[InQueue]:
-    """Every pending pod, those alike one after the other."""
-    waiting = {waiting_pod.pod.key: waiting_pod for waiting_pod in audited.compute_once(find_waiting_pods)}
-    served = [waiting_pod.pod for waiting_pod in waiting.values() if _is_ours(waiting_pod)]
-    for refused, alike in iter_rejected_groups(audited.scheduler, served):
-        for pod in alike:
-            yield InQueue(waiting[pod.key], _queue(waiting[pod.key], refused), refused)
-    yield from (InQueue(waiting_pod, "none") for waiting_pod in waiting.values() if not _is_ours(waiting_pod))
+def _iter_queued_pods(audited: AuditedCluster) -> Iterator[QueuedPod]:
+    """Yield every pending pod with its queue; pods rejected alike follow each other."""
+    waiting_by_key = {waiting_pod.pod.key: waiting_pod for waiting_pod in audited.compute_once(find_waiting_pods)}
+    served_pods = [waiting_pod.pod for waiting_pod in waiting_by_key.values() if _is_served(waiting_pod)]
+    for refused, pods in iter_rejected_groups(audited.scheduler, served_pods):
+        for pod in pods:
+            yield QueuedPod(waiting_by_key[pod.key], _find_queue(waiting_by_key[pod.key], refused), refused)
+    yield from (
+        QueuedPod(waiting_pod, "none") for waiting_pod in waiting_by_key.values() if not _is_served(waiting_pod)
+    )
 
 
-def _is_ours(waiting: WaitingPod) -> bool:
+def _is_served(waiting: WaitingPod) -> bool:
+    """Return whether a profile of this scheduler serves the pod."""
     return waiting.explanation.verdict != "NotResponsible"
 
 
-def _queue(waiting: WaitingPod, refused: RejectedPod) -> str:
-    """A pod that fits now was tried in vain before, or never; of the former nobody knows what happened to it since."""
+def _find_queue(waiting: WaitingPod, refused: RejectedPod) -> str:
+    """Return the queue of a pod (a key of `QUEUES`).
+
+    For a pod that fits now and was tried before it is unknown, as the scheduler's memory is.
+    """
     if refused.attempt.gating_plugin:
         return "gated"
     if refused.attempt.rejectors.all or waiting.cause == "gang":
@@ -124,43 +137,49 @@ def _queue(waiting: WaitingPod, refused: RejectedPod) -> str:
     return "unknown" if was_tried(waiting.pod) else "activeQ"
 
 
-def _grouped(queued: Iterable[InQueue]) -> list[list[InQueue]]:
-    groups: dict[tuple[str, tuple[str, ...]], list[InQueue]] = {}
+def _group_by_queue(queued: Iterable[QueuedPod]) -> list[list[QueuedPod]]:
+    """Group pods by queue and rejecting plugins, longest-waiting first. The groups are in the order of `QUEUES`."""
+    groups: dict[tuple[str, tuple[str, ...]], list[QueuedPod]] = {}
     for in_queue in queued:
-        groups.setdefault((in_queue.queue, in_queue.refused_by), []).append(in_queue)
+        groups.setdefault((in_queue.queue, in_queue.rejected_by), []).append(in_queue)
     for group in groups.values():
         group.sort(key=lambda queued: (not queued.since, queued.since, queued.waiting.pod.key))
     order = tuple(QUEUES)
     return sorted(groups.values(), key=lambda group: (order.index(group[0].queue), -len(group)))
 
 
-def _report(group: Sequence[InQueue], audited: AuditedCluster) -> PodsInQueue:
+def _build_pods_in_queue(group: Sequence[QueuedPod], audited: AuditedCluster) -> PodsInQueue:
+    """Build the report about a group of pods."""
     first = group[0]
-    wake_ups = wake_ups_after_attempt(audited.scheduler, first.refused) if first.refused else None
+    wake_ups = wake_ups_after_attempt(audited.scheduler, first.rejected) if first.rejected else None
     return PodsInQueue(
         queue=first.queue,
         pods=tuple(in_queue.waiting.pod.key for in_queue in group),
-        refused_by=first.refused_by,
+        refused_by=first.rejected_by,
         since=first.since,
         age=format_age(first.since, audited.now),
         attempts=max(
             in_queue.waiting.last_message.attempts if in_queue.waiting.last_message else 0 for in_queue in group
         ),
-        backs_off_until=_back_off_ends(group, audited),
-        headline=_why(first, wake_ups),
+        backs_off_until=_find_back_off_end(group, audited),
+        headline=_describe_queue(first, wake_ups),
         wakes=wake_ups.rejectors if wake_ups else (),
     )
 
 
-def _back_off_ends(group: Sequence[InQueue], audited: AuditedCluster) -> str:
-    """When the last of them is tried again at the latest: a back-off doubles with each attempt, up to a longest."""
-    longest = audited.scheduler.configuration.pod_max_backoff_seconds
-    said = [in_queue.waiting.last_message for in_queue in group if in_queue.queue == "backoffQ"]
-    tried = [words.at for words in said if words and audited.seconds_since(words.at) is not None]
-    return subtract_seconds(max(tried), -longest) if tried and len(tried) == len(said) else ""
+def _find_back_off_end(group: Sequence[QueuedPod], audited: AuditedCluster) -> str:
+    """Return the latest time at which the last pod of the group leaves back-off, empty if unknown.
+
+    A back-off doubles with each attempt up to the configured maximum.
+    """
+    max_backoff = audited.scheduler.configuration.pod_max_backoff_seconds
+    last_messages = [in_queue.waiting.last_message for in_queue in group if in_queue.queue == "backoffQ"]
+    times = [words.at for words in last_messages if words and audited.seconds_since(words.at) is not None]
+    return subtract_seconds(max(times), -max_backoff) if times and len(times) == len(last_messages) else ""
 
 
-def _why(first: InQueue, wake_ups: WakeUps | None) -> str:
+def _describe_queue(first: QueuedPod, wake_ups: WakeUps | None) -> str:
+    """Return one line about why the first pod of a group is in its queue."""
     if first.queue == "unknown":
         return "fits now and was refused before: in activeQ if something woke it, else it waits for the flush"
     if first.queue == "permit":
@@ -170,84 +189,97 @@ def _why(first: InQueue, wake_ups: WakeUps | None) -> str:
     return wake_ups.headline if wake_ups else first.waiting.reason
 
 
-def _basis(queued: Iterable[InQueue], audited: AuditedCluster) -> Basis:
-    refused = {id(in_queue.refused): in_queue.refused for in_queue in queued if in_queue.refused}
+def _merge_attempt_bases(queued: Iterable[QueuedPod], audited: AuditedCluster) -> Basis:
+    """Return what the replayed attempts depend on."""
+    refused = {id(in_queue.rejected): in_queue.rejected for in_queue in queued if in_queue.rejected}
     return merge_bases([build_basis(audited.scheduler, refusal) for refusal in refused.values()])
 
 
-def _unknown(basis: Basis, between: WakesBetween | None, audited: AuditedCluster) -> Iterator[UnknownKind]:
-    """What the queues lean on."""
+def _find_unknowns(basis: Basis, between: WakesBetween | None, audited: AuditedCluster) -> Iterator[UnknownKind]:
+    """Yield the unread data that the answers depend on."""
     yield from find_unread_pods(audited)
     yield from basis["unknown"]
     if between is not None:
         yield from between.unknown
 
 
-def _between(audited: AuditedCluster) -> WakesBetween | None:
-    """What woke the pods that fit by now since the earlier moment, where that is known: thousands may have changed."""
+def _find_wakes_since_earlier(audited: AuditedCluster) -> WakesBetween | None:
+    """Return which changes since the earlier time woke the stuck pods, or None if there is no earlier time.
+
+    Only stuck pods are looked at, as thousands of pods may have changed.
+    """
     if audited.earlier is None:
         return None
-    names = _moment(audited.earlier.cluster), audited.now
-    return wakes_between(audited.earlier, audited.scheduler, _stuck(audited), names, CHANGES_KEPT)
+    names = _describe_time(audited.earlier.cluster), audited.now
+    return wakes_between(audited.earlier, audited.scheduler, _find_stuck_pods(audited), names, CHANGES_KEPT)
 
 
-def _moment(cluster: Cluster) -> str:
+def _describe_time(cluster: Cluster) -> str:
+    """Return the time at which a cluster was read."""
     return cluster.provenance.read_at if cluster.provenance else "the earlier moment"
 
 
-def _fitting(between: WakesBetween, audited: AuditedCluster) -> Iterator[tuple[PodBetween, WaitingPod]]:
-    """The pods that were refused at the earlier moment, would get a node by now, and were neither tried nor placed."""
-    stuck = _stuck(audited)
+def _iter_stuck_pods_with_wakes(
+    between: WakesBetween, audited: AuditedCluster
+) -> Iterator[tuple[PodBetween, WaitingPod]]:
+    """Yield the pods that were rejected at the earlier time and fit now, but were neither tried nor placed."""
+    stuck = _find_stuck_pods(audited)
     for pod in between.pods:
         if pod.pod in stuck and (pod.missed or pod.woken_by):
             yield pod, stuck[pod.pod]
 
 
-def _stuck(audited: AuditedCluster) -> dict[str, WaitingPod]:
+def _find_stuck_pods(audited: AuditedCluster) -> dict[str, WaitingPod]:
+    """Return the stuck pods by key."""
     return {waiting.pod.key: waiting for waiting in audited.compute_once(find_waiting_pods) if waiting.cause == "stuck"}
 
 
-def _shortened(pod: PodBetween, waiting: WaitingPod) -> PodBetween:
-    """With the node that it would get alone; some of what woke it are told of, so it is not said how many did."""
+def _with_short_headline(pod: PodBetween, waiting: WaitingPod) -> PodBetween:
+    """Return the pod with a headline that names the first change that woke it and the node on which it fits."""
     message = "nothing woke it" if pod.missed else f"{pod.woken_by[0].change} woke it"
     return replace(pod, headline=f"{message}; it fits on {waiting.node} now", fits=(waiting.node,))
 
 
-def _findings(
-    fitting: Iterable[tuple[PodBetween, WaitingPod]], between: WakesBetween | None, audited: AuditedCluster
+def _iter_findings(
+    stuck_pods: Iterable[tuple[PodBetween, WaitingPod]], between: WakesBetween | None, audited: AuditedCluster
 ) -> Iterator[Finding]:
-    for pod, waiting in fitting:
+    """Yield findings about pods that fit now and were not woken, or were woken and still wait."""
+    for pod, waiting in stuck_pods:
         name, refused_by = f"Pod {pod.pod}", ", ".join(pod.refused_by)
-        where = f"refused by {refused_by} at {between.before if between else ''}; fits on {waiting.node} now"
+        rejection = f"refused by {refused_by} at {between.before if between else ''}; fits on {waiting.node} now"
         if pod.missed:
             yield MISSED.build_finding(
-                name, f"{where}, but {_none_of(between)}", namespace=waiting.pod.metadata.namespace
+                name, f"{rejection}, but {_describe_missed_changes(between)}", namespace=waiting.pod.metadata.namespace
             )
             continue
         changes = "; ".join(f"{change.change} ({', '.join(change.by)})" for change in pod.woken_by[:CHANGES_TOLD])
         more = " and other changes" if len(pod.woken_by) > CHANGES_TOLD else ""
         yield IN_VAIN.build_finding(
             name,
-            f"{where}; {changes}{more} woke it, and it waits",
+            f"{rejection}; {changes}{more} woke it, and it waits",
             namespace=waiting.pod.metadata.namespace,
             severity=ERROR if is_left_alone(waiting, audited) else WARNING,
         )
 
 
-def _none_of(between: WakesBetween | None) -> str:
+def _describe_missed_changes(between: WakesBetween | None) -> str:
+    """Return that none of the changes woke the pod, as text."""
     if between is None or not between.changes:
         return "it heard of nothing that changed"
     return f"none of {counted(between.changes, 'change')} woke it"
 
 
-def _headline(queued: Sequence[InQueue], between: WakesBetween | None, pod_betweens: Sequence[PodBetween]) -> str:
+def _build_headline(
+    queued: Sequence[QueuedPod], between: WakesBetween | None, reported_pods: Sequence[PodBetween]
+) -> str:
+    """Return the number of pods in each queue and of missed wake-ups, as text."""
     if not queued:
         return "nothing is pending"
     counts = ((words, sum(in_queue.queue == queue for in_queue in queued)) for queue, words in QUEUES.items())
     message = ", ".join(f"{number:,} {words}" for words, number in counts if number)
     if between is None:
         return message
-    missed = sum(pod.missed for pod in pod_betweens)
-    if not pod_betweens:
+    missed = sum(pod.missed for pod in reported_pods)
+    if not reported_pods:
         return f"{message}; none was missed since {between.before}"
-    return f"{missed:,} missed, {len(pod_betweens) - missed:,} woken in vain since {between.before}; {message}"
+    return f"{missed:,} missed, {len(reported_pods) - missed:,} woken in vain since {between.before}; {message}"

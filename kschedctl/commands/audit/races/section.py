@@ -53,7 +53,9 @@ def races_section(audited: AuditedCluster) -> RacesSection:
         rivals=rivals,
         shared_nodes=len(shared),
         races=races,
-        **build_verdict((RIVALS, SLOW), _findings(races, rivals, shared, view), audited.not_read("Node", "Pod")),
+        **build_verdict(
+            (RIVALS, SLOW), _findings(races, rivals, shared, view), audited.iter_unread_kinds("Node", "Pod")
+        ),
     )
 
 
