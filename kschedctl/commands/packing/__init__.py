@@ -8,9 +8,9 @@ from __future__ import annotations
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit import with_tool_version
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
-from kschedctl.commands.audit.packing.emptying import Limits
+from kschedctl.commands.audit.packing.emptying import TrialLimits
 from kschedctl.commands.audit.packing.report import PackingSection
-from kschedctl.commands.audit.packing.section import USUAL, packing_section
+from kschedctl.commands.audit.packing.section import DEFAULT_LIMITS, build_packing_section
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.scheduler.scheduler import Scheduler
 
@@ -24,5 +24,5 @@ def packing(cluster: Cluster, *, nodes: int | None = None, progress: Progress = 
     >>> packing(kschedctl.Cluster.from_objects([{"kind": "Node", "metadata": {"name": "n1"}}])).state
     'sound'
     """
-    limits = USUAL if nodes is None else Limits(nodes, pods=0)
-    return with_tool_version(packing_section(AuditedCluster(Scheduler(cluster), progress=progress), limits))
+    limits = DEFAULT_LIMITS if nodes is None else TrialLimits(nodes, pods=0)
+    return with_tool_version(build_packing_section(AuditedCluster(Scheduler(cluster), progress=progress), limits))

@@ -10,7 +10,7 @@ from kschedctl.commands.audit import with_tool_version
 from kschedctl.commands.audit.audited_cluster import AuditedCluster, Thresholds
 from kschedctl.commands.audit.priorities.growth import PriorityLimits
 from kschedctl.commands.audit.priorities.report import PrioritiesSection
-from kschedctl.commands.audit.priorities.section import priorities_section
+from kschedctl.commands.audit.priorities.section import build_priorities_section
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.cluster import moment_of
@@ -30,4 +30,4 @@ def priorities(
     """
     thresholds = Thresholds(priorities=limits or PriorityLimits())
     audited = AuditedCluster(Scheduler(cluster), now or moment_of(cluster), thresholds, progress=progress)
-    return with_tool_version(priorities_section(audited))
+    return with_tool_version(build_priorities_section(audited))

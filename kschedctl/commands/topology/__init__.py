@@ -12,7 +12,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.audit import with_tool_version
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.topology.report import TopologySection
-from kschedctl.commands.audit.topology.section import TopologyScope, topology_section
+from kschedctl.commands.audit.topology.section import TopologyScope, build_topology_section
 from kschedctl.commands.audit.topology.workload_topology import Workloads
 from kschedctl.errors import UsageError
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
@@ -42,12 +42,14 @@ def topology(
     """
     audited = AuditedCluster(Scheduler(cluster), progress=progress)
     chosen = _chosen(audited, workloads, namespace) if workloads or namespace else frozenset()
-    return with_tool_version(topology_section(audited, TopologyScope(tuple(keys), chosen)))
+    return with_tool_version(build_topology_section(audited, TopologyScope(tuple(keys), chosen)))
 
 
 def _chosen(audited: AuditedCluster, meant: Sequence[Owner], namespace: str) -> frozenset[Owner]:
     """Workloads that are named, or all of the namespace. Raises UsageError for what is not there."""
-    known = [owner for owner in Workloads.of_view(audited.scheduler.view).owners if namespace in ("", owner.namespace)]
+    known = [
+        owner for owner in Workloads.from_view(audited.scheduler.view).owners if namespace in ("", owner.namespace)
+    ]
     owners: list[Owner] = []
     for workload in meant:
         named = list(_named(workload, known))
