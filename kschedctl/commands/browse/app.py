@@ -229,12 +229,10 @@ class Browser(TidyApp):
         def question() -> None:
             try:
                 before = self._explain_without_assumptions(session, key)
-                asked = session.build_target(key, assumptions)
-                answered = (
-                    AnsweredQuestion(session.explain(target), before, assumptions)
-                    if assumptions
-                    else AnsweredQuestion(before)
-                )
+                answered = AnsweredQuestion(before)
+                if assumptions:
+                    target = session.build_target(key, assumptions)
+                    answered = AnsweredQuestion(session.explain(target), before, assumptions)
                 shown = lay_out_answer(answered, room)
             except KschedctlError as error:
                 self.show_later(self._show_error, key, assumptions, str(error))
