@@ -130,4 +130,8 @@ def test_the_fewest_pods_first_among_equals_by_chance() -> None:
     )
     model = RaceSimulation(RaceSetting(3, 1.0, 2, 1.0, 1, ConstantLatency(0), ConstantLatency(0), 60.0), draws, FOREVER)
     model.run()
-    assert model.pods_on_node.tolist() == [1, 2, 1]  # the last of two, then the only empty one, then the middle of three
+    assert model.pods_on_node.tolist() == [
+        1,
+        2,
+        1,
+    ]  # the last of two, then the only empty one, then the middle of three
