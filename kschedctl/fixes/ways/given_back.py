@@ -10,7 +10,7 @@ from kschedctl.api.ownership import find_controller
 from kschedctl.fixes.trial.changes import ObjectEdit
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.scheduler.framework import PluginError
-from kschedctl.scheduler.plugins.dynamic_resources.reservation import released_claims, user_of
+from kschedctl.scheduler.plugins.dynamic_resources.reservation import get_pod_user, release_claims
 from kschedctl.scheduler.plugins.helper.volumes.listers import listers
 from kschedctl.scheduler.plugins.node_volume_limits.attachments import AttachedVolume, find_csi_volumes
 from kschedctl.scheduler.plugins.node_volume_limits.in_tree import find_disks_of_running_pod
@@ -24,8 +24,8 @@ def gone(view: Fork, pod: Pod) -> tuple[ObjectEdit, ...]:
 
 def _released(view: Fork, pod: Pod) -> Iterator[ObjectEdit]:
     """The claims that it uses: those that were made for it go too."""
-    user = {user_of(pod)}
-    for claim in released_claims(view.objects.of("ResourceClaim"), user):
+    user = {get_pod_user(pod)}
+    for claim in release_claims(view.objects.of("ResourceClaim"), user):
         controller = find_controller(claim.metadata)
         if controller is not None and controller.uid == pod.metadata.uid:
             yield ObjectEdit(ObjectKey.of(claim), lambda _: None)
@@ -34,7 +34,7 @@ def _released(view: Fork, pod: Pod) -> Iterator[ObjectEdit]:
 
 
 def _without(claim: ResourceClaim, user: set[tuple[str, str]]) -> ResourceClaim:
-    return next(released_claims((claim,), user), claim)
+    return next(release_claims((claim,), user), claim)
 
 
 def detached(view: Fork, pod: Pod) -> Iterator[ObjectEdit]:

@@ -108,7 +108,7 @@ class EventHandlers:
             TaintRules(() if rule is None else (rule,), self.classes, features) for rule in (change.old, change.new)
         )
         for piece in self.slices:
-            before, after = old.applied(piece), new.applied(piece)
+            before, after = old.apply(piece), new.apply(piece)
             if None not in (before, after) and before != after:
                 yield ChangedObject("ResourceSlice", before, after)
 
