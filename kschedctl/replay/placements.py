@@ -150,7 +150,7 @@ def _find_queue_place(simulation: Simulation, outcome: Outcome) -> QueuePlace:
         return QueuePlace(UNSCHEDULABLE_PODS, plugins) if plugins else QueuePlace(BACKOFF)
     if simulation.gangs.together([outcome.position]):
         return QueuePlace(BACKOFF)
-    rejectors = simulation.rejectors(outcome.position).all
+    rejectors = simulation.find_rejectors(outcome.position).all
     return QueuePlace(UNSCHEDULABLE_PODS if rejectors else BACKOFF, tuple(sorted(rejectors)))
 
 

@@ -60,7 +60,7 @@ def test_what_is_kept_is_up_to_date_whatever_moved(
     groups from the first pod alike, or from a later one, and anew where others are refused besides, or not.
     """
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(alike_pods, "RANKED_WHOLE", from_so_many)
+        patched.setattr(alike_pods, "GROUPING_THRESHOLD", from_so_many)
         patched.setattr(grouped_ranking, "MOST_CHANGED", most_changed)
         patched.setattr(grouped_ranking, "PATIENCE", 2)
         _move_about(seed, nominated)

@@ -259,7 +259,7 @@ class PlanSearch:
 
     def _cycle(self, stage: Rehearsal, position: Position) -> Cycle | None:
         simulation = stage.build_simulation()
-        return None if simulation.framework(position) is None else simulation.cycle(position)
+        return None if simulation.framework(position) is None else simulation.run_cycle(position)
 
     def _check_time(self) -> None:
         if time.monotonic() > self.until:

@@ -72,18 +72,18 @@ class Placements(IncomingPods):
         try:
             alike = self._alike_pods(framework, info, number)
             if row != NO_ROW:
-                still = alike.settled_row(row, self.view.nominated_besides(position, info.priority))
+                still = alike.fits_for_certain(row, self.view.nominated_besides(position, info.priority))
                 return Choice(info, row, np.array([row]), 1, {}) if still else self._full_cycle(framework, position)
             nominated = self.view.nominated_from(info.priority) if len(self.view.nominations[0]) else NO_CHANGE
             tied, feasible = alike.rank(info, self.sampling, nominated)
-            return self._pick(info, tied, feasible, alike.before)
+            return self._pick(info, tied, feasible, alike.claim_pre_filter_results)
         except PluginError:  # on a node that another plugin refuses it would not count
             return self._full_cycle(framework, position)
 
     def fitting(self, framework: FrameworkLike, position: Position) -> Bools | None:
         """(N,): where a pod fits now, if what is on a node decides of that node alone; else None."""
         try:
-            return self._alike_pods(framework, self.arriving(position), int(self.view.pods.info[position])).fitting()
+            return self._alike_pods(framework, self.arriving(position), int(self.view.pods.info[position])).find_feasible_mask()
         except PluginError:
             return None
 
@@ -102,7 +102,7 @@ class Placements(IncomingPods):
         nominated = position in self._nominated or self.view.nominated_row(position) != NO_ROW
         if nominated or any_interested(framework.extenders, info.pod):
             return None
-        return self._alike_pods(framework, info, number).totals(info)
+        return self._alike_pods(framework, info, number).score_feasible_rows(info)
 
     def likeness(self, framework: FrameworkLike, position: Position) -> Hashable:
         """Equal for pods of which the same is said as things are, the names of pods and claims aside."""
@@ -127,7 +127,7 @@ class Placements(IncomingPods):
             alike = self._alike_pods(framework, info, number)
         except PluginError:
             return True
-        return not alike.hopeless and bool(alike.moving)
+        return not alike.hopeless and bool(alike.changing_filters)
 
     def cycle(self, framework: FrameworkLike, position: Position, sampling: Sampling | None = None) -> Cycle:
         """The full cycle of a pod as things are now, for its reasons and for what preemption could do.

@@ -56,8 +56,8 @@ class SettlingLoop(SchedulingLoop):
         """Preemptor -> the victims whose replacements are created after its next attempt."""
         self._evicted_by: Counter[tuple[Position, Position]] = Counter()
         self.line = QueuedPods(attempts, waiting)
-        super().__init__(attempts, self.line.queue, attempts.search, self.line.waits)
-        attempts.search.members, attempts.nominations.before_loss = self.line.gangs, self.line.before_loss
+        super().__init__(attempts, self.line.scheduling_queue, attempts.search, self.line.waits)
+        attempts.search.members, attempts.nominations.before_loss = self.line.gangs, self.line.judge_before_nomination_loss
         self._promised: set[Position] = set()
         if self.line.gangs:
             view = self.view
@@ -73,7 +73,7 @@ class SettlingLoop(SchedulingLoop):
         line = self.line
         while (position := line.pop()) is not None or (line.gangs and self.time_out()) or self._create_remaining():
             if position is not None:
-                if line.tried and (label := line.moved_by(position)):
+                if line.tried and (label := line.find_retry_label(position)):
                     retried.setdefault(position, []).append(label)
                 progress(self._next(position))
             self._promises_lost()
@@ -85,7 +85,7 @@ class SettlingLoop(SchedulingLoop):
         nominations = self.pods.nominations
         if nominations.lost:
             self.attempts.failures.forget()
-            self.line.after_losses(nominations.lost)
+            self.line.move_after_nomination_losses(nominations.lost)
             nominations.lost = []
 
     def close(self) -> None:
@@ -113,7 +113,7 @@ class SettlingLoop(SchedulingLoop):
         new = self.outcomes[known:]
         for outcome in new if self.line.tried else ():
             if outcome.row >= 0:
-                self.line.after(outcome.position)
+                self.line.move_after_placement(outcome.position)
         return len(new)
 
     def _cycle(self, position: Position) -> None:
@@ -124,7 +124,7 @@ class SettlingLoop(SchedulingLoop):
             self._group(gang)
             return
         framework = self.pods.framework(position)
-        settled = self.attempts.settled(position, framework)
+        settled = self.attempts.find_outcome_without_cycle(position, framework)
         if settled is not None or framework is None:
             self.line.done(position)
             self.outcomes += [settled] if settled else []
@@ -137,12 +137,12 @@ class SettlingLoop(SchedulingLoop):
 
     def _group(self, key: AnyGroupKey) -> None:
         """The pods of a group that wait, tried together; those that wait on come back when something moved."""
-        members = self.line.members(key)
-        self.line.before(members, ())
-        outcomes, attempt = self.attempts.tried_together(members, queued=True)
+        members = self.line.take_group(key)
+        self.line.judge_before_moves(members, ())
+        outcomes, attempt = self.attempts.try_group(members, queued=True)
         victims: Sequence[Position] = tuple(chain(*attempt.victims.values()))
         if victims:
-            self.line.before((), victims)
+            self.line.judge_before_moves((), victims)
             victims = self._make_room(victims, members[0])
         nominated = {position: failure.nominated for position, failure in attempt.failed.items()}
         self.pods.nominations.of_group(nominated, attempt.preempting)
@@ -150,25 +150,25 @@ class SettlingLoop(SchedulingLoop):
             self._went(member, [victim for victim in gone if victim in victims])
         done = {outcome.position for outcome in outcomes}
         left = {member: attempt.failed.get(member, REFUSED).rejectors for member in members if member not in done}
-        self.line.group_refused(key, left, victims, attempt.again)
+        self.line.record_group_rejection(key, left, victims, attempt.again)
         self._recreate(victims, members[0])
         self.outcomes += outcomes
 
     # -- what a cycle does ----------------------------------------------------------------------------------------
 
     def queued(self, position: Position) -> QueuedPod:
-        return self.line.known(position)
+        return self.line.get_queued_pod(position)
 
     def prepare_moves(self, coming: Sequence[Position], leaving: Sequence[Position]) -> None:
         if self.line.gangs:
             self._promised.update(position for position in coming if self.view.nominated_row(position) != NO_ROW)
-        self.line.before(coming, leaving)
+        self.line.judge_before_moves(coming, leaving)
 
     def record_bound(self, position: Position, choice: Choice) -> None:
         if self.line.gangs:
             self.line.done(position)
             self._promised.discard(position)
-        victims = self.attempts.went_for(position)
+        victims = self.attempts.pop_victims(position)
         self.outcomes.append(Outcome(position, SCHEDULED, choice.row, len(choice.tied), choice.feasible, victims))
 
     def put_back(self, position: Position, failure: Failed) -> None:
@@ -178,10 +178,10 @@ class SettlingLoop(SchedulingLoop):
         else:
             said.pop(position, None)
         if failure.nominated is None or failure.nominated == NO_ROW or failure.rejectors is None:
-            self.line.refused(position, failure.rejectors)
+            self.line.record_rejection(position, failure.rejectors)
         else:
             self.pods.nominations.make(position, failure.nominated)
-            self.line.failed(position, failure.rejectors)
+            self.line.put_back(position, failure.rejectors)
 
     def record_error(self, position: Position, message: str) -> None:
         self.line.done(position)
@@ -189,7 +189,7 @@ class SettlingLoop(SchedulingLoop):
 
     def build_deletion_events(self, waiting: PermitWait) -> Sequence[Occurrence]:
         position = waiting.pod.position
-        event = self.line.left(position)
+        event = self.line.build_departure(position)
         if position in self._promised:
             self._promised.discard(position)
             self.pods.nominations.lose(position)
@@ -199,7 +199,7 @@ class SettlingLoop(SchedulingLoop):
         self._promises_lost()
         gone = self._make_room(victims, position)
         self._went(position, gone)
-        self.line.vacated(gone)
+        self.line.move_after_evictions(gone)
         self._recreate(gone, position)
 
     def select_waiting(self, seconds: Mapping[str, int], plugin: GangPlugin | None) -> dict[str, int]:
@@ -264,4 +264,4 @@ class SettlingLoop(SchedulingLoop):
             for position in sorted(waiting, key=lambda position: objects[position].key):
                 self.settle(waiting[position], PREEMPTED)
             victims = [victim for victim in there if victim not in waiting]
-        return self.attempts.make_room(victims)
+        return self.attempts.evict_victims(victims)

@@ -98,7 +98,7 @@ class EmptyingDrain(NodeDrain):
 
     def _for_good(self, position: Position) -> str:
         """Why no node ever takes the pod, empty where that is not certain."""
-        cycle = self.simulation.cycle(position)
+        cycle = self.simulation.run_cycle(position)
         return f"{self._key(position)}: {_said(cycle)}" if _for_good(cycle) else ""
 
     def _left(self) -> tuple[str, str]:
@@ -108,7 +108,7 @@ class EmptyingDrain(NodeDrain):
         if self.lost:
             lost = self._key(self.lost[0])
             return lost, f"{lost} would be lost: nothing recreates it"
-        for outcome in self.simulation.explained(self.outcomes.values()):
+        for outcome in self.simulation.explain(self.outcomes.values()):
             if outcome.row < 0:
                 first, _, _ = (outcome.message or outcome.verdict).partition(". ")  # without what preemption could do
                 return self._key(outcome.position), f"{self._key(outcome.position)}: {first}"

@@ -56,7 +56,7 @@ def stranded(scheduler: Scheduler, pools: Pools, pending: Sequence[Position]) ->
     for shape in (*_typical(view, pools), *_pending(view, pending)):
         if simulation.framework(shape.position) is None:
             continue
-        cycle = simulation.cycle(shape.position)
+        cycle = simulation.run_cycle(shape.position)
         fits = _fits(cycle)
         usable |= fits
         refusals.append((shape, dict(_reasons(cycle))))

@@ -54,7 +54,7 @@ def grown(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits, done: Call
     pods, simulation = tiers.pods, Simulation(scheduler)
     first = tiers.first(number)
     outcomes = simulation.schedule(simulation.view.clone(first, limits.grow), done)
-    message = next((o.message for o in simulation.explained(outcomes) if o.row < 0), "")
+    message = next((o.message for o in simulation.explain(outcomes) if o.row < 0), "")
     simulation.preemption = False  # nobody else is evicted for those who come back
     simulation.schedule(recreate_gone(simulation, list_victims(outcomes)))
     tier = int(tiers.of_info[number])
