@@ -16,7 +16,7 @@ from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.framework import offers
 from kschedctl.scheduler.framework.distinctions import Distinction, DistinguishingFilter, DistinguishingScore
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.scheduler.simulation.ranked_groups import RankedGroups, TiedRows, combined
+from kschedctl.scheduler.simulation.ranked_groups import RankedGroups, TiedRows, combine_columns
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.nodes import Domains
 from kschedctl.snapshot.trail import Trail
@@ -27,7 +27,7 @@ def told_apart(distinctions: list[Distinction], rows: np.ndarray[Any, Any]) -> n
     columns = [
         np.where(d.domains.present, d.values_at(rows), -1) if d.domains.alone else d.domains.codes for d in distinctions
     ]
-    return combined(columns, len(rows))
+    return combine_columns(columns, len(rows))
 
 
 def agree(answers: np.ndarray[Any, Any], apart: np.ndarray[Any, Any]) -> bool:

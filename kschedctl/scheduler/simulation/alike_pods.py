@@ -34,8 +34,15 @@ from kschedctl.scheduler.simulation.claim_answers import (
     refusing,
     rows_named,
 )
-from kschedctl.scheduler.simulation.grouped_ranking import AskedPlugins, FixedScores, GroupedRanking, RowAnswers
-from kschedctl.scheduler.simulation.local_scores import NOWHERE, REFUSED, LocalScores, Prepare, preparing, union
+from kschedctl.scheduler.simulation.grouped_ranking import ConsultedPlugins, FixedScores, GroupedRanking, RowAnswers
+from kschedctl.scheduler.simulation.local_scores import (
+    INFEASIBLE,
+    NO_ROWS,
+    LocalScores,
+    Prepare,
+    filter_nodes,
+    map_score_preparations,
+)
 from kschedctl.scheduler.simulation.ranked_groups import TiedRows
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
 from kschedctl.snapshot.pod_info import PodInfo
@@ -73,8 +80,8 @@ class AlikePods:
         )
         self.hopeless = any(result.status.rejected for result in self.lasting_pre_filter.results.values())
         self.always: Scores | None = None
-        """Scores added to the local scores, REFUSED on nodes where such a pod never fits; None if all are equal."""
-        self.best_rows: Rows | TiedRows = NOWHERE
+        """Scores added to the local scores, INFEASIBLE on nodes where such a pod never fits; None if all are equal."""
+        self.best_rows: Rows | TiedRows = NO_ROWS
         self._rank_count = 0
         self._ranking: GroupedRanking | None = None
         self._share_column = shared
@@ -87,7 +94,7 @@ class AlikePods:
         base, self.fixed_scores, self.changing_scores = self._split_score_plugins()
         never_fits = self._find_never_feasible(before)
         is_uniform = not never_fits.any() and (base == base[:1]).all()
-        self.always = None if is_uniform else shared(np.where(never_fits, REFUSED, base))
+        self.always = None if is_uniform else shared(np.where(never_fits, INFEASIBLE, base))
 
     def rank(
         self, info: PodInfo, sampling: Sampling | None = None, nominated: Delta = NO_CHANGE
@@ -98,8 +105,8 @@ class AlikePods:
         nominated ahead of this one count as placed.
         """
         if self.hopeless:
-            return NOWHERE, 0
-        self.local.bring_up(self.best_rows, alone=not (self.changing_filters or self.changing_scores))
+            return NO_ROWS, 0
+        self.local.update(self.best_rows, alone=not (self.changing_filters or self.changing_scores))
         ranking = self._find_grouped_ranking()
         ranked = self._rank_in_groups(ranking, info, nominated) if ranking and not sampling else None
         if ranked:
@@ -111,7 +118,7 @@ class AlikePods:
             if nominated:
                 local = self._exclude_crowded(local, nominated)
             feasible_count = int(np.count_nonzero(local >= 0))
-            self.best_rows = (local == local.max()).nonzero()[0] if feasible_count else NOWHERE
+            self.best_rows = (local == local.max()).nonzero()[0] if feasible_count else NO_ROWS
             return self.best_rows, feasible_count
         rows, total = self._score_rows(local, info, ranking, sampling, nominated)
         if not len(rows):
@@ -127,7 +134,7 @@ class AlikePods:
         if nominated:
             if self.changing_filters:  # what they say of nodes with the nominated pods on them depends on more
                 return None
-            rejected = self.local.crowded(nominated, self.info.priority)
+            rejected = self.local.find_crowded(nominated, self.info.priority)
         if self.claims:
             rejected = self.claims.refused(info, nominated) | rejected
             if not self.claims.score_nothing(info):
@@ -142,30 +149,32 @@ class AlikePods:
             return None
         self._rank_count += 1
         if self._rank_count == GROUPING_THRESHOLD:
-            self._ranking = GroupedRanking.of(self._consulted_plugins)
+            self._ranking = GroupedRanking.from_plugins(self._consulted_plugins)
         elif self._ranking:
-            self._ranking = self._ranking.in_few_groups()
+            self._ranking = self._ranking.compact()
         return self._ranking
 
     @property
-    def _consulted_plugins(self) -> AskedPlugins:
+    def _consulted_plugins(self) -> ConsultedPlugins:
         """The plugins whose answers about such pods may change."""
         fixed = [FixedScores(plugin, state, raw, self._get_weight(plugin)) for plugin, state, raw in self.fixed_scores]
         scorers = [scorer for scorer, _ in self.changing_scores]
-        return AskedPlugins(self.framework, self.info, self.local, self.always, fixed, self.changing_filters, scorers)
+        return ConsultedPlugins(
+            self.framework, self.info, self.local, self.always, fixed, self.changing_filters, scorers
+        )
 
     @cached_property
     def _row_answers(self) -> RowAnswers | None:
         """The answers about any rows, used while nodes are not in groups. Raises PluginError."""
-        return RowAnswers.of(self._consulted_plugins)
+        return RowAnswers.from_plugins(self._consulted_plugins)
 
     def score_feasible_rows(self, info: PodInfo) -> tuple[Rows, Scores]:
         """Return the feasible rows and the pod's scores there, without what all rows have in common. Raises
         PluginError.
         """
         if self.hopeless:
-            return NOWHERE, np.zeros(0, np.int64)
-        self.local.bring_up(NOWHERE)
+            return NO_ROWS, np.zeros(0, np.int64)
+        self.local.update(NO_ROWS)
         local = self.local.scores if self.always is None else self.local.scores + self.always
         return self._score_rows(local, info, self._find_grouped_ranking())
 
@@ -181,26 +190,26 @@ class AlikePods:
         rejected = local < 0
         answers = self._row_answers if self.view.closed is not None and self.view.group_since is None else None
         if ranking:
-            ranking.bring_up()
+            ranking.update()
         if ranking and not nominated:
-            rejected |= ranking.refused()
+            rejected |= ranking.find_filtered_out()
         elif answers and not nominated:
             fitting = (~rejected).nonzero()[0]
-            rejected[fitting] = answers.refused(fitting)
+            rejected[fitting] = answers.find_rejected(fitting)
         else:
             for plugin in self.changing_filters:
                 rejected |= now_refused(plugin, plugin.before(self.info, self.view), self.info, self.view, nominated)
         if self.claims:
             rejected |= self.claims.refused(info, nominated)
         if nominated:
-            rejected |= self.local.crowded(nominated, self.info.priority)
+            rejected |= self.local.find_crowded(nominated, self.info.priority)
         rows = self._select_rows_to_score(rejected, sampling)
         if not len(rows):
             return rows, np.zeros(0, np.int64)
         if ranking:
-            total = local.take(rows) + ranking.added(rows)
+            total = local.take(rows) + ranking.score_rows(rows)
         elif answers:
-            total = local.take(rows) + answers.added(rows, np.ones(len(rows), np.int64))
+            total = local.take(rows) + answers.score_rows(rows, np.ones(len(rows), np.int64))
         else:
             total = self._sum_scores(local, rows)
         if self.claims:
@@ -213,14 +222,14 @@ class AlikePods:
             return None
         if self.hopeless:
             return np.zeros(len(self.view.nodes), np.bool_)
-        self.local.bring_up(NOWHERE)
+        self.local.update(NO_ROWS)
         scores = self.local.scores if self.always is None else self.local.scores + self.always
         return np.asarray(scores >= 0)
 
     def _exclude_crowded(self, local: Scores, nominated: Delta) -> Scores:
-        """Return the scores with REFUSED on nodes that have no room beside the pods nominated ahead."""
-        crowded = self.local.crowded(nominated, self.info.priority)
-        return np.where(crowded, REFUSED, local) if crowded.any() else local
+        """Return the scores with INFEASIBLE on nodes that have no room beside the pods nominated ahead."""
+        crowded = self.local.find_crowded(nominated, self.info.priority)
+        return np.where(crowded, INFEASIBLE, local) if crowded.any() else local
 
     def fits_for_certain(self, row: int, nominated: Delta) -> bool:
         """Return whether such a pod is certain to fit on a row, counting the pods nominated ahead of it."""
@@ -287,7 +296,7 @@ class AlikePods:
         for plugin in self._iter_lasting_filters(before):
             if plugin.name in filter_names:
                 result = self.lasting_pre_filter.results.get(plugin.name)
-                rejected |= union(plugin, self.info, self.view, result.state if result else None)
+                rejected |= filter_nodes(plugin, self.info, self.view, result.state if result else None)
         return rejected
 
     # -- scores --------------------------------------------------------------------------------------------------
@@ -296,7 +305,7 @@ class AlikePods:
         self,
     ) -> tuple[Scores, list[tuple[ScorePlugin, object, Scores]], list[tuple[ScorePlugin, Prepare]]]:
         """Return the sum of uniform scores, the plugins with fixed raw scores, and the plugins to ask for each pod."""
-        prepares = preparing(self.framework)
+        prepares = map_score_preparations(self.framework)
         everywhere = self.view.nodes.rows
         base = np.zeros(len(everywhere), np.int64)
         fixed, moving = [], []

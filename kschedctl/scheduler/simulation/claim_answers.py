@@ -28,7 +28,7 @@ from kschedctl.scheduler.framework import (
     reads_of,
 )
 from kschedctl.scheduler.framework.pod_traits import PodTrait
-from kschedctl.scheduler.simulation.local_scores import union
+from kschedctl.scheduler.simulation.local_scores import filter_nodes
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -168,9 +168,9 @@ def now_refused(asked: Refusing, before: PreFilterResult, info: PodInfo, view: F
     elsewhere = False if before.node_names is None else ~rows_named(before.node_names, view)
     if not asked.filters:
         return elsewhere
-    refused = union(asked.plugin, info, view, before.state)
+    refused = filter_nodes(asked.plugin, info, view, before.state)
     if nominated is not NO_CHANGE:
-        refused[nominated.node] |= union(asked.plugin, info, view, before.state, nominated)[nominated.node]
+        refused[nominated.node] |= filter_nodes(asked.plugin, info, view, before.state, nominated)[nominated.node]
     return refused if before.node_names is None else refused | elsewhere
 
 

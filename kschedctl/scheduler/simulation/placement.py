@@ -24,7 +24,7 @@ from kschedctl.scheduler.framework import PluginError, PreFilterResult
 from kschedctl.scheduler.framework.dependencies import Unknown
 from kschedctl.scheduler.queueing.pods_on_nodes import Choice, IncomingPods, Tied
 from kschedctl.scheduler.simulation.alike_pods import AlikePods
-from kschedctl.scheduler.simulation.local_scores import NOWHERE, LocalScores
+from kschedctl.scheduler.simulation.local_scores import NO_ROWS, LocalScores
 from kschedctl.snapshot.delta import NO_CHANGE
 from kschedctl.snapshot.fork import Fork, drop_oldest_if_full
 from kschedctl.snapshot.pod_info import PodInfo
@@ -83,14 +83,16 @@ class Placements(IncomingPods):
     def fitting(self, framework: FrameworkLike, position: Position) -> Bools | None:
         """(N,): where a pod fits now, if what is on a node decides of that node alone; else None."""
         try:
-            return self._alike_pods(framework, self.arriving(position), int(self.view.pods.info[position])).find_feasible_mask()
+            return self._alike_pods(
+                framework, self.arriving(position), int(self.view.pods.info[position])
+            ).find_feasible_mask()
         except PluginError:
             return None
 
     def roomy(self, framework: FrameworkLike, position: Position) -> Bools:
         """(N,): where nothing refuses a pod that reads no more than the node's own row. Raises PluginError."""
         local = self._local(framework, self.arriving(position), int(self.view.pods.info[position]))
-        local.bring_up(NOWHERE)
+        local.update(NO_ROWS)
         return np.asarray(local.scores >= 0)
 
     def totals(self, framework: FrameworkLike, position: Position) -> tuple[Rows, Scores] | None:
@@ -148,7 +150,7 @@ class Placements(IncomingPods):
         """What is kept for pods that are like this one but for which claims they have."""
         key = framework, info.alike
         alike = self._alike.get(key)
-        if alike is None or alike.local.outdated:
+        if alike is None or alike.local.is_outdated:
             drop_oldest_if_full(self._alike, ALIKE_KEPT if self.view.closed is None else KINDS_KEPT)
             local = self._local(framework, info, number)
             alike = self._alike[key] = AlikePods(framework, info, local, self._claiming(info), self._shared)
@@ -168,7 +170,7 @@ class Placements(IncomingPods):
         requests = int(self.view.pods.distinct.demand[number])
         key = (framework, requests, self.find_incoming(number) is self.view.pods.infos[number])
         local = self._locals.get(key)
-        if local is None or local.outdated:
+        if local is None or local.is_outdated:
             drop_oldest_if_full(self._locals, ALIKE_KEPT)
             local = self._locals[key] = LocalScores(framework, info, number, self.view)
         return local

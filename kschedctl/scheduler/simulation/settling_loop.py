@@ -57,7 +57,10 @@ class SettlingLoop(SchedulingLoop):
         self._evicted_by: Counter[tuple[Position, Position]] = Counter()
         self.line = QueuedPods(attempts, waiting)
         super().__init__(attempts, self.line.scheduling_queue, attempts.search, self.line.waits)
-        attempts.search.members, attempts.nominations.before_loss = self.line.gangs, self.line.judge_before_nomination_loss
+        attempts.search.members, attempts.nominations.before_loss = (
+            self.line.gangs,
+            self.line.judge_before_nomination_loss,
+        )
         self._promised: set[Position] = set()
         if self.line.gangs:
             view = self.view
