@@ -208,7 +208,7 @@ def test_one_cycle_says_why_pods_alike_fit_nowhere(monkeypatch: pytest.MonkeyPat
     simulation = Simulation(Scheduler(Cluster.from_objects(found)))
     asked: list[int] = []
     placements, cycle = simulation.placements, simulation.placements.cycle
-    monkeypatch.setattr(placements, "cycle", lambda profile, pod: asked.append(pod) or cycle(profile, pod))
+    monkeypatch.setattr(placements, "run_cycle", lambda profile, pod: asked.append(pod) or cycle(profile, pod))
     outcomes = simulation.run(range(6))
     assert [outcome.verdict for outcome in outcomes] == ["Scheduled", *["Unschedulable"] * 5]
     assert asked == [1, 4]

@@ -271,7 +271,7 @@ def _find_homes(simulation: Simulation, position: Position) -> Bools | None:
     framework = simulation.framework(position)
     if framework is None or has_holdings(simulation, position):
         return None
-    return simulation.placements.fitting(framework, position)
+    return simulation.placements.find_feasible_mask(framework, position)
 
 
 def _find_eligible(cycle: Cycle, but_for: str = "") -> Bools:

@@ -29,10 +29,10 @@ from kschedctl.scheduler.framework import (
 )
 from kschedctl.scheduler.simulation.claim_answers import (
     ClaimAnswers,
-    now_refused,
+    find_rejected_nodes,
+    list_rejecting_plugins,
+    mask_named_rows,
     reads_claims,
-    refusing,
-    rows_named,
 )
 from kschedctl.scheduler.simulation.grouped_ranking import ConsultedPlugins, FixedScores, GroupedRanking, RowAnswers
 from kschedctl.scheduler.simulation.local_scores import (
@@ -87,7 +87,7 @@ class AlikePods:
         self._share_column = shared
         if self.hopeless:  # what the other plugins need of a pod may be missing
             return
-        rejecting = refusing(self._list_plugins("preFilter"), self._list_plugins("filter"))
+        rejecting = list_rejecting_plugins(self._list_plugins("preFilter"), self._list_plugins("filter"))
         self.changing_filters = [
             a for a in rejecting if _find_dependency(a.plugin, before.results.get(a.plugin.name)) is Reads.PODS
         ]
@@ -136,8 +136,8 @@ class AlikePods:
                 return None
             rejected = self.local.find_crowded(nominated, self.info.priority)
         if self.claims:
-            rejected = self.claims.refused(info, nominated) | rejected
-            if not self.claims.score_nothing(info):
+            rejected = self.claims.find_rejected(info, nominated) | rejected
+            if not self.claims.scores_are_zero(info):
                 return None
         return ranking.rank(rejected)
 
@@ -198,9 +198,11 @@ class AlikePods:
             rejected[fitting] = answers.find_rejected(fitting)
         else:
             for plugin in self.changing_filters:
-                rejected |= now_refused(plugin, plugin.before(self.info, self.view), self.info, self.view, nominated)
+                rejected |= find_rejected_nodes(
+                    plugin, plugin.run_pre_filter(self.info, self.view), self.info, self.view, nominated
+                )
         if self.claims:
-            rejected |= self.claims.refused(info, nominated)
+            rejected |= self.claims.find_rejected(info, nominated)
         if nominated:
             rejected |= self.local.find_crowded(nominated, self.info.priority)
         rows = self._select_rows_to_score(rejected, sampling)
@@ -243,7 +245,7 @@ class AlikePods:
     @property
     def claim_pre_filter_results(self) -> Mapping[str, PreFilterResult]:
         """By plugin, the PreFilter results that read claims, for the pod that was ranked last."""
-        return self.claims.before if self.claims else {}
+        return self.claims.pre_filter_results if self.claims else {}
 
     def _select_rows_to_score(self, rejected: Bools, sampling: Sampling | None) -> Rows:
         """Return the feasible rows, or those that the sampled search visits."""
@@ -283,7 +285,7 @@ class AlikePods:
         allowed = np.ones(len(self.view.nodes), np.bool_)
         for result in self.lasting_pre_filter.results.values():
             if result.node_names is not None:
-                allowed &= rows_named(result.node_names, self.view)
+                allowed &= mask_named_rows(result.node_names, self.view)
         return allowed
 
     def _find_never_feasible(self, before: PreFilterOutcome) -> Bools:

@@ -77,7 +77,7 @@ class Attempts(PodsOnNodes):
 
     def attempt(self, position: Position) -> Outcome | None:
         """Try one pod, with preemption, and return None if it fits nowhere now."""
-        if self.gangs.key(position) is not None:
+        if self.gangs.find_group_key(position) is not None:
             return next(iter(self.try_group([position], queued=False)[0]), None)
         framework = self.framework(position)
         outcome_without_cycle = self.find_outcome_without_cycle(position, framework)
@@ -98,7 +98,7 @@ class Attempts(PodsOnNodes):
             return Outcome(
                 position, SCHEDULED, choice.row, len(choice.tied), choice.feasible, self.pop_victims(position)
             )
-        candidate, _ = self.search.candidate(position, framework)
+        candidate, _ = self.search.find_candidate(position, framework)
         if candidate is None:
             self.failures.add(position)
             return None
@@ -129,17 +129,19 @@ class Attempts(PodsOnNodes):
 
     def _place_group(self, members: Sequence[Position], queued: bool) -> GangAttempt:
         """Place the members together if enough of them fit, else preempt for them. Raises PluginError."""
-        framework, key = self.require_framework(members[0]), self.gangs.key(members[0])
+        framework, key = self.require_framework(members[0]), self.gangs.find_group_key(members[0])
         names = {self.require_framework(member).profile.scheduler_name: None for member in members}
         if key is None or len(names) > 1:
             raise PluginError(SEVERAL_SCHEDULERS.format(*names))
-        preempts = self.search.preemption and self.search.preemptors.any_below(self.gangs.priority(key, members))
-        attempt = self.gangs.place(framework, key, members, alone=preempts and self.gangs.preempt_alone(key))
+        preempts = self.search.preemption and self.search.preemptors.has_lower_priority(
+            self.gangs.find_preemption_priority(key, members)
+        )
+        attempt = self.gangs.place(framework, key, members, all_or_none=preempts and self.gangs.preempts_per_pod(key))
         if attempt.placed or not preempts:
             return attempt
         if queued:
-            return self.gangs.preempting(framework, key, members)
-        attempt = self.gangs.at_once(framework, key, members)
+            return self.gangs.preempt(framework, key, members)
+        attempt = self.gangs.preempt_at_once(framework, key, members)
         if attempt.victims:
             self.evict_victims(tuple(chain(*attempt.victims.values())))
             for preemptor, victims in attempt.victims.items():
@@ -157,7 +159,7 @@ class Attempts(PodsOnNodes):
         self.preempted = True
         if self.view.absent is not None:
             self.view.absent[list(victims)] = True
-        self.search.preemptors.driven_away.update(victims)
+        self.search.preemptors.preemption_counts.update(victims)
         self.evicted_from.update((victim, Row(int(self.view.node[victim]))) for victim in victims)
         self.evict(victims)
         return victims

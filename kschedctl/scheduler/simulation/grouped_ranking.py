@@ -17,7 +17,7 @@ from kschedctl.scheduler.framework.distinctions import (
     RowScores,
     RowVerdicts,
 )
-from kschedctl.scheduler.simulation.claim_answers import Refusing
+from kschedctl.scheduler.simulation.claim_answers import RejectingPlugin
 from kschedctl.scheduler.simulation.local_scores import NO_ROWS, LocalScores
 from kschedctl.scheduler.simulation.ranked_groups import RankedGroups, TiedRows
 from kschedctl.snapshot.nodes import Domains
@@ -50,7 +50,7 @@ class ConsultedPlugins(NamedTuple):
     """Scores that never change, (N,), or None if all are equal."""
     fixed: Sequence[FixedScores]
     """Plugins whose raw scores never change."""
-    filters: Sequence[Refusing]
+    filters: Sequence[RejectingPlugin]
     """Plugins whose verdicts change as pods move."""
     scorers: Sequence[ScorePlugin]
     """Plugins whose scores change as pods move."""

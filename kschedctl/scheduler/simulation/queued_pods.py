@@ -45,16 +45,16 @@ class QueuedPods:
 
     def __init__(self, attempts: Attempts, positions: Sequence[Position]) -> None:
         self.view, self._attempts, scheduler = attempts.view, attempts, attempts.scheduler
-        self._rejectors = attempts.failures.rejectors
-        self._group_members = groups = attempts.gangs.together(attempts.sort_for_queue(positions))
+        self._rejectors = attempts.failures.find_rejectors
+        self._group_members = groups = attempts.gangs.group_pods(attempts.sort_for_queue(positions))
         """The pods of each group that wait, in order."""
         self.clock = Clock()
-        self._advice = _SharedQueuePlugins(scheduler, attempts.placements, attempts.gangs.info)
+        self._advice = _SharedQueuePlugins(scheduler, attempts.placements, attempts.gangs.build_own_info)
         order = QueueOrder(scheduler.queue_sort, self.view)
         members = frozenset(member for group in groups.values() for member in group)
         rules = QueueRules.from_configuration(scheduler.configuration, scheduler.gates, members)
         self.scheduling_queue = SchedulingQueue(self._advice, rules, self.clock, order)
-        self.gangs, self.waits = attempts.gangs.one_by_one(positions), PermitWaits(self.view)
+        self.gangs, self.waits = attempts.gangs.find_gang_pods(positions), PermitWaits(self.view)
         queued = bool(self.gangs) or scheduler.queue_sort is not None
         self._new = [] if queued else attempts.sort_for_queue(positions)[::-1]
         """Pods that were not tried yet, the next one last. They were created before all pods that come back."""

@@ -65,16 +65,16 @@ class Simulation(Attempts):
 
     def explain(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
         """Return the outcomes with a message for every pod that fits nowhere now."""
-        return self.failures.explained(outcomes)
+        return self.failures.explain(outcomes)
 
     def find_rejectors(self, position: Position) -> Rejectors:
         """Return the plugins that reject a pod that fits nowhere now."""
-        return self.failures.rejectors(position)
+        return self.failures.find_rejectors(position)
 
     def build_message(self, position: Position) -> str:
         """Return kube-scheduler's message for a pod that fits nowhere now."""
-        return self.failures.message(position)
+        return self.failures.build_message(position)
 
     def run_cycle(self, position: Position) -> Cycle:
         """Return the full scheduling cycle of a pod in the current state."""
-        return self.placements.cycle(self.require_framework(position), position)
+        return self.placements.run_cycle(self.require_framework(position), position)

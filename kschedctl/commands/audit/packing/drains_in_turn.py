@@ -120,7 +120,7 @@ class RevocableDrain(EmptyingDrain):
 
     def _roomy(self, position: Position) -> bool:
         """Whether another node may have room."""
-        rows = self.simulation.placements.roomy(self.simulation.require_framework(position), position)
+        rows = self.simulation.placements.find_locally_feasible(self.simulation.require_framework(position), position)
         rows[self.row] = False
         return bool(rows.any())
 
@@ -283,7 +283,7 @@ class DrainsInTurn:
     def _is_plain(self, position: Position) -> bool:
         simulation = self.simulation
         framework, info = simulation.framework(position), simulation.incoming(position)
-        if framework is None or framework.extenders or simulation.gangs.key(position) is not None:
+        if framework is None or framework.extenders or simulation.gangs.find_group_key(position) is not None:
             return False
         in_tree = framework.plugins.keys() <= IN_TREE.keys()
         return in_tree and cordon_only_rejects(framework.plugins_at("filter"), framework.plugins_at("score"), info)

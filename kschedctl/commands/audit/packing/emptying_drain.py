@@ -77,7 +77,7 @@ class EmptyingDrain(NodeDrain):
     def _attempted(self, position: Position) -> Outcome:
         """Whom preemption would evict is only asked where it may still matter."""
         simulation = self.simulation
-        if simulation.gangs.key(position) is not None:
+        if simulation.gangs.find_group_key(position) is not None:
             return super()._attempt(position)
         simulation.preemption = False
         outcome = simulation.attempt(position)
