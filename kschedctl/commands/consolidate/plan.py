@@ -19,7 +19,7 @@ import numpy as np
 from kschedctl.api.arrays import Bools, Ints, Position, Row
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.packing.drains_in_turn import DrainsInTurn, NodeTrial
-from kschedctl.commands.audit.packing.emptying import EmptyingOrder, candidates
+from kschedctl.commands.audit.packing.emptying import EmptyingOrder, find_candidates
 from kschedctl.commands.consolidate.autoscalers import NOBODY, AutoscalerVerdicts
 from kschedctl.commands.consolidate.report import NodeConsolidation, RemovableNode, StayingNode, UnitLoss
 from kschedctl.commands.consolidate.safety import Reserve, compute_shares, remove_nodes, simulate_zone_losses
@@ -131,7 +131,7 @@ class ConsolidationRun:
         pools = Pools.of(scheduler.view)
         kept_for = [Position(scheduler.view.pods.index[key]) for key in wishes.headroom_for]
         waiting = [position for position in find_pending(Simulation(scheduler)) if position not in kept_for]
-        movable = candidates(scheduler, pools, waiting)
+        movable = find_candidates(scheduler, pools, waiting)
         reserve = Reserve(scheduler, wishes.headroom, kept_for)
         reserve = reserve._replace(fits_now=not kept_for or reserve.fits_on(movable.view, pools.workers))
         drains = DrainsInTurn(scheduler, movable.view)
@@ -186,10 +186,10 @@ class ConsolidationRun:
 
     def try_node(self, row: Row) -> NodeTrial:
         """Drain one more node, and keep it drained if everything holds then."""
-        trial, left = self.drains.drained(row), self.remaining.copy()
+        trial, left = self.drains.drain_node(row), self.remaining.copy()
         left[row] = False
         if not trial.why and (missing := self.reserve.find_violation(self.view, left)):
-            self.drains.put_back()
+            self.drains.undo()
             return trial._replace(why=missing)
         self.remaining = self.remaining if trial.why else left
         return trial
@@ -198,7 +198,7 @@ class ConsolidationRun:
         """Remove nodes that workers drained."""
         for row in dict.fromkeys(went[:, 0].tolist()):
             moves = went[went[:, 0] == row, 1:].tolist()
-            self.drains.follow(Row(row), {Position(position): Row(to) for position, to in moves if position >= 0})
+            self.drains.replay_drain(Row(row), {Position(position): Row(to) for position, to in moves if position >= 0})
             self.remaining[row] = False
         self.moves = np.concatenate((self.moves, went))
 
@@ -316,7 +316,7 @@ def judge_drain(shared: SharedCandidates, task: DrainTask) -> JudgedDrain:
         left = consolidating.remaining
         trial = consolidating.try_node(task.row)
         if not trial.why:
-            consolidating.drains.put_back()
+            consolidating.drains.undo()
         consolidating.remaining = left
         return JudgedDrain(trial, consolidating.drains.unknown if shared.cluster.gaps else ())
 

@@ -1,4 +1,4 @@
-"""``kschedctl packing``: which free capacity is stranded, and which nodes could go?"""
+"""The command line of `kschedctl packing`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kschedctl.cli.source import load_cluster
 from kschedctl.commands import packing as library
 from kschedctl.commands.audit.judging import DrawableFindingsOutput
 from kschedctl.commands.audit.next_commands import build_next_commands
-from kschedctl.commands.audit.packing.section import USUAL
+from kschedctl.commands.audit.packing.section import DEFAULT_LIMITS
 from kschedctl.errors import UsageError
 
 EXAMPLES = (
@@ -33,7 +33,8 @@ def packing(
         typer.Option(
             "--nodes",
             metavar="NUMBER",
-            help=f"Nodes to try to empty; 0: all.  [default: {USUAL.nodes}, moving up to {USUAL.pods} pods]",
+            help="Nodes to try to empty; 0: all.  "
+            f"[default: {DEFAULT_LIMITS.nodes}, moving up to {DEFAULT_LIMITS.pods} pods]",
             show_default=False,
         ),
     ] = -1,

@@ -1,6 +1,6 @@
-"""``priorities``: who outranks whom, who starves, and who would be evicted first?
+"""The `priorities` command: priority tiers, starving pods, and the pods that would be preempted first.
 
-The analysis is the audit's section, ``kschedctl/commands/audit/priorities``.
+The analysis is section "priorities" of the audit (`kschedctl/commands/audit/priorities`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from kschedctl.commands.audit import with_tool_version
 from kschedctl.commands.audit.audited_cluster import AuditedCluster, Thresholds
 from kschedctl.commands.audit.priorities.growth import PriorityLimits
 from kschedctl.commands.audit.priorities.report import PrioritiesSection
-from kschedctl.commands.audit.priorities.section import priorities_section
+from kschedctl.commands.audit.priorities.section import build_priorities_section
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.cluster import moment_of
@@ -19,10 +19,10 @@ from kschedctl.sources.cluster import moment_of
 def priorities(
     cluster: Cluster, limits: PriorityLimits | None = None, *, now: str = "", progress: Progress = NO_PROGRESS
 ) -> PrioritiesSection:
-    """Who outranks whom, who starves, and who would be evicted first?
+    """Return the priority tiers, the starving pods, and the pods that would be preempted first.
 
-    ``limits``: by how many pods which tier grows, and how long pods wait until they starve. ``now``: the RFC 3339 time
-    of the cluster; when it was read. Raises UsageError where there is no such tier.
+    `limits` say which tier grows by how many pods, and how long pods wait until they starve. `now` is the RFC 3339 time
+    of the cluster and defaults to the time at which it was read. Raises UsageError for an unknown tier.
 
     >>> import kschedctl
     >>> priorities(kschedctl.Cluster.from_objects([])).findings
@@ -30,4 +30,4 @@ def priorities(
     """
     thresholds = Thresholds(priorities=limits or PriorityLimits())
     audited = AuditedCluster(Scheduler(cluster), now or moment_of(cluster), thresholds, progress=progress)
-    return with_tool_version(priorities_section(audited))
+    return with_tool_version(build_priorities_section(audited))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeVar
@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from kschedctl.api import objects as api
-from kschedctl.api.decoding import convert_builtins
+from kschedctl.api.decoding import convert_builtins, locate_mismatch
 from kschedctl.api.field_errors import FieldError
 from kschedctl.api.json_values import JsonObject, field_at, object_at
 from kschedctl.api.labels import Selector, SelectorError, selector_from_api
@@ -23,12 +23,6 @@ from kschedctl.lint.objects.stored_pods import as_written
 from kschedctl.lint.objects.subject import Path, Problem, Subject, path_text
 
 T = TypeVar("T")
-_STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
-_GOT = re.compile(r"got `(\w+)`")
-ANY_KEY = "..."
-"""How msgspec says which key of a map: not at all."""
-_TYPE_NAMES = {str: "str", bool: "bool", int: "int", float: "float", dict: "object", list: "array", type(None): "null"}
-
 SERVING = frozenset({"ReplicationController", "ReplicaSet", "Deployment", "StatefulSet", "Rollout"})
 """Kinds that keep a number of pods running."""
 
@@ -232,31 +226,12 @@ class InvalidFieldError(Exception):
 
 
 def typed_at(at: Path, value: object, into: type[T]) -> T:
-    """The value of a field as ``into``. Raises InvalidFieldError, which names the field within."""
+    """Decode the value of the field at ``at``. Raises InvalidFieldError, which names the field within."""
     try:
         return convert_builtins(value, into)
     except msgspec.ValidationError as error:
-        what, _, where = str(error).partition(" - at `$")
-        steps = [name or index for name, index in _STEP.findall(where.rstrip("`"))]
-        got = _GOT.search(what)
-        wrong = _first_wrong(value, steps, got[1] if got else "")
-        known = steps[: steps.index(ANY_KEY)] if ANY_KEY in steps else steps
-        shortened = tuple(int(step) if step.isdecimal() else step for step in known)
-        path = shortened if wrong is None else wrong
-        raise InvalidFieldError((*at, *path), what.replace("`", "").lower()) from None
-
-
-def _first_wrong(value: object, steps: Sequence[str], got: str) -> Path | None:
-    """The path of the first value of the type ``got`` that the steps lead to, of which ANY_KEY is any key of a map."""
-    if not steps:
-        return () if _TYPE_NAMES.get(type(value)) == got else None
-    inner: Iterable[tuple[str | int, object]] = ()
-    if isinstance(value, Mapping):
-        inner = value.items() if steps[0] == ANY_KEY else [(steps[0], value.get(steps[0]))]
-    elif isinstance(value, list | tuple) and steps[0].isdecimal() and int(steps[0]) < len(value):
-        inner = [(int(steps[0]), value[int(steps[0])])]
-    wrong = ((key, _first_wrong(field_value, steps[1:], got)) for key, field_value in inner)
-    return next(((key, *path) for key, path in wrong if path is not None), None)
+        mismatch = locate_mismatch(value, error)
+        raise InvalidFieldError((*at, *mismatch.path), mismatch.message.replace("`", "").lower()) from None
 
 
 def scaled_by(workload: Workload, fewest: int, most: int) -> Workload:

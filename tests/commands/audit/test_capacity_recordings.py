@@ -10,8 +10,8 @@ from test_recordings import PENDING
 from kschedctl.api.quantity import parse_milli_value
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
-from kschedctl.commands.audit.packing.section import packing_section
-from kschedctl.commands.audit.races.section import races_section
+from kschedctl.commands.audit.packing.section import build_packing_section
+from kschedctl.commands.audit.races.section import build_races_section
 from kschedctl.commands.drain.runs import drain
 from kschedctl.scheduler.scheduler import Scheduler
 
@@ -35,7 +35,7 @@ def free_cpu() -> Counter[str]:
 
 
 def test_what_is_free_and_stranded_adds_up(audited: AuditedCluster) -> None:
-    found, free = packing_section(audited), free_cpu()
+    found, free = build_packing_section(audited), free_cpu()
     cpu = {pool.pool: next(each for each in pool.resources if each.resource == "cpu") for pool in found.pools}
     cordoned = {name for name, node in NODES.items() if node["spec"].get("unschedulable")}
     assert cpu["general"].free == sum(free[name] for name in NODES.keys() - cordoned if not name.startswith("gpu"))
@@ -47,14 +47,14 @@ def test_what_is_free_and_stranded_adds_up(audited: AuditedCluster) -> None:
 
 def test_nodes_that_are_nominated_are_kept_and_one_that_can_go_drains_safely(audited: AuditedCluster) -> None:
     """Two preempting pods wait for w8 and w9."""
-    found = packing_section(audited)
+    found = build_packing_section(audited)
     tried = {each.node for each in (*found.emptied, *found.kept)}
     assert tried | {"w8", "w9"} == {name for name, node in NODES.items() if not node["spec"].get("unschedulable")}
     assert drain(audited.cluster, [found.emptied[0].node]).drained
 
 
 def test_one_scheduler_places_pods(audited: AuditedCluster) -> None:
-    found = races_section(audited)
+    found = build_races_section(audited)
     assert (found.state, found.rivals) == ("sound", ())
     assert found.races is not None
     assert found.races.results[0].nodes == 12

@@ -8,9 +8,9 @@ import pytest
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
-from kschedctl.commands.audit.packing.emptying import Limits
+from kschedctl.commands.audit.packing.emptying import TrialLimits
 from kschedctl.commands.audit.packing.report import PackingSection
-from kschedctl.commands.audit.packing.section import USUAL, packing_section
+from kschedctl.commands.audit.packing.section import DEFAULT_LIMITS, build_packing_section
 from kschedctl.commands.drain.runs import drain
 from kschedctl.scheduler.scheduler import Scheduler
 
@@ -54,9 +54,9 @@ def pods(app: str, number: int, node_name: str, cpu: str, memory: str = "", *, k
     ]
 
 
-def section(objects: list[Json], limits: Limits = USUAL, complete: bool = True) -> PackingSection:
+def section(objects: list[Json], limits: TrialLimits = DEFAULT_LIMITS, complete: bool = True) -> PackingSection:
     cluster = Cluster.from_objects(objects, assume_complete=complete)
-    return packing_section(AuditedCluster(Scheduler(cluster)), limits)
+    return build_packing_section(AuditedCluster(Scheduler(cluster)), limits)
 
 
 FAULT = [
@@ -150,11 +150,11 @@ def test_what_keeps_a_node(kind: str, budgeted: bool, why: str) -> None:
 
 def test_not_all_are_tried_and_that_is_said() -> None:
     objects = [node(f"n{i}") for i in range(5)] + [p for i in range(5) for p in pods("web", 1, f"n{i}", "4", kind="")]
-    found = section(objects, Limits(nodes=2, pods=0))
+    found = section(objects, TrialLimits(nodes=2, pods=0))
     assert (found.tried, found.candidates, len(found.emptied)) == (2, 5, 0)
     assert "0 of 2 nodes tried can go" in found.headline
-    assert section(objects, Limits(nodes=0, pods=3)).tried == 3
-    assert section(objects, Limits(nodes=0, pods=0)).tried == 5
+    assert section(objects, TrialLimits(nodes=0, pods=3)).tried == 3
+    assert section(objects, TrialLimits(nodes=0, pods=0)).tried == 5
 
 
 def test_what_pending_pods_need_is_not_to_spare() -> None:
@@ -183,7 +183,7 @@ def test_the_fullest_come_last() -> None:
         *pods("web", 1, "b", "1"),
         *pods("web", 2, "c", "1"),
     ]
-    assert [each.node for each in section(objects, Limits(nodes=1, pods=0)).emptied] == ["b"]
+    assert [each.node for each in section(objects, TrialLimits(nodes=1, pods=0)).emptied] == ["b"]
 
 
 def test_cordoned_nodes_and_the_control_plane_are_no_workers() -> None:

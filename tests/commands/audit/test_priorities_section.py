@@ -16,7 +16,7 @@ from kschedctl.cluster import Cluster, Gap
 from kschedctl.commands.audit.audited_cluster import AuditedCluster, Thresholds
 from kschedctl.commands.audit.priorities.growth import PriorityLimits
 from kschedctl.commands.audit.priorities.report import PrioritiesSection
-from kschedctl.commands.audit.priorities.section import priorities_section
+from kschedctl.commands.audit.priorities.section import build_priorities_section
 from kschedctl.commands.audit.priorities.tiers import Tiers
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.scheduler import Scheduler
@@ -51,7 +51,7 @@ def section(*objects: Json, now: str = NOW, gaps: dict[str, Gap] | None = None, 
     if gaps:
         cluster.gaps.update(gaps)  # type: ignore[attr-defined]
     thresholds = Thresholds(priorities=PriorityLimits(**limits))
-    return priorities_section(AuditedCluster(Scheduler(cluster), now, thresholds))
+    return build_priorities_section(AuditedCluster(Scheduler(cluster), now, thresholds))
 
 
 def rules(found: PrioritiesSection) -> list[tuple[str, str, str]]:
@@ -340,5 +340,5 @@ def test_the_lowest_priority_that_there_is_has_a_tier() -> None:
     """What is negated of it is no int64 any more."""
     pods = [pod("low", "n1", priority=-(2**63)), pod("high", priority=5), pod("top", priority=2**63 - 1)]
     tiers = Tiers(Scheduler(Cluster.from_objects([node("n1"), *pods])).view)
-    assert tiers.values.tolist() == [2**63 - 1, 5, -(2**63)]
-    assert tiers.values[tiers.of_pod].tolist() == tiers.pods.priority[tiers.pods.info].tolist()
+    assert tiers.priorities.tolist() == [2**63 - 1, 5, -(2**63)]
+    assert tiers.priorities[tiers.tier_by_pod].tolist() == tiers.pods.priority[tiers.pods.info].tolist()

@@ -14,7 +14,7 @@ from kschedctl.api.ownership import Owner
 from kschedctl.cluster import Gap
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.topology.report import SpreadPromise, TopologySection
-from kschedctl.commands.audit.topology.section import EVERYTHING, TopologyScope, topology_section
+from kschedctl.commands.audit.topology.section import EVERYTHING, TopologyScope, build_topology_section
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 
@@ -39,7 +39,7 @@ def spread(app: str, max_skew: int = 1, key: str = ZONE, **fields: Any) -> Json:
 
 def section(*documents: Json, asked: TopologyScope = EVERYTHING, nodes: list[Json] = NODES) -> TopologySection:
     cluster = kschedctl.Cluster.from_objects([*nodes, *documents])
-    return topology_section(AuditedCluster(Scheduler(cluster)), asked)
+    return build_topology_section(AuditedCluster(Scheduler(cluster)), asked)
 
 
 def told(found: TopologySection) -> list[tuple[str, str, str]]:
@@ -262,5 +262,5 @@ def test_a_constraint_says_whether_it_sets_min_domains() -> None:
 
 def test_without_all_pods_nothing_is_said_to_be_sound() -> None:
     cluster = replace(kschedctl.Cluster.from_objects(NODES), gaps={"Pod": Gap("could not be read")})
-    found = topology_section(AuditedCluster(Scheduler(cluster)))
+    found = build_topology_section(AuditedCluster(Scheduler(cluster)))
     assert (found.state, found.undecided) == ("unknown", True)

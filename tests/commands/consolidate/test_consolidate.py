@@ -264,7 +264,7 @@ def test_a_drain_that_ends_early_decides_as_a_whole_one(share: int) -> None:
     for seed in range(share * 40, share * 40 + 40):
         scheduler = Scheduler(Cluster.from_objects(constrained(seed)))
         for row, name in enumerate(scheduler.view.nodes.names):
-            trial = DrainsInTurn(scheduler, scheduler.view).drained(Row(row))
+            trial = DrainsInTurn(scheduler, scheduler.view).drain_node(Row(row))
             changed = {Row(row): cordon_node(scheduler.view.nodes.objects[row])}
             simulation = Simulation(scheduler, scheduler.view.with_changes(scheduler.cluster, changed))
             whole = NodeDrain(simulation, [name])

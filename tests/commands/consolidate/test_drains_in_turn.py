@@ -124,7 +124,7 @@ def test_nodes_in_turn_go_as_by_drains_of_their_own(share: int) -> None:
         emptied = []
         for row, name in enumerate(names):
             simulation = drains.simulation
-            trial = drains.drained(Row(row))
+            trial = drains.drain_node(Row(row))
             shared += simulation is drains.simulation and len(trial.moved) > 0
             if trial.why:
                 stayed += 1
@@ -147,14 +147,14 @@ def test_what_is_put_back_leaves_no_trace(share: int) -> None:
         scheduler = Scheduler(Cluster.from_objects(varied(seed)))
         rows = [Row(row) for row in range(len(scheduler.view.nodes))]
         untouched = DrainsInTurn(scheduler, scheduler.view)
-        expected = [untouched.drained(row)[:2] for row in rows[1:]]
+        expected = [untouched.drain_node(row)[:2] for row in rows[1:]]
         drains = DrainsInTurn(scheduler, scheduler.view)
-        if not drains.drained(rows[0]).why:
-            drains.put_back()
+        if not drains.drain_node(rows[0]).why:
+            drains.undo()
             put_back += 1
         assert np.array_equal(drains.view.node, scheduler.view.node), seed
         assert drains.view.cluster.persistent_volumes == scheduler.cluster.persistent_volumes
-        assert [drains.drained(row)[:2] for row in rows[1:]] == expected, seed
+        assert [drains.drain_node(row)[:2] for row in rows[1:]] == expected, seed
     assert put_back > 5
 
 
@@ -162,7 +162,7 @@ def test_a_pod_that_tolerates_cordons_keeps_its_node() -> None:
     """Its node is the only one with room, and takes it again, cordoned as it is."""
     tolerant = pod("t", "n1", "3", {"kind": "ReplicaSet", "name": "t"}, tolerations=[CORDONED])
     scheduler = Scheduler(Cluster.from_objects([node("n1"), node("n2", cpu="2"), tolerant]))
-    trial = DrainsInTurn(scheduler, scheduler.view).drained(scheduler.view.nodes.index["n1"])
+    trial = DrainsInTurn(scheduler, scheduler.view).drain_node(scheduler.view.nodes.index["n1"])
     assert (trial.pod, trial.why) == ("d/t", "d/t would come back: it tolerates that the node is cordoned")
 
 
@@ -176,7 +176,7 @@ def test_a_pod_whose_claim_was_never_bound_keeps_its_node(mode: str) -> None:
     nodes = [node("n1"), node("n2"), node("n3")]
     scheduler = Scheduler(Cluster.from_objects([*nodes, placed, other, waits, volume, claim]))
     drains = DrainsInTurn(scheduler, scheduler.view)
-    trial = drains.drained(scheduler.view.nodes.index["n1"])
+    trial = drains.drain_node(scheduler.view.nodes.index["n1"])
     if mode == "WaitForFirstConsumer":
         assert (trial.pod, trial.why, len(trial.moved)) == ("", "", 2)
         return

@@ -1,8 +1,8 @@
-"""Nodes drained in turn, each on top of those that went: what a drain moved is put back where its node has to stay.
+"""Trial drains of one node after the other, each on top of those that emptied their node.
 
-All drains share one simulation, and so what is known of pods alike. In it a node is closed, not cordoned: where a
-cordon may mean more to one of the pods than that they cannot go there, or preemption has to be tried, the drain is run
-by itself on the cordoned cluster.
+A drain that does not empty its node is undone. All drains share one simulation, and so all cached results for equal
+pods. In it a node is closed rather than cordoned. If a cordon could have another effect on one of the pods than to keep
+it off the node, or if preemption has to be tried, the drain is run separately on the cordoned cluster.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from kschedctl.api.arrays import Position, Row
 from kschedctl.cluster import Cluster
-from kschedctl.commands.audit.packing.emptying_drain import EmptyingDrain, refused_for_good
+from kschedctl.commands.audit.packing.emptying_drain import EmptyingDrain, is_pre_filter_rejection_lasting
 from kschedctl.replay.controllers.eviction import Evictions
 from kschedctl.replay.edits import cordon_node
 from kschedctl.replay.node_drain import report_moved_pods
@@ -36,24 +36,24 @@ from kschedctl.snapshot.indexes import AnyObject
 
 
 class NodeTrial(NamedTuple):
-    """A drain of one node: which pods it moved, and why it does not empty the node, if so.
-
-    ``evictable``: how many had to go; ``pod``: the first one that keeps the node, ``namespace/name``.
-    """
+    """The result of a trial drain of one node."""
 
     evictable: int
+    """The number of pods that had to be evicted."""
     moved: tuple[MovedPod, ...]
     pod: str = ""
+    """The first pod that keeps the node from being emptied (`namespace/name`), empty if there is none."""
     why: str = ""
+    """Why that pod cannot leave, empty if the node was emptied."""
 
 
-class _UnsureError(Exception):
-    """Only a drain by itself tells."""
+class _NeedsSeparateDrainError(Exception):
+    """Raised if only a separate drain on the cordoned cluster can decide."""
 
 
 @dataclass
-class RevocableDrain(EmptyingDrain):
-    """A drain that can be put back: it evicts nobody but the pods of its node. Raises _UnsureError."""
+class UndoableDrain(EmptyingDrain):
+    """A drain that can be undone, and that evicts only pods of its own node."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -62,114 +62,130 @@ class RevocableDrain(EmptyingDrain):
         self.row = view.nodes.index[self.nodes[0]]
         self._cordoned = cordon_node(view.nodes.objects[self.row])
         self._closed = view.closed or ClosedNodes(len(view.nodes))
-        self._claims = self._claims_now()
+        self._claims = self._get_reservations()
 
     def run(self, done: Callable[[int], None] = lambda number: None) -> None:
+        """Close the node and drain it. Raises _NeedsSeparateDrainError if preemption would have to be tried."""
         self._closed.close(self.row, self._cordoned)
         super().run(done)
 
-    def put_back(self) -> None:
-        """All pods are on the node again, as if nothing had been tried, but for what was ``reserved``."""
+    def undo(self) -> None:
+        """Put all pods back on the node and open it. Claims and volumes that were reserved stay reserved."""
         simulation, view = self.simulation, self.simulation.view
         for position in self.all_pods:
             if view.node[position] == self.row:
                 continue
-            runs = bool(view.node[position] >= 0)
-            if runs:
+            is_running = bool(view.node[position] >= 0)
+            if is_running:
                 simulation.leave(position)
             view.assume(position, self.row)
-            self._evictions.undo_eviction(position, runs=runs)
+            self._evictions.undo_eviction(position, runs=is_running)
             simulation.gone.discard(position)
         self._closed.open(self.row)
 
     @property
-    def reserved(self) -> bool:
-        """Whether claims of pods, or volumes, are others than before."""
-        return any(now is not known for now, known in zip(self._claims_now(), self._claims, strict=True))
+    def has_new_reservations(self) -> bool:
+        """Whether claims or volumes changed since the drain began."""
+        return any(
+            current is not earlier for current, earlier in zip(self._get_reservations(), self._claims, strict=True)
+        )
 
-    def before(self) -> Cluster:
-        """The objects, with the claims that were there before."""
+    def build_cluster_before(self) -> Cluster:
+        """Return the cluster with the claims and volumes from before the drain."""
         claims, volumes, devices = self._claims
         cluster = self.simulation.view.cluster
         return replace(cluster, persistent_volume_claims=claims, persistent_volumes=volumes, resource_claims=devices)
 
-    def _claims_now(self) -> tuple[AnyObject, AnyObject, AnyObject]:
-        """All that is reserved for pods: of each kind a tuple, which is another one once an object of it is."""
+    def _get_reservations(self) -> tuple[AnyObject, AnyObject, AnyObject]:
+        """Return the claims and volumes as tuples, each of which is replaced as soon as one of its objects changes."""
         of = self.simulation.view.objects.of
         return of("PersistentVolumeClaim"), of("PersistentVolume"), of("ResourceClaim")
 
     # -- what keeps the node -----------------------------------------------------------------------------------------
 
-    def _at_once(self) -> Iterator[tuple[str, str]]:
-        yield from super()._at_once()
-        yield from self._homeless()
+    def _iter_immediate_blockers(self) -> Iterator[tuple[str, str]]:
+        """Yield the pods that keep the node whatever is tried, and why."""
+        yield from super()._iter_immediate_blockers()
+        yield from self._iter_pods_without_target()
 
-    def _homeless(self) -> Iterator[tuple[str, str]]:
-        """Pods that no other node takes as it is, for what only gets worse: none ever will."""
-        simulation, asked = self.simulation, set[int]()
+    def _iter_pods_without_target(self) -> Iterator[tuple[str, str]]:
+        """Yield the pods that no other node can ever take, since what rejects them only gets worse while nodes fill
+        up.
+        """
+        simulation, checked_demands = self.simulation, set[int]()
         view = simulation.view
         for position in self.all_pods:
             info, demand = simulation.incoming(position), int(view.pods.distinct.demand[view.pods.info[position]])
             if uses_claims(info, view):
-                why = self._refused_at_once(position)
+                why = self._find_lasting_pre_filter_rejection(position)
             else:
-                why = self._closed_for_good(position) if demand not in asked and not self._roomy(position) else ""
-                asked.add(demand)
+                why = (
+                    self._find_lasting_rejection_elsewhere(position)
+                    if demand not in checked_demands and not self._has_room_elsewhere(position)
+                    else ""
+                )
+                checked_demands.add(demand)
             if why:
-                yield self._key(position), why
+                yield self._get_pod_key(position), why
 
-    def _roomy(self, position: Position) -> bool:
-        """Whether another node may have room."""
-        rows = self.simulation.placements.find_locally_feasible(self.simulation.require_framework(position), position)
+    def _has_room_elsewhere(self, position: Position) -> bool:
+        """Return whether another node may have room for the pod."""
+        rows = self.simulation.placements.roomy(self.simulation.require_framework(position), position)
         rows[self.row] = False
         return bool(rows.any())
 
-    def _refused_at_once(self, position: Position) -> str:
-        """Why a PreFilter refuses a pod that has claims whatever pods there are, as it will when nodes are cordoned."""
+    def _find_lasting_pre_filter_rejection(self, position: Position) -> str:
+        """Return why a PreFilter rejects a pod with claims independently of other pods, or an empty string."""
         info, framework = self.simulation.arriving(position), self.simulation.require_framework(position)
-        before = run_pre_filter(framework.plugins_at("preFilter"), info, self.simulation.view)
-        if not before.status.rejected or info.spec.resource_claims or not refused_for_good(before, framework):
+        pre_filter = run_pre_filter(framework.plugins_at("preFilter"), info, self.simulation.view)
+        if (
+            not pre_filter.status.rejected
+            or info.spec.resource_claims
+            or not is_pre_filter_rejection_lasting(pre_filter, framework)
+        ):
             return ""
-        said = format_pre_filter_rejection(self.simulation.view.nodes_in_placement, before.status)
-        return f"{self._key(position)}: {said.removesuffix('.')}"
+        message = format_pre_filter_rejection(self.simulation.view.nodes_in_placement, pre_filter.status)
+        return f"{self._get_pod_key(position)}: {message.removesuffix('.')}"
 
-    def _closed_for_good(self, position: Position) -> str:
-        """Why no other node takes the pod."""
+    def _find_lasting_rejection_elsewhere(self, position: Position) -> str:
+        """Return why no other node can ever take the pod, or an empty string."""
         self._closed.close(self.row, self._cordoned)
         try:
-            return self._for_good(position)
+            return self._find_lasting_rejection(position)
         finally:
             self._closed.open(self.row)
 
-    def _preempting(self, position: Position) -> Outcome:
-        raise _UnsureError
+    def _attempt_with_preemption(self, position: Position) -> Outcome:
+        raise _NeedsSeparateDrainError
 
     def _run_queue(self) -> None:
+        """Raise _NeedsSeparateDrainError if pods wait in the queue."""
         if self._waiting_pods():
-            raise _UnsureError
+            raise _NeedsSeparateDrainError
 
 
-class _State(NamedTuple):
-    """A simulation that drains share: nodes that went are closed in it, or cordoned in its snapshot."""
+class _SharedState(NamedTuple):
+    """The simulation that drains share, in which emptied nodes are closed or, in its snapshot, cordoned."""
 
     simulation: Simulation
     evictions: Evictions
     closed: ClosedNodes
 
     @classmethod
-    def of(cls, scheduler: Scheduler, view: Fork) -> _State:
+    def from_view(cls, scheduler: Scheduler, view: Fork) -> _SharedState:
+        """Return the state for a view, with no nodes closed."""
         simulation = Simulation(scheduler, view)
         view.closed = ClosedNodes(len(view.nodes))
         return cls(simulation, Evictions(simulation), view.closed)
 
 
 class DrainsInTurn:
-    """Drains on a fork, each on top of those that emptied their nodes. The fork given stays as it is."""
+    """Drains on a fork, each on top of those that emptied their nodes. The fork passed in is not changed."""
 
     def __init__(self, scheduler: Scheduler, view: Fork) -> None:
         self.scheduler = scheduler
-        self._state = _State.of(scheduler, view.fork())
-        self._latest: RevocableDrain | _State | None = None
+        self._state = _SharedState.from_view(scheduler, view.fork())
+        self._latest: UndoableDrain | _SharedState | None = None
         """What puts the node back that was drained last."""
         self._unknown: list[tuple[UnknownKind, ...]] = []
         self._dependencies: dict[Dependency, None] = {}
@@ -177,113 +193,117 @@ class DrainsInTurn:
 
     @property
     def simulation(self) -> Simulation:
-        """The one that drains share now."""
+        """The simulation that drains share at the moment."""
         return self._state.simulation
 
     @property
     def view(self) -> Fork:
-        """The cluster without what was moved away from the nodes that went, which take no more pods."""
+        """The cluster after the drains that emptied their nodes, which take no more pods."""
         return self.simulation.view
 
     @property
     def unknown(self) -> tuple[UnknownKind, ...]:
-        """What the drains lean on that was not read."""
+        """The unread data that the drains depend on."""
         return merge_unknown_kinds(
             [*self._unknown, find_simulation_unknowns(self._state.simulation, *self._dependencies)]
         )
 
-    def drained(self, row: Row) -> NodeTrial:
-        """Drain one more node, as kschedctl drain does it. Nobody may be lost, evicted or left without a node.
+    def drain_node(self, row: Row) -> NodeTrial:
+        """Drain one more node as `kschedctl drain` does, and undo the drain unless it empties the node.
 
-        A node that cannot be emptied is as it was before.
+        A drain empties its node only if no pod is lost, preempted or left without a node.
         """
         simulation, evictions, _ = self._state
-        draining = RevocableDrain(simulation, [self.view.nodes.names[row]], evictions=evictions)
-        self._dependencies.update(dict.fromkeys(draining.dependencies))
-        if not (draining.all_pods and all(map(self._are_plain, draining.all_pods))):
-            return self._drained_alone(row)
-        self._latest = draining
+        drain = UndoableDrain(simulation, [self.view.nodes.names[row]], evictions=evictions)
+        self._dependencies.update(dict.fromkeys(drain.dependencies))
+        if not (drain.all_pods and all(map(self._can_share_simulation, drain.all_pods))):
+            return self._drain_separately(row)
+        self._latest = drain
         try:
-            return self._tried(draining)
-        except (_UnsureError, PluginError):
-            self.put_back()
-            return self._drained_alone(row)
+            return self._try_drain(drain)
+        except (_NeedsSeparateDrainError, PluginError):
+            self.undo()
+            return self._drain_separately(row)
         except KeyboardInterrupt:
-            self.put_back()
+            self.undo()
             raise
 
-    def follow(self, row: Row, targets: Mapping[Position, Row]) -> None:
-        """A node goes as a drain elsewhere emptied it: its pods to these rows, in this order, the others for good."""
+    def replay_drain(self, row: Row, targets: Mapping[Position, Row]) -> None:
+        """Repeat a drain that emptied a node elsewhere: move its pods to the target rows, in their order, and drop
+        the others.
+        """
         simulation, evictions, closed = self._state
         cordoned = cordon_node(self.view.nodes.objects[row])
-        draining = RevocableDrain(simulation, [self.view.nodes.names[row]], evictions=evictions)
-        if not draining.all_pods:
+        drain = UndoableDrain(simulation, [self.view.nodes.names[row]], evictions=evictions)
+        if not drain.all_pods:
             nodes = {**closed.cordoned, row: cordoned}
-            self._begin(_State.of(self.scheduler, self.view.with_changes(self.view.cluster, nodes)))
+            self._switch_state(_SharedState.from_view(self.scheduler, self.view.with_changes(self.view.cluster, nodes)))
             return
         closed.close(row, cordoned)
-        for position in (*targets, *(position for position in draining.all_pods if position not in targets)):
+        for position in (*targets, *(position for position in drain.all_pods if position not in targets)):
             evictions.evict(position)
             if position in targets:
                 simulation.gone.discard(position)
                 simulation.bind(position, targets[position])
                 evictions.count_recovery(position)
 
-    def put_back(self) -> None:
-        """The node that was drained last stays, and its pods with it."""
+    def undo(self) -> None:
+        """Undo the last drain."""
         latest, self._latest = self._latest, None
-        if isinstance(latest, _State):
-            self._begin(latest)
+        if isinstance(latest, _SharedState):
+            self._switch_state(latest)
         elif latest is not None:
-            latest.put_back()
-            if latest.reserved:
-                view = self.view.with_changes(latest.before(), self._state.closed.cordoned)
-                self._begin(_State.of(self.scheduler, view))
+            latest.undo()
+            if latest.has_new_reservations:
+                view = self.view.with_changes(latest.build_cluster_before(), self._state.closed.cordoned)
+                self._switch_state(_SharedState.from_view(self.scheduler, view))
 
-    def _tried(self, draining: RevocableDrain) -> NodeTrial:
-        """Raises _UnsureError, PluginError."""
+    def _try_drain(self, drain: UndoableDrain) -> NodeTrial:
+        """Run a drain and undo it if it does not empty the node. Raises _NeedsSeparateDrainError or PluginError."""
         simulation = self.simulation
         simulation.placements.random.seed(0)
-        pod, why = draining.keeping()
+        pod, why = drain.run_until_blocked()
         if simulation.interrupted:
             simulation.interrupted = False
             raise KeyboardInterrupt
-        trial = NodeTrial(len(draining.all_pods), tuple(report_moved_pods(draining)), pod, why)
+        trial = NodeTrial(len(drain.all_pods), tuple(report_moved_pods(drain)), pod, why)
         if why:
-            self.put_back()
+            self.undo()
         return trial
 
-    def _drained_alone(self, row: Row) -> NodeTrial:
-        """On the cordoned cluster, whatever that means to pods."""
+    def _drain_separately(self, row: Row) -> NodeTrial:
+        """Drain the node in a simulation of its own, on the cordoned cluster."""
         names, cordoned = self.view.nodes.names, dict(self._state.closed.cordoned)
         cordoned[row] = cordon_node(self.view.nodes.objects[row])
         simulation = Simulation(self.scheduler, self.view.with_changes(self.view.cluster, cordoned))
-        draining = EmptyingDrain(simulation, [names[row]])
-        evictable = len(draining.evictable)
-        pod, why = draining.keeping()
+        drain = EmptyingDrain(simulation, [names[row]])
+        evictable = len(drain.evictable)
+        pod, why = drain.run_until_blocked()
         if simulation.interrupted:
             raise KeyboardInterrupt
-        self._unknown.append(find_simulation_unknowns(simulation, *draining.dependencies))
+        self._unknown.append(find_simulation_unknowns(simulation, *drain.dependencies))
         if not why:
             self._latest = self._state
-            self._begin(_State.of(self.scheduler, simulation.view))
-        return NodeTrial(evictable, tuple(report_moved_pods(draining)), pod, why)
+            self._switch_state(_SharedState.from_view(self.scheduler, simulation.view))
+        return NodeTrial(evictable, tuple(report_moved_pods(drain)), pod, why)
 
-    def _begin(self, state: _State) -> None:
+    def _switch_state(self, state: _SharedState) -> None:
+        """Go on with another state, and keep the unknowns of the old one."""
         self._unknown.append(find_simulation_unknowns(self._state.simulation, *self._dependencies))
         self._state = state
 
-    def _are_plain(self, position: Position) -> bool:
-        """Whether a cordon means no more to such pods than that they cannot go there."""
+    def _can_share_simulation(self, position: Position) -> bool:
+        """Return whether the pod can be drained in the shared simulation, cached by PodInfo."""
         number = int(self.view.pods.info[position])
         if number not in self._plain:
-            self._plain[number] = self._is_plain(position)
+            self._plain[number] = self._is_cordon_only_rejection(position)
         return self._plain[number]
 
-    def _is_plain(self, position: Position) -> bool:
+    def _is_cordon_only_rejection(self, position: Position) -> bool:
+        """Return whether a cordon has no effect on the pod except to keep it off the node."""
         simulation = self.simulation
         framework, info = simulation.framework(position), simulation.incoming(position)
-        if framework is None or framework.extenders or simulation.gangs.find_group_key(position) is not None:
+        if framework is None or framework.extenders or simulation.gangs.key(position) is not None:
             return False
         in_tree = framework.plugins.keys() <= IN_TREE.keys()
         return in_tree and cordon_only_rejects(framework.plugins_at("filter"), framework.plugins_at("score"), info)

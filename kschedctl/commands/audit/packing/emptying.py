@@ -1,8 +1,8 @@
-"""Nodes that can be removed: drained in turn, within budgets, each on top of those that worked.
+"""Search for nodes that can be removed, by draining them in turn within disruption budgets.
 
-Greedy: nodes with the least on them that would have to move are tried first, and one that could be emptied stays so for
-the rest. Another order may empty more. Pods that wait and fit come first: what they need is not to spare, nor are nodes
-that were nominated for pods.
+The search is greedy: nodes with the least to move are tried first, and a node that could be emptied stays empty for the
+rest. Another order may empty more. Pending pods that fit are placed first, since the room that they need is not spare,
+and nominated nodes are not tried.
 """
 
 from __future__ import annotations
@@ -27,95 +27,106 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 
 
-class Limits(NamedTuple):
-    """How many nodes are tried at most, 0 for all, and how many pods are evicted on the way, 0 for any number."""
+class TrialLimits(NamedTuple):
+    """How many nodes are drained on trial and how many pods are moved on the way."""
 
     nodes: int
+    """The maximum number of nodes, 0 for all."""
     pods: int
+    """The maximum number of pods, 0 for any number."""
 
 
-class Emptying(NamedTuple):
-    """``empty``: rows of nodes on which nothing would have to move. ``candidates``: how many others there are.
-
-    ``unknown``: what the replays lean on that was not read.
-    """
+class EmptyingResult(NamedTuple):
+    """Which nodes can be emptied."""
 
     emptied: tuple[EmptiedNode, ...]
     kept: tuple[KeptNode, ...]
     empty: Rows
+    """The rows of nodes on which nothing has to move."""
     candidates: int
+    """The number of other nodes that may be removed."""
     unknown: tuple[UnknownKind, ...]
+    """The unread data that the replays depend on."""
 
     @property
     def tried(self) -> int:
+        """The number of nodes that were drained on trial."""
         return len(self.emptied) + len(self.kept)
 
 
 class EmptyingOrder(NamedTuple):
-    """``view``: the cluster with pods placed that waited and fit. ``empty``: rows of nodes on which nothing would have
-    to move; ``order``: the other rows that could go, those with the least to move first; ``movable`` (N,): how many.
-    """
+    """The nodes that may be removed, in the order in which to try them."""
 
     view: Fork
+    """The cluster with the pending pods placed that fit."""
     empty: Rows
+    """The rows of nodes on which nothing has to move."""
     order: list[Row]
+    """The rows of the other nodes, those with the least to move first."""
     movable: Rows
+    """The number of pods that would have to move, by node, shape (N,)."""
     unknown: tuple[UnknownKind, ...]
+    """The unread data that the placements depend on."""
 
 
-def emptying(
-    scheduler: Scheduler, pools: Pools, pending: Sequence[Position], limits: Limits, progress: Progress
-) -> Emptying:
-    """What can be emptied of the workers, as far as the limits go; ``pending``: the pods that wait."""
-    may_go = candidates(scheduler, pools, pending)
-    drains, chosen = DrainsInTurn(scheduler, may_go.view), list(_within(limits, may_go.order, may_go.movable))
-    view = may_go.view
+def find_removable_nodes(
+    scheduler: Scheduler, pools: Pools, pending: Sequence[Position], limits: TrialLimits, progress: Progress
+) -> EmptyingResult:
+    """Return which worker nodes can be emptied within the limits. `pending` are the pods that wait."""
+    candidates = find_candidates(scheduler, pools, pending)
+    drains, chosen = (
+        DrainsInTurn(scheduler, candidates.view),
+        list(_iter_rows_within_limits(limits, candidates.order, candidates.movable)),
+    )
+    view = candidates.view
     done = progress.begin("Emptying nodes", len(chosen))
     emptied, kept = list[EmptiedNode](), list[KeptNode]()
     for row in chosen:
-        trial = drains.drained(row)
+        trial = drains.drain_node(row)
         name, pool = view.nodes.names[row], pools.names[pools.code[row]]
         done(1)
         if trial.why:
             kept.append(KeptNode(name, pool, trial.why))
             continue
         emptied.append(EmptiedNode(name, pool, trial.evictable, reported_amounts(view, view.allocatable[row])))
-    return Emptying(
+    return EmptyingResult(
         tuple(emptied),
         tuple(kept),
-        may_go.empty,
-        len(may_go.order),
-        merge_unknown_kinds([may_go.unknown, drains.unknown]),
+        candidates.empty,
+        len(candidates.order),
+        merge_unknown_kinds([candidates.unknown, drains.unknown]),
     )
 
 
-def candidates(scheduler: Scheduler, pools: Pools, pending: Sequence[Position]) -> EmptyingOrder:
-    """The workers that may go, with the ``pending`` pods placed as far as they fit."""
+def find_candidates(scheduler: Scheduler, pools: Pools, pending: Sequence[Position]) -> EmptyingOrder:
+    """Place the pending pods that fit, and return the workers that may be removed then."""
     simulation = Simulation(scheduler, preemption=False)
     simulation.schedule(pending)
     if simulation.interrupted:
         raise KeyboardInterrupt
     view = simulation.view
-    movable, usage = _moving(view)
-    spare = pools.workers.copy()
-    spare[view.nominations[0]] = False
-    order = [Row(row) for row in np.argsort(usage, kind="stable").tolist() if spare[row] and movable[row]]
+    movable, usage = _measure_movable_pods(view)
+    is_candidate = pools.workers.copy()
+    is_candidate[view.nominations[0]] = False
+    order = [Row(row) for row in np.argsort(usage, kind="stable").tolist() if is_candidate[row] and movable[row]]
     return EmptyingOrder(
-        view, np.flatnonzero(spare & (movable == 0)), order, movable, find_simulation_unknowns(simulation)
+        view, np.flatnonzero(is_candidate & (movable == 0)), order, movable, find_simulation_unknowns(simulation)
     )
 
 
-def _moving(view: Fork) -> tuple[Rows, Rows]:
-    """(N,) each: how many pods would have to move, and the largest share of the node's resources that they request."""
-    stays = view.pods.where(lambda info: find_owner(info.pod).kind in KINDS_NOT_EVICTED)
-    used = view.sum_by_node(np.where(stays[:, None], 0, view.requests))
+def _measure_movable_pods(view: Fork) -> tuple[Rows, Rows]:
+    """Return the number of pods that would have to move and the largest share of a resource that they request, both
+    (N,).
+    """
+    is_staying = view.pods.where(lambda info: find_owner(info.pod).kind in KINDS_NOT_EVICTED)
+    used = view.sum_by_node(np.where(is_staying[:, None], 0, view.requests))
     columns = [view.resources[name] for name in (CPU, MEMORY, PODS)]
     share = used[:, columns] / np.maximum(view.allocatable[:, columns], 1)
     return used[:, view.resources[PODS]], share.max(axis=1)
 
 
-def _within(limits: Limits, order: list[Row], movable: Rows) -> Iterator[Row]:
-    """The first of the rows; at least one, however many pods it has."""
+def _iter_rows_within_limits(limits: TrialLimits, order: list[Row], movable: Rows) -> Iterator[Row]:
+    """Yield the first rows within the limits, at least one, however many pods it has."""
     pods = 0
     for place, row in enumerate(order):
         pods += int(movable[row])

@@ -1,7 +1,7 @@
-"""The drain of a node that ends with the first pod that keeps the node, where nothing that follows could change that.
+"""A drain that stops at the first pod that keeps its node from being emptied.
 
-While the node is drained, others only get fuller: what refuses a pod by their own rows, or whatever pods there are,
-refuses them to the end. A budget allows no more than at first where none of its pods on the node can be evicted.
+While a node is drained, the others only get fuller: whatever rejects a pod because of node data, or independently of
+other pods, rejects it to the end. A budget allows no more than at first if none of its pods on the node can be evicted.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from kschedctl.scheduler.framework import Reads, reads_of
 from kschedctl.scheduler.simulation.outcome import Outcome
 
 
-class _KeptError(Exception):
-    """A pod keeps the node; ``why``: with the pod."""
+class _NodeBlockedError(Exception):
+    """Raised when a pod keeps the node from being emptied."""
 
     def __init__(self, pod: str, why: str) -> None:
         self.pod, self.why = pod, why
@@ -29,120 +29,125 @@ class _KeptError(Exception):
 
 @dataclass
 class EmptyingDrain(NodeDrain):
-    """Nobody may be lost, evicted or left without a node."""
+    """A drain that succeeds only if no pod is lost, preempted or left without a node."""
 
-    def keeping(self) -> tuple[str, str]:
-        """Drain the node; a pod that keeps it, and why, both empty where none does."""
-        for pod, why in self._at_once():
+    def run_until_blocked(self) -> tuple[str, str]:
+        """Drain the node until a pod keeps it from being emptied.
+
+        Returns that pod and the reason, or two empty strings if the node was emptied.
+        """
+        for pod, why in self._iter_immediate_blockers():
             return pod, why
         try:
             self.run()
-        except _KeptError as kept:
+        except _NodeBlockedError as kept:
             return kept.pod, kept.why
-        return self._left()
+        return self._find_remaining_blocker()
 
-    def _at_once(self) -> Iterator[tuple[str, str]]:
-        """Pods that keep the node whatever is tried, and why."""
-        yield from self._held()
-        yield from self._bare()
+    def _iter_immediate_blockers(self) -> Iterator[tuple[str, str]]:
+        """Yield the pods that keep the node whatever is tried, and why."""
+        yield from self._iter_pods_held_by_budgets()
+        yield from self._iter_unmanaged_pods()
 
-    def _held(self) -> Iterator[tuple[str, str]]:
-        """Pods that their budgets hold, none of which goes from this node, so that they stay as they are."""
-        refusals = {position: self._evictions.find_denial(position) for position in self.evictable}
-        going = {
+    def _iter_pods_held_by_budgets(self) -> Iterator[tuple[str, str]]:
+        """Yield the pods that their PDBs protect, if no pod of these PDBs can be evicted from this node."""
+        denials = {position: self._evictions.find_denial(position) for position in self.evictable}
+        used_budgets = {
             budget
-            for position, refusal in refusals.items()
+            for position, denial in denials.items()
             for budget in self._evictions.find_budgets(position)
-            if not refusal
+            if not denial
         }
-        for position, refusal in refusals.items():
-            if refusal and going.isdisjoint(self._evictions.find_budgets(position)):
-                yield self._key(position), f"{self._key(position)}: {refusal}"
+        for position, denial in denials.items():
+            if denial and used_budgets.isdisjoint(self._evictions.find_budgets(position)):
+                yield self._get_pod_key(position), f"{self._get_pod_key(position)}: {denial}"
 
-    def _bare(self) -> Iterator[tuple[str, str]]:
-        """Pods that nobody makes again."""
+    def _iter_unmanaged_pods(self) -> Iterator[tuple[str, str]]:
+        """Yield the pods that no controller would recreate."""
         for position in self.evictable:
             pod = self.simulation.view.pods.objects[position]
             if not is_recreated(pod) and pod.metadata.deletion_timestamp is None:
                 yield pod.key, f"{pod.key} would be lost: nothing recreates it"
 
     def _attempt(self, position: Position) -> Outcome:
-        """A pod that comes back keeps the node."""
-        outcome = self._attempted(position)
+        """Attempt to place an evicted pod, and raise _NodeBlockedError if it returns to the node."""
+        outcome = self._attempt_preemption_last(position)
         if outcome.row >= 0 and self.simulation.view.nodes.names[outcome.row] in self.nodes:
-            key = self._key(position)
-            raise _KeptError(key, f"{key} would come back: it tolerates that the node is cordoned")
+            key = self._get_pod_key(position)
+            raise _NodeBlockedError(key, f"{key} would come back: it tolerates that the node is cordoned")
         return outcome
 
-    def _attempted(self, position: Position) -> Outcome:
-        """Whom preemption would evict is only asked where it may still matter."""
+    def _attempt_preemption_last(self, position: Position) -> Outcome:
+        """Attempt to place a pod, trying preemption only if it could still make room."""
         simulation = self.simulation
-        if simulation.gangs.find_group_key(position) is not None:
+        if simulation.gangs.key(position) is not None:
             return super()._attempt(position)
         simulation.preemption = False
         outcome = simulation.attempt(position)
         simulation.preemption = True
         if outcome is not None:
             return outcome
-        if why := self._for_good(position):
-            raise _KeptError(self._key(position), why)
-        return self._preempting(position)
+        if why := self._find_lasting_rejection(position):
+            raise _NodeBlockedError(self._get_pod_key(position), why)
+        return self._attempt_with_preemption(position)
 
-    def _preempting(self, position: Position) -> Outcome:
-        """What comes of it where preemption may make room; who is evicted keeps the node, too."""
+    def _attempt_with_preemption(self, position: Position) -> Outcome:
+        """Attempt to place a pod with preemption, and raise _NodeBlockedError if it has victims."""
         self.simulation.failures.forget()
         outcome = super()._attempt(position)
         if outcome.victims:
-            raise _KeptError(self._key(position), f"{self._key(position)} would evict others")
+            raise _NodeBlockedError(self._get_pod_key(position), f"{self._get_pod_key(position)} would evict others")
         return outcome
 
-    def _for_good(self, position: Position) -> str:
-        """Why no node ever takes the pod, empty where that is not certain."""
-        cycle = self.simulation.run_cycle(position)
-        return f"{self._key(position)}: {_said(cycle)}" if _for_good(cycle) else ""
+    def _find_lasting_rejection(self, position: Position) -> str:
+        """Return why no node can ever take the pod, or an empty string if that is not certain."""
+        cycle = self.simulation.cycle(position)
+        return f"{self._get_pod_key(position)}: {_format_fit_error(cycle)}" if _is_rejected_for_good(cycle) else ""
 
-    def _left(self) -> tuple[str, str]:
-        """What keeps the node when all was tried."""
+    def _find_remaining_blocker(self) -> tuple[str, str]:
+        """Return the pod that keeps the node after the whole drain and the reason, or two empty strings."""
         if blocked := self.report_blocked():
             return blocked[0].pod, f"{blocked[0].pod}: {blocked[0].why}"
         if self.lost:
-            lost = self._key(self.lost[0])
+            lost = self._get_pod_key(self.lost[0])
             return lost, f"{lost} would be lost: nothing recreates it"
-        for outcome in self.simulation.explain(self.outcomes.values()):
+        for outcome in self.simulation.explained(self.outcomes.values()):
             if outcome.row < 0:
                 first, _, _ = (outcome.message or outcome.verdict).partition(". ")  # without what preemption could do
-                return self._key(outcome.position), f"{self._key(outcome.position)}: {first}"
+                return self._get_pod_key(outcome.position), f"{self._get_pod_key(outcome.position)}: {first}"
         if self.preemptions:
-            key = self._key(self.preemptions[0].position)
+            key = self._get_pod_key(self.preemptions[0].position)
             return key, f"{key} would evict others"
         return "", ""
 
-    def _key(self, position: Position) -> str:
+    def _get_pod_key(self, position: Position) -> str:
+        """Return `namespace/name` of the pod at a position."""
         return self.simulation.view.pods.objects[position].key
 
 
-def _for_good(cycle: Cycle) -> bool:
-    """Whether every node refuses the pod for what can only get worse as pods come."""
+def _is_rejected_for_good(cycle: Cycle) -> bool:
+    """Return whether every node rejects the pod for reasons that only get worse as pods arrive."""
     if cycle.error is not None or cycle.info.spec.resource_claims:  # devices come free
         return False
     if cycle.pre_filter.status.rejected:
-        return refused_for_good(cycle.pre_filter, cycle.framework)
+        return is_pre_filter_rejection_lasting(cycle.pre_filter, cycle.framework)
     plugins = {plugin.name: plugin for point in ("preFilter", "filter") for plugin in cycle.framework.plugins_at(point)}
     results = cycle.pre_filter.results
     if any(reads_of(plugins[name], results.get(name)) is not Reads.NODES for name in cycle.pre_filter.narrowed_by):
         return False
-    left = cycle.considered.copy()
+    remaining = cycle.considered.copy()
     for name, verdict in cycle.filter.verdicts.items():
         if name in plugins and reads_of(plugins[name], results.get(name)) is not Reads.PODS:
-            left &= ~verdict.rejected
-    return not left.any()
+            remaining &= ~verdict.rejected
+    return not remaining.any()
 
 
-def refused_for_good(before: PreFilterOutcome, framework: FrameworkLike) -> bool:
-    """Whether a PreFilter refuses the pod everywhere for what no pod changes."""
-    by = next((plugin for plugin in framework.plugins_at("preFilter") if plugin.name == before.plugin), None)
-    return by is not None and reads_of(by, before.results.get(by.name)) is Reads.NODES
+def is_pre_filter_rejection_lasting(outcome: PreFilterOutcome, framework: FrameworkLike) -> bool:
+    """Return whether a PreFilter rejects the pod on all nodes for a reason that no other pod can change."""
+    by = next((plugin for plugin in framework.plugins_at("preFilter") if plugin.name == outcome.plugin), None)
+    return by is not None and reads_of(by, outcome.results.get(by.name)) is Reads.NODES
 
 
-def _said(cycle: Cycle) -> str:
+def _format_fit_error(cycle: Cycle) -> str:
+    """Return the scheduler's message that the pod fits nowhere."""
     return fit_error(cycle).removesuffix(".")

@@ -1,4 +1,4 @@
-"""The section of an audit about fragmentation and packing: kind AuditSection, name packing."""
+"""The report of the section about fragmentation and packing."""
 
 from __future__ import annotations
 
@@ -11,55 +11,61 @@ from kschedctl.reports.section import Section
 
 
 class ResourceRoom(Document, frozen=True):
-    """A resource of a pool's workers; millicores, bytes or units. ``stranded``: what of the ``free`` is of no use."""
+    """The amounts of a resource of a pool's workers, in millicores, bytes or units."""
 
     resource: str
     allocatable: int
     requested: int
     free: int
     stranded: int
+    """The part of `free` that no typical or pending pod can use."""
 
 
 class PoolRoom(Document, frozen=True):
-    """``pool``: empty for nodes that are in none. ``nodes``: workers, neither cordoned nor of the control plane."""
+    """The resources of a pool's worker nodes."""
 
     pool: str
+    """Empty for nodes without a pool."""
     nodes: int
+    """The number of workers, without cordoned and control plane nodes."""
     resources: tuple[ResourceRoom, ...]
 
 
 class TypicalPods(Document, frozen=True, kw_only=True):
-    """Pods of the same ``requests``, of so many ``workloads``, that go to a pool or are ``pending``.
-
-    ``fits_on``: how many nodes would take one of them now.
-    """
+    """Pods with the same requests that usually go to a pool, or that are pending."""
 
     pool: Annotated[str, Column("pods of", keep=True)]
     pods: Annotated[int, Column()]
     workloads: int
+    """The number of workloads that they belong to."""
     examples: Annotated[tuple[str, ...], Column("workloads", place=1)]
     requests: Annotated[dict[str, int], Column("request")]
     fits_on: Annotated[int, Column("fit on")]
+    """The number of nodes on which one more of them fits now."""
     pending: bool = False
 
 
 class StrandedRoom(Document, frozen=True, kw_only=True):
-    """What is ``free`` on ``nodes`` of a pool that take none of the pods, most of them for this ``reason``."""
+    """Free capacity on nodes of a pool that none of the pods can use."""
 
     pool: Annotated[str, Column(keep=True, place=-1, words=NO_POOL)]
     reason: Annotated[str, Column("keeps pods away")]
+    """What keeps most of the pods off these nodes."""
     nodes: Annotated[int, Column(place=-1)]
+    """The number of nodes."""
     examples: Annotated[tuple[str, ...], Column("such as", beneath="such as", place=1)]
     free: Annotated[dict[str, int], Column("free there", beneath="free")]
 
 
 class EmptiedNode(Document, frozen=True):
-    """A node of which all pods that have to ``moved`` to others; ``saves``: what it offers."""
+    """A node that can be emptied."""
 
     node: str
     pool: str
     moved: int
+    """The number of pods that move to other nodes."""
     saves: dict[str, int]
+    """The allocatable resources of the node."""
 
 
 class KeptNode(Document, frozen=True):
@@ -71,25 +77,31 @@ class KeptNode(Document, frozen=True):
 
 
 class PoolSavings(Document, frozen=True):
-    """``nodes`` of a pool could go, ``empty`` of them without a pod that moves."""
+    """The nodes of a pool that can be removed."""
 
     pool: Annotated[str, Column(keep=True, words=NO_POOL)]
     nodes: Annotated[int, Column("removable")]
+    """The number of nodes."""
     empty: Annotated[int, Column("empty now")]
+    """The number of these nodes on which nothing has to move."""
     saves: Annotated[dict[str, int], Column()]
 
 
 class PackingSection(Section, frozen=True, kw_only=True, tag="packing"):
-    """``tried`` of ``candidates`` nodes were drained, those with least to move first, each after those that worked:
-    ``emptied`` or ``kept``. ``empty``: nodes on which nothing has to move. ``savings``: both, by pool.
-    """
+    """The section about stranded capacity and removable nodes."""
 
     pools: tuple[PoolRoom, ...] = ()
     typical: tuple[TypicalPods, ...] = ()
     stranded: tuple[StrandedRoom, ...] = ()
     emptied: tuple[EmptiedNode, ...] = ()
+    """The nodes that trial drains emptied."""
     kept: tuple[KeptNode, ...] = ()
+    """The nodes that trial drains could not empty."""
     empty: tuple[str, ...] = ()
+    """The nodes on which nothing has to move."""
     candidates: int = 0
+    """The number of nodes that could be tried."""
     tried: int = 0
+    """The number of nodes that were tried, those with the least to move first."""
     savings: tuple[PoolSavings, ...] = ()
+    """Both emptied and empty nodes by pool."""

@@ -1,8 +1,8 @@
-"""Free capacity that nobody can use: on nodes on which none of the pods fits that wait or usually go there.
+"""Search for free capacity that no pod can use: nodes on which no pending pod and no typical pod fits.
 
-The typical pods of a pool are those of its most frequent requests, one pod for each, which is replayed as if it came
-now; pods of DaemonSets and static pods are none, as these are there already. A node counts as usable when one of all
-these pods passes every filter on it.
+The typical pods of a pool are those with its most frequent requests. One pod of each kind is replayed as if it came
+now. Pods of DaemonSets and static pods do not count, since they are on the nodes already. A node is usable if one of
+all these pods passes every filter on it.
 """
 
 from __future__ import annotations
@@ -23,138 +23,150 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 
-STAYING = ("DaemonSet", "Node")
-MOST_POOLS, MOST_TYPICAL, LEAST_TYPICAL, MOST_PENDING = 20, 40, 3, 20
-"""How many distinct pods of the largest pools, and pending ones, are replayed, at least and at most."""
-NAMED = 3
+STAYING_KINDS = ("DaemonSet", "Node")
+MAX_POOLS, MAX_TYPICAL, MIN_TYPICAL_PER_POOL, MAX_PENDING = 20, 40, 3, 20
+"""How many pools, typical pods in all and in each pool, and pending pods are replayed."""
+MAX_EXAMPLES = 3
 
 
-class Shape(NamedTuple):
-    """A pod that stands for ``pods`` others of the same requests, of these workloads; ``pool`` -1: it is pending."""
+class TypicalPod(NamedTuple):
+    """A pod that stands for all pods with the same requests."""
 
     position: Position
     pool: int
+    """The number of the pool, -1 for a pending pod."""
     pods: int
+    """The number of pods that it stands for."""
     workloads: tuple[str, ...]
+    """The workloads of these pods."""
 
 
-class Stranded(NamedTuple):
-    """``nodes`` (N,): those on which no shape fits. ``unknown``: what the replays lean on is kept by ``simulation``."""
+class StrandedCapacity(NamedTuple):
+    """The nodes on which none of the typical pods fits."""
 
     typical: tuple[TypicalPods, ...]
     rooms: tuple[StrandedRoom, ...]
     nodes: Bools
+    """Whether each node is stranded, shape (N,)."""
     simulation: Simulation
+    """The simulation of the replays, which knows what they depend on."""
 
 
-def stranded(scheduler: Scheduler, pools: Pools, pending: Sequence[Position]) -> Stranded:
-    """What of the free capacity of schedulable nodes is stranded, by pool and by what keeps pods from it."""
+def find_stranded_capacity(scheduler: Scheduler, pools: Pools, pending: Sequence[Position]) -> StrandedCapacity:
+    """Return the stranded capacity of schedulable nodes by pool and by what keeps pods off them."""
     simulation = Simulation(scheduler)
     view = simulation.view
     usable, typical = np.zeros(len(view.nodes), np.bool_), []
-    refusals: list[tuple[Shape, dict[str, Bools]]] = []
-    for shape in (*_typical(view, pools), *_pending(view, pending)):
-        if simulation.framework(shape.position) is None:
+    rejections: list[tuple[TypicalPod, dict[str, Bools]]] = []
+    for typical_pod in (*_iter_typical_pods(view, pools), *_iter_pending_pods(view, pending)):
+        if simulation.framework(typical_pod.position) is None:
             continue
-        cycle = simulation.run_cycle(shape.position)
-        fits = _fits(cycle)
+        cycle = simulation.cycle(typical_pod.position)
+        fits = _find_feasible_nodes(cycle)
         usable |= fits
-        refusals.append((shape, dict(_reasons(cycle))))
-        typical.append(_reported(view, pools, shape, int(fits.sum())))
-    lost = ~usable & pools.workers & bool(typical)
-    return Stranded(tuple(typical), tuple(_rooms(view, pools, lost, refusals)), lost, simulation)
+        rejections.append((typical_pod, dict(_iter_rejection_reasons(cycle))))
+        typical.append(_build_typical_pods(view, pools, typical_pod, int(fits.sum())))
+    is_stranded = ~usable & pools.workers & bool(typical)
+    return StrandedCapacity(
+        tuple(typical), tuple(_iter_stranded_rooms(view, pools, is_stranded, rejections)), is_stranded, simulation
+    )
 
 
-def _typical(view: Fork, pools: Pools) -> Iterator[Shape]:
-    """The most frequent requests of each pool's pods that came by themselves."""
-    stays = view.pods.where(lambda info: find_owner(info.pod).kind in STAYING)[view.pods.info]
-    positions = np.flatnonzero((view.node >= 0) & ~stays)
-    pool, demand = pools.code[view.node[positions]], _requests(view)[view.pods.info[positions]]
-    largest = np.argsort(-np.bincount(pool, minlength=len(pools.names)), kind="stable")[:MOST_POOLS].tolist()
-    most = max(MOST_TYPICAL // max(len(largest), 1), LEAST_TYPICAL)
+def _iter_typical_pods(view: Fork, pools: Pools) -> Iterator[TypicalPod]:
+    """Yield pods with the most frequent requests in each of the largest pools."""
+    is_staying = view.pods.where(lambda info: find_owner(info.pod).kind in STAYING_KINDS)[view.pods.info]
+    positions = np.flatnonzero((view.node >= 0) & ~is_staying)
+    pool, demand = pools.code[view.node[positions]], _number_requests(view)[view.pods.info[positions]]
+    largest = np.argsort(-np.bincount(pool, minlength=len(pools.names)), kind="stable")[:MAX_POOLS].tolist()
+    most = max(MAX_TYPICAL // max(len(largest), 1), MIN_TYPICAL_PER_POOL)
     for code in largest:
-        mine = pool == code
-        demands, counts = np.unique(demand[mine], return_counts=True)
+        is_in_pool = pool == code
+        demands, counts = np.unique(demand[is_in_pool], return_counts=True)
         for place in np.argsort(-counts, kind="stable")[:most].tolist():
-            alike = positions[mine & (demand == demands[place])]
-            yield _shape(view, code, alike)
+            equal_pods = positions[is_in_pool & (demand == demands[place])]
+            yield _build_typical_pod(view, code, equal_pods)
 
 
-def _pending(view: Fork, pending: Sequence[Position]) -> Iterator[Shape]:
-    """The most frequent of the pods that wait, by what they request."""
+def _iter_pending_pods(view: Fork, pending: Sequence[Position]) -> Iterator[TypicalPod]:
+    """Yield pods with the most frequent requests among the pending pods."""
     positions = np.array(pending, np.int64)
-    demands = _requests(view)[view.pods.info[positions]]
+    demands = _number_requests(view)[view.pods.info[positions]]
     distinct, counts = np.unique(demands, return_counts=True)
-    for place in np.argsort(-counts, kind="stable")[:MOST_PENDING].tolist():
-        yield _shape(view, -1, positions[demands == distinct[place]])
+    for place in np.argsort(-counts, kind="stable")[:MAX_PENDING].tolist():
+        yield _build_typical_pod(view, -1, positions[demands == distinct[place]])
 
 
-def _requests(view: Fork) -> Rows:
-    """(T,): equal for pods that request the same."""
+def _number_requests(view: Fork) -> Rows:
+    """Return a number for each PodInfo that is equal for equal requests, shape (T,)."""
     return np.unique(view.requests, axis=0, return_inverse=True)[1].reshape(-1)
 
 
-def _shape(view: Fork, pool: int, alike: npt.NDArray[np.int64]) -> Shape:
-    """One of the most frequent kind among pods of the same requests."""
-    infos, first, counts = np.unique(view.pods.info[alike], return_index=True, return_counts=True)
+def _build_typical_pod(view: Fork, pool: int, positions: npt.NDArray[np.int64]) -> TypicalPod:
+    """Return a pod with the most frequent PodInfo among pods with the same requests."""
+    infos, first, counts = np.unique(view.pods.info[positions], return_index=True, return_counts=True)
     most = int(np.argmax(counts))
     order = np.argsort(-counts, kind="stable").tolist()
     workloads = dict.fromkeys(str(find_owner(view.pods.infos[int(infos[place])].pod)) for place in order)
-    return Shape(Position(int(alike[first[most]])), pool, len(alike), tuple(workloads))
+    return TypicalPod(Position(int(positions[first[most]])), pool, len(positions), tuple(workloads))
 
 
-def _fits(cycle: Cycle) -> Bools:
-    """(N,): the nodes that pass; none for a pod that fails before."""
+def _find_feasible_nodes(cycle: Cycle) -> Bools:
+    """Return on which nodes the pod passes all filters, shape (N,)."""
     fits = np.zeros(len(cycle.view.nodes), np.bool_)
     fits[cycle.feasible] = True
     return fits
 
 
-def _reasons(cycle: Cycle) -> Iterator[tuple[str, Bools]]:
-    """What the framework reports, and (N,) of which nodes."""
-    for _, verdict, mine in cycle.filter.iter_reported():
+def _iter_rejection_reasons(cycle: Cycle) -> Iterator[tuple[str, Bools]]:
+    """Yield the reasons that the framework reports, each with the nodes it concerns, shape (N,)."""
+    for _, verdict, reported_nodes in cycle.filter.iter_reported():
         for rejection in verdict.rejections:
-            yield rejection.reason, rejection.mask & mine
+            yield rejection.reason, rejection.mask & reported_nodes
 
 
-def _reported(view: Fork, pools: Pools, shape: Shape, nodes: int) -> TypicalPods:
+def _build_typical_pods(view: Fork, pools: Pools, typical_pod: TypicalPod, nodes: int) -> TypicalPods:
+    """Build the report about a typical pod and the number of nodes on which it fits."""
     return TypicalPods(
-        pool="" if shape.pool < 0 else pools.names[shape.pool],
-        pending=shape.pool < 0,
-        pods=shape.pods,
-        workloads=len(shape.workloads),
-        examples=shape.workloads[:NAMED],
-        requests=reported_amounts(view, view.requests[view.pods.info[shape.position]]),
+        pool="" if typical_pod.pool < 0 else pools.names[typical_pod.pool],
+        pending=typical_pod.pool < 0,
+        pods=typical_pod.pods,
+        workloads=len(typical_pod.workloads),
+        examples=typical_pod.workloads[:MAX_EXAMPLES],
+        requests=reported_amounts(view, view.requests[view.pods.info[typical_pod.position]]),
         fits_on=nodes,
     )
 
 
-def _rooms(
-    view: Fork, pools: Pools, lost: Bools, refusals: Sequence[tuple[Shape, dict[str, Bools]]]
+def _iter_stranded_rooms(
+    view: Fork, pools: Pools, is_stranded: Bools, rejections: Sequence[tuple[TypicalPod, dict[str, Bools]]]
 ) -> Iterator[StrandedRoom]:
-    """Stranded nodes by pool, and by what keeps most of the pods away that usually go there."""
-    free, why = free_resources(view), _main_reasons(pools, lost, refusals)
+    """Yield the stranded nodes grouped by pool and by what keeps most of the pool's pods off them."""
+    free, main_reasons = free_resources(view), _find_main_reasons(pools, is_stranded, rejections)
     groups: defaultdict[tuple[int, str], list[int]] = defaultdict(list)
-    for row in np.flatnonzero(lost & free.any(axis=1)).tolist():
-        groups[int(pools.code[row]), why[row]].append(row)
+    for row in np.flatnonzero(is_stranded & free.any(axis=1)).tolist():
+        groups[int(pools.code[row]), main_reasons[row]].append(row)
     for (pool, reason), rows in sorted(groups.items(), key=lambda item: -len(item[1])):
         yield StrandedRoom(
             pool=pools.names[pool],
             reason=reason,
             nodes=len(rows),
-            examples=tuple(view.nodes.names[row] for row in rows[:NAMED]),
+            examples=tuple(view.nodes.names[row] for row in rows[:MAX_EXAMPLES]),
             free=reported_amounts(view, free[rows].sum(axis=0)),
         )
 
 
-def _main_reasons(pools: Pools, lost: Bools, refusals: Sequence[tuple[Shape, dict[str, Bools]]]) -> dict[int, str]:
-    """The reason that keeps most pods away from each stranded row: of its pool's pods, if it has some, else of all."""
-    reasons = list(dict.fromkeys(reason for _, by_reason in refusals for reason in by_reason))
-    weights = np.zeros((len(reasons), len(lost)))
-    served = np.isin(pools.code, [shape.pool for shape, _ in refusals])
-    for shape, by_reason in refusals:
-        concerned = lost & ((pools.code == shape.pool) | ~served)
+def _find_main_reasons(
+    pools: Pools, is_stranded: Bools, rejections: Sequence[tuple[TypicalPod, dict[str, Bools]]]
+) -> dict[int, str]:
+    """Return the reason that keeps most pods off each stranded row: its pool's pods, or all pods if the pool has
+    none.
+    """
+    reasons = list(dict.fromkeys(reason for _, by_reason in rejections for reason in by_reason))
+    weights = np.zeros((len(reasons), len(is_stranded)))
+    has_typical_pods = np.isin(pools.code, [typical_pod.pool for typical_pod, _ in rejections])
+    for typical_pod, by_reason in rejections:
+        is_concerned = is_stranded & ((pools.code == typical_pod.pool) | ~has_typical_pods)
         for reason, mask in by_reason.items():
-            weights[reasons.index(reason)] += shape.pods * (mask & concerned)
-    best = weights.argmax(axis=0) if reasons else np.zeros(len(lost), np.int64)
-    return {row: reasons[best[row]] if weights[:, row].any() else "" for row in np.flatnonzero(lost).tolist()}
+            weights[reasons.index(reason)] += typical_pod.pods * (mask & is_concerned)
+    best = weights.argmax(axis=0) if reasons else np.zeros(len(is_stranded), np.int64)
+    return {row: reasons[best[row]] if weights[:, row].any() else "" for row in np.flatnonzero(is_stranded).tolist()}

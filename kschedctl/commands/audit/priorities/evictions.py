@@ -1,4 +1,4 @@
-"""Pods that serve users and that other tiers may evict."""
+"""Pods behind Services that other tiers may preempt, and pods that were preempted."""
 
 from __future__ import annotations
 
@@ -16,64 +16,67 @@ from kschedctl.commands.audit.priorities.tiers import Tiers
 from kschedctl.scheduler.engine.preemption.budgets import find_budgets
 
 
-def exposed(tiers: Tiers) -> tuple[ExposedWorkload, ...]:
-    """Workloads behind a Service that a tier above, the system's aside, may evict: the most pods first."""
+def find_exposed_workloads(tiers: Tiers) -> tuple[ExposedWorkload, ...]:
+    """Return the workloads behind Services that a higher non-system tier may preempt, most pods first."""
     pods = tiers.pods
-    users = ~tiers.system[tiers.of_pod]
-    preempting = users & tiers.preempts[pods.info]
-    above = np.cumsum([0, *tiers.pods_by_tier(preempting)]).tolist()
-    jobs_above = np.cumsum([0, *tiers.pods_by_tier(preempting & tiers.of_jobs[pods.info])]).tolist()
-    evicting = [count > 0 for count in tiers.pods_by_tier(preempting)]
+    is_user_tier = ~tiers.is_system[tiers.tier_by_pod]
+    can_preempt = is_user_tier & tiers.can_preempt[pods.info]
+    pods_above = np.cumsum([0, *tiers.count_pods_by_tier(can_preempt)]).tolist()
+    jobs_above = np.cumsum([0, *tiers.count_pods_by_tier(can_preempt & tiers.owned_by_job[pods.info])]).tolist()
+    tier_preempts = [count > 0 for count in tiers.count_pods_by_tier(can_preempt)]
     counts = np.bincount(pods.info[tiers.running], minlength=len(pods.infos))
     groups: dict[tuple[str, int], list[int]] = {}
-    for number in np.flatnonzero(tiers.user_facing & (counts > 0)).tolist():
-        tier = int(tiers.of_info[number])
-        if above[tier]:
+    for number in np.flatnonzero(tiers.behind_service & (counts > 0)).tolist():
+        tier = int(tiers.tier_by_info[number])
+        if pods_above[tier]:
             groups.setdefault((str(find_owner(pods.infos[number].pod)), tier), []).append(number)
     workloads = (
         ExposedWorkload(
             workload=workload,
             tier=tiers.names[tier],
-            priority=int(tiers.values[tier]),
+            priority=int(tiers.priorities[tier]),
             pods=int(counts[numbers].sum()),
             services=tiers.services[numbers[0]],
-            tiers_above=tuple(tiers.names[k] for k in range(tier) if evicting[k]),
-            pods_above=above[tier],
+            tiers_above=tuple(tiers.names[k] for k in range(tier) if tier_preempts[k]),
+            pods_above=pods_above[tier],
             jobs_above=jobs_above[tier],
-            budgets=_budgets(tiers, numbers),
+            budgets=_find_protecting_budgets(tiers, numbers),
         )
         for (workload, tier), numbers in groups.items()
     )
     return tuple(sorted(workloads, key=lambda workload: (-workload.pods, workload.workload)))
 
 
-def _budgets(tiers: Tiers, numbers: list[int]) -> tuple[str, ...]:
-    known = find_budgets(tiers.view)
-    names = (name for number in numbers for name in known.protecting(tiers.first(number)))
+def _find_protecting_budgets(tiers: Tiers, numbers: list[int]) -> tuple[str, ...]:
+    """Return the PDBs that protect the pods of these PodInfos."""
+    budgets = find_budgets(tiers.view)
+    names = (name for number in numbers for name in budgets.protecting(tiers.find_pod_with_info(number)))
     return tuple(dict.fromkeys(names))
 
 
-BY_SCHEDULER = "PreemptionByScheduler"
-RANDOM = 5
-"""Letters that end the name of a pod that a controller made of a template."""
+PREEMPTION_REASON = "PreemptionByScheduler"
+RANDOM_SUFFIX_LENGTH = 5
+"""The length of the random suffix of names of pods that a controller creates."""
 
 
 class PreemptedPod(NamedTuple):
-    """A pod that was preempted, how often under this name, and when last, empty where nobody says."""
+    """A pod that was preempted."""
 
     namespace: str
     name: str
     times: int
+    """How often it was preempted under this name."""
     last: str
+    """The time of the last preemption, empty if unknown."""
 
 
-def preempted(tiers: Tiers) -> tuple[PreemptedWorkload, ...]:
-    """By workload, the most often preempted first."""
+def find_preempted_workloads(tiers: Tiers) -> tuple[PreemptedWorkload, ...]:
+    """Return the workloads that lost pods to preemption, those with the most preemptions first."""
     cluster = tiers.view.cluster
-    makers = PodMakers(cluster)
+    workload_index = PodWorkloadIndex(cluster)
     groups: dict[str, list[PreemptedPod]] = {}
-    for victim in _victims(cluster):
-        groups.setdefault(str(makers.of(victim.namespace, victim.name)), []).append(victim)
+    for victim in _iter_preempted_pods(cluster):
+        groups.setdefault(str(workload_index.find_workload(victim.namespace, victim.name)), []).append(victim)
     counts = (np.bincount(tiers.pods.info, minlength=len(tiers.pods.infos)) * ~tiers.pods.terminating).tolist()
     pods = dict.fromkeys(groups, 0)
     for info, number in zip(tiers.pods.infos, counts, strict=True):
@@ -92,14 +95,14 @@ def preempted(tiers: Tiers) -> tuple[PreemptedWorkload, ...]:
     return tuple(sorted(workloads, key=lambda workload: (-workload.times, workload.workload)))
 
 
-def _victims(cluster: Cluster) -> Iterator[PreemptedPod]:
-    """Each once: of events, then of pods that are leaving and of which there is none."""
+def _iter_preempted_pods(cluster: Cluster) -> Iterator[PreemptedPod]:
+    """Yield each preempted pod once, from events and from terminating pods without an event."""
     reported = set()
     for event in cluster.events:
-        about = event.involved_object
-        if event.reason == PREEMPTED and about.kind in ("", "Pod"):
-            reported.add((about.namespace, about.name))
-            yield PreemptedPod(about.namespace, about.name, count_occurrences(event), last_seen(event))
+        reference = event.involved_object
+        if event.reason == PREEMPTED and reference.kind in ("", "Pod"):
+            reported.add((reference.namespace, reference.name))
+            yield PreemptedPod(reference.namespace, reference.name, count_occurrences(event), last_seen(event))
     for row in cluster.pods.find_rows(_is_preempted).tolist():
         pod = cluster.pods[row]
         if (pod.metadata.namespace, pod.metadata.name) not in reported:
@@ -109,11 +112,12 @@ def _victims(cluster: Cluster) -> Iterator[PreemptedPod]:
 
 
 def _is_preempted(template: Pod) -> bool:
-    return any(c.type == "DisruptionTarget" and c.reason == BY_SCHEDULER for c in template.status.conditions)
+    """Return whether pods of a template are being preempted."""
+    return any(c.type == "DisruptionTarget" and c.reason == PREEMPTION_REASON for c in template.status.conditions)
 
 
-class PodMakers:
-    """Who made pods, also of those that are gone: by the names that controllers give."""
+class PodWorkloadIndex:
+    """An index of the workloads of pods, including deleted ones, by the prefixes of pod names."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -121,21 +125,25 @@ class PodMakers:
         for kind, workloads in (("ReplicaSet", cluster.replica_sets), ("StatefulSet", cluster.stateful_sets)):
             for workload in workloads:
                 meta = workload.metadata
-                by = find_controller(meta)
-                maker = (by.kind, meta.namespace, by.name) if by else (kind, meta.namespace, meta.name)
-                self._by_prefix[meta.namespace, meta.name] = Owner(*maker)
+                controller = find_controller(meta)
+                owner = (
+                    (controller.kind, meta.namespace, controller.name)
+                    if controller
+                    else (kind, meta.namespace, meta.name)
+                )
+                self._by_prefix[meta.namespace, meta.name] = Owner(*owner)
         for template in cluster.pods.templates:
             if template.metadata.generate_name:
                 key = template.metadata.namespace, template.metadata.generate_name.removesuffix("-")
                 self._by_prefix.setdefault(key, find_owner(template))
 
-    def of(self, namespace: str, name: str) -> Owner:
-        """The workload of a pod of that name; the pod itself where nothing tells it."""
+    def find_workload(self, namespace: str, name: str) -> Owner:
+        """Return the workload of the pod with this name, or the pod itself if its workload is unknown."""
         pod = self._cluster.pod(namespace, name)
         if pod is not None:
             return find_owner(pod)
         prefix, _, suffix = name.rpartition("-")
-        known = self._by_prefix.get((namespace, prefix))
-        if known is not None and (len(suffix) == RANDOM or suffix.isdecimal()):
-            return known
+        workload = self._by_prefix.get((namespace, prefix))
+        if workload is not None and (len(suffix) == RANDOM_SUFFIX_LENGTH or suffix.isdecimal()):
+            return workload
         return Owner("Pod", namespace, name)

@@ -1,4 +1,4 @@
-"""The section of an audit about priorities: who is above whom, who starves, and who would have to go first."""
+"""The report of the section about priorities, starvation and preemption."""
 
 from __future__ import annotations
 
@@ -11,84 +11,91 @@ from kschedctl.reports.section import Section
 
 
 class PriorityTier(Document, frozen=True, kw_only=True):
-    """Pods of one priority. ``name``: the PriorityClasses by which they have it, empty for none.
-
-    ``pods`` are on ``nodes`` nodes, ``pending`` wait for one, ``user_facing`` are behind a Service. ``requests``:
-    resource -> amount (millicores for cpu) of the pods on nodes. ``preempts``: some of its pods may evict others.
-    ``system``: above what users may give.
-    """
+    """The pods of one priority."""
 
     name: str
+    """The PriorityClasses that the pods use, empty for none."""
     priority: int
     pods: int
+    """The number of pods on nodes."""
     pending: int
+    """The number of pods that wait for a node."""
     nodes: int
+    """The number of nodes with pods of the tier."""
     user_facing: int
+    """The number of pods on nodes that are behind a Service."""
     requests: dict[str, int]
+    """The requests of the pods on nodes by resource (millicores for cpu)."""
     preempts: bool
+    """Whether some of the pods may preempt others."""
     system: bool = False
+    """Whether the priority is above those that users may set."""
 
 
 class GrownTier(Document, frozen=True, kw_only=True):
-    """``asked`` more pods ``like`` one of the tier were replayed: how many found a node, and why others did not."""
+    """A tier to which pods were added in the replay."""
 
     tier: str
     priority: int
     like: str
+    """The pod of which copies were added."""
     workload: str
     asked: int
+    """The number of added pods."""
     placed: int
+    """The number of added pods that found a node."""
     message: str = ""
+    """Why the others did not find a node."""
 
 
 class EvictedWorkload(Document, frozen=True, kw_only=True):
-    """The pods of a workload that would have to go, in order. ``services``: those that it is behind."""
+    """The pods of a workload that would be preempted, in order."""
 
     workload: str
     tier: str
     priority: int
     pods: tuple[EvictedPod, ...]
     services: tuple[str, ...] = ()
+    """The Services that select the pods."""
 
 
 class StarvingPods(Document, frozen=True, kw_only=True):
-    """Pods of a workload that wait too long for room, the oldest for ``seconds``. ``why`` they fit nowhere, and what
-    comes of ``preemption``.
-
-    Meanwhile pods of lower tiers run (``lower_pods``), of which ``lower_started`` started since; ``higher_started``:
-    the pods of higher tiers that did.
-    """
+    """Pods of a workload that wait too long for room."""
 
     workload: Annotated[str, Column(keep=True)]
     tier: Annotated[str, Column(keep=True, beneath="tier")]
     priority: int
     pods: Annotated[tuple[str, ...], Column(counted=True)]
     seconds: float
+    """How long the oldest pod has waited."""
     age: Annotated[str, Column("waits", right=True)]
     why: str
+    """Why they fit on no node."""
     preemption: str
+    """What preemption can do for them."""
     lower_pods: Annotated[int, Column("lower running")]
+    """The number of running pods of lower tiers."""
     lower_started: Annotated[int, Column("lower started")]
+    """The number of these that started while the oldest pod waited."""
     higher_started: Annotated[int, Column("higher started")]
+    """The number of pods of higher tiers that started in that time."""
 
 
 class PreemptedWorkload(Document, frozen=True, kw_only=True):
-    """A workload that has ``pods`` now and lost ``victims`` to preemption, ``times`` in all, as far as events are kept.
-
-    ``last``: when that was, empty where nobody says.
-    """
+    """A workload that lost pods to preemption."""
 
     workload: Annotated[str, Column(keep=True)]
     times: Annotated[int, Column()]
+    """The number of preemptions, as far as events are kept."""
     pods: Annotated[int, Column("pods now")]
+    """The number of pods that it has now."""
     victims: tuple[str, ...]
     last: Annotated[str, Column()] = ""
+    """The time of the last preemption, empty if unknown."""
 
 
 class ExposedWorkload(Document, frozen=True, kw_only=True):
-    """Pods behind ``services`` that the ``tiers_above`` may evict, of which ``pods_above`` may do so; system tiers
-    aside. ``jobs_above``: how many of these are of Jobs. ``budgets``: the PodDisruptionBudgets, which preemption breaks
-    where nothing else helps."""
+    """Pods behind Services that higher non-system tiers may preempt."""
 
     workload: Annotated[str, Column(keep=True)]
     tier: Annotated[str, Column(keep=True, beneath="tier")]
@@ -97,18 +104,24 @@ class ExposedWorkload(Document, frozen=True, kw_only=True):
     services: Annotated[tuple[str, ...], Column("behind", every=True)]
     tiers_above: Annotated[tuple[str, ...], Column(beneath="below", every=True)]
     pods_above: Annotated[int, Column("their pods")]
+    """The number of pods that may preempt them."""
     jobs_above: int
+    """The number of these pods that belong to Jobs."""
     budgets: Annotated[
         tuple[str, ...], Column(beneath="budgets", every=True, words={"": "none"}, tones={"": Tone.WARNING})
     ] = ()
+    """The PDBs of the pods, which preemption violates only if nothing else helps."""
 
 
 class PrioritiesSection(Section, frozen=True, kw_only=True, tag="priorities"):
-    """``tiers``: the highest first. ``grown``: the tier that was made to grow, and ``victims`` in their order."""
+    """The section about priorities, starvation and preemption."""
 
     tiers: tuple[PriorityTier, ...] = ()
+    """The tiers, the highest first."""
     grown: GrownTier | None = None
+    """The tier to which pods were added in the replay."""
     victims: tuple[EvictedWorkload, ...] = ()
+    """The pods that they preempt, in order."""
     starving: tuple[StarvingPods, ...] = ()
     preempted: tuple[PreemptedWorkload, ...] = ()
     exposed: tuple[ExposedWorkload, ...] = ()

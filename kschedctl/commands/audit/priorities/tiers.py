@@ -1,4 +1,4 @@
-"""The pods of a cluster by priority, as columns."""
+"""The priority tiers of a cluster's pods, as arrays."""
 
 from __future__ import annotations
 
@@ -17,38 +17,40 @@ JOBS = ("Job", "CronJob")
 
 
 class Tiers:
-    """The K tiers of the pods in a view, the highest first. ``values`` (K,): their priorities.
-
-    ``of_info`` (T,) and ``of_pod`` (P,): the tier of each. ``running`` (P,): on a node, and not about to leave it.
-    """
+    """The K tiers of the pods in a view, one for each priority in use, the highest first."""
 
     def __init__(self, view: Fork) -> None:
         self.view, self.pods = view, view.pods
         used = np.bincount(self.pods.info, minlength=len(self.pods.infos)) > 0
-        rising = np.unique(self.pods.priority[used])  # what is negated may be no int64 any more
-        self.values = rising[::-1]
-        self.of_info: Ints = (len(rising) - 1 - np.searchsorted(rising, self.pods.priority)).astype(np.int32)
-        self.of_pod: Ints = self.of_info[self.pods.info]
+        # searched in ascending order, since the negative of the lowest priority is no int64
+        ascending = np.unique(self.pods.priority[used])
+        self.priorities = ascending[::-1]
+        """The priority of each tier, shape (K,)."""
+        self.tier_by_info: Ints = (len(ascending) - 1 - np.searchsorted(ascending, self.pods.priority)).astype(np.int32)
+        """The tier of the pods with each PodInfo, shape (T,)."""
+        self.tier_by_pod: Ints = self.tier_by_info[self.pods.info]
+        """The tier of each pod, shape (P,)."""
         self.running: Bools = (view.node >= 0) & ~self.pods.terminating[self.pods.info]
+        """Whether each pod is on a node and not terminating, shape (P,)."""
 
     @cached_property
-    def preempts(self) -> Bools:
-        """(T,): may evict pods of lower tiers."""
+    def can_preempt(self) -> Bools:
+        """Whether pods with each PodInfo may preempt others, shape (T,)."""
         return self.pods.where(lambda info: info.spec.preemption_policy != "Never")
 
     @cached_property
-    def of_jobs(self) -> Bools:
-        """(T,): made by Jobs."""
+    def owned_by_job(self) -> Bools:
+        """Whether pods with each PodInfo belong to Jobs, shape (T,)."""
         return self.pods.where(lambda info: find_owner(info.pod).kind in JOBS)
 
     @cached_property
-    def user_facing(self) -> Bools:
-        """(T,): behind a Service."""
+    def behind_service(self) -> Bools:
+        """Whether pods with each PodInfo are behind a Service, shape (T,)."""
         return np.array([bool(services) for services in self.services], np.bool_)
 
     @cached_property
     def services(self) -> list[tuple[str, ...]]:
-        """Return the Services that select the pods of each distinct PodInfo (T,), as ``namespace/name``."""
+        """The Services that select the pods of each PodInfo (T,), as `namespace/name`."""
         by_label: dict[tuple[str, str, str], list[Service]] = {}
         for service in self.view.cluster.services:
             if service.spec.selector:
@@ -64,43 +66,47 @@ class Tiers:
             for info in self.pods.infos
         ]
 
-    def first(self, number: int) -> Position:
-        """A pod of an info that pods have."""
-        return Position(self._first[number])
+    def find_pod_with_info(self, number: int) -> Position:
+        """Return the position of the first pod with a PodInfo."""
+        return Position(self._first_position_by_info[number])
 
     @cached_property
-    def _first(self) -> dict[int, int]:
+    def _first_position_by_info(self) -> dict[int, int]:
+        """The position of the first pod with each PodInfo that pods have."""
         numbers, positions = np.unique(self.pods.info, return_index=True)
         return dict(zip(numbers.tolist(), positions.tolist(), strict=True))
 
     @property
-    def system(self) -> Bools:
-        """(K,): above what users may give."""
-        return self.values > HIGHEST_USER_PRIORITY
+    def is_system(self) -> Bools:
+        """Whether each tier is above the priorities that users may set, shape (K,)."""
+        return self.priorities > HIGHEST_USER_PRIORITY
 
     @cached_property
     def names(self) -> list[str]:
-        """The name of each tier: the classes by which its pods have it, else its value."""
-        named: dict[int, dict[str, None]] = {}
-        for tier, info in zip(self.of_info.tolist(), self.pods.infos, strict=True):
+        """The name of each tier: the PriorityClasses that its pods use, otherwise its value."""
+        classes_by_tier: dict[int, dict[str, None]] = {}
+        for tier, info in zip(self.tier_by_info.tolist(), self.pods.infos, strict=True):
             if info.spec.priority_class_name:
-                named.setdefault(tier, {})[info.spec.priority_class_name] = None
-        return [", ".join(sorted(named.get(tier, ()))) or str(value) for tier, value in enumerate(self.values.tolist())]
+                classes_by_tier.setdefault(tier, {})[info.spec.priority_class_name] = None
+        return [
+            ", ".join(sorted(classes_by_tier.get(tier, ()))) or str(value)
+            for tier, value in enumerate(self.priorities.tolist())
+        ]
 
-    def pods_by_tier(self, chosen: Bools) -> list[int]:
-        """(K,): how many of the pods chosen (P,) each has."""
-        counts: list[int] = np.bincount(self.of_pod[chosen], minlength=len(self.values)).tolist()
+    def count_pods_by_tier(self, is_selected: Bools) -> list[int]:
+        """Return how many of the selected pods (P,) each tier has, length K."""
+        counts: list[int] = np.bincount(self.tier_by_pod[is_selected], minlength=len(self.priorities)).tolist()
         return counts
 
-    def report(self) -> tuple[PriorityTier, ...]:
-        """All tiers with their pods, nodes and requests."""
-        bound = self.view.node >= 0
-        pods, pending = self.pods_by_tier(bound), self.pods_by_tier(~bound)
-        facing = self.pods_by_tier(bound & self.user_facing[self.pods.info])
-        preempting = self.pods_by_tier(self.preempts[self.pods.info])
+    def build_reports(self) -> tuple[PriorityTier, ...]:
+        """Return the reports about all tiers with their pods, nodes and requests."""
+        is_bound = self.view.node >= 0
+        pods, pending = self.count_pods_by_tier(is_bound), self.count_pods_by_tier(~is_bound)
+        user_facing = self.count_pods_by_tier(is_bound & self.behind_service[self.pods.info])
+        preempting = self.count_pods_by_tier(self.can_preempt[self.pods.info])
         width = max(len(self.view.nodes), 1)
-        places = np.unique(self.of_pod[bound].astype(np.int64) * width + self.view.node[bound])
-        nodes = np.bincount(places // width, minlength=len(self.values)).tolist()
+        places = np.unique(self.tier_by_pod[is_bound].astype(np.int64) * width + self.view.node[is_bound])
+        nodes = np.bincount(places // width, minlength=len(self.priorities)).tolist()
         return tuple(
             PriorityTier(
                 name=self.names[tier] if self.names[tier] != str(value) else "",
@@ -108,17 +114,17 @@ class Tiers:
                 pods=pods[tier],
                 pending=pending[tier],
                 nodes=nodes[tier],
-                user_facing=facing[tier],
-                requests=self._requests(tier, bound),
+                user_facing=user_facing[tier],
+                requests=self._sum_requests(tier, is_bound),
                 preempts=preempting[tier] > 0,
-                system=bool(self.system[tier]),
+                system=bool(self.is_system[tier]),
             )
-            for tier, value in enumerate(self.values.tolist())
+            for tier, value in enumerate(self.priorities.tolist())
         )
 
-    def _requests(self, tier: int, bound: Bools) -> dict[str, int]:
-        """What the pods of the tier that are on nodes request, by resource."""
-        chosen = self.pods.info[bound & (self.of_pod == tier)]
-        counts = np.bincount(chosen, minlength=len(self.pods.infos))
+    def _sum_requests(self, tier: int, is_bound: Bools) -> dict[str, int]:
+        """Return the requests of the tier's pods on nodes by resource."""
+        infos = self.pods.info[is_bound & (self.tier_by_pod == tier)]
+        counts = np.bincount(infos, minlength=len(self.pods.infos))
         totals = counts @ self.view.requests
         return {name: int(totals[column]) for name, column in self.view.resources.items() if totals[column]}

@@ -1,4 +1,4 @@
-"""The section of an audit about where the pods of workloads are: kind AuditSection, name topology."""
+"""The report of the section about the topology domains of workloads."""
 
 from __future__ import annotations
 
@@ -7,58 +7,59 @@ from kschedctl.reports.section import Section
 
 
 class LostDomain(Document, frozen=True):
-    """If a ``domain`` is lost: so many pods with it, and the ``skew`` of those in the other domains."""
+    """What the loss of a domain means for a workload."""
 
     domain: str
     lost: int
+    """The number of pods that are lost."""
     skew: int
+    """The skew of the remaining pods over the other domains."""
 
 
 class WorkloadDomains(Document, frozen=True, kw_only=True):
-    """Where the pods of a workload are by one ``key``: in ``used`` of ``domains``, ``unlabelled`` ones in none.
-
-    ``skew``: the most pods of a domain less the fewest. ``most``: the domain with ``most_pods``. ``losses``: what the
-    loss of each means, the gravest first; of many domains only of the gravest.
-    """
+    """The distribution of a workload's pods over the domains of a topology key."""
 
     key: str
     domains: int
+    """The number of domains."""
     used: int
+    """The number of domains with pods of the workload."""
     unlabelled: int
+    """The number of pods on nodes without the key."""
     skew: int
+    """The difference between the most and the fewest pods in a domain."""
     most: str
+    """The domain with the most pods."""
     most_pods: int
     losses: tuple[LostDomain, ...] = ()
+    """What the loss of each domain means, the gravest first; only the gravest one if there are many domains."""
 
 
 class PlacedWorkload(Document, frozen=True):
-    """A workload with ``pods`` on nodes."""
+    """A workload with the distribution of its pods by each topology key."""
 
     workload: str
     pods: int
+    """The number of pods on nodes."""
     by_key: tuple[WorkloadDomains, ...]
 
 
 class BrokenDomain(Document, frozen=True, kw_only=True):
-    """If a ``domain`` is lost: so many of the pods that are counted, and the ``skew`` of those that are left.
-
-    ``stranded``: how many cannot come back under the constraint when the domain's nodes are gone;
-    ``stranded_while_down``: while they are there, but take no pods.
-    """
+    """What the loss of a domain means for a spread constraint."""
 
     domain: str
     lost: int
+    """The number of matching pods that are lost."""
     skew: int
+    """The skew of the remaining pods."""
     stranded: int = 0
+    """The number of pods that cannot be placed again under the constraint once the domain's nodes are deleted."""
     stranded_while_down: int = 0
+    """The number of pods that cannot be placed again while the nodes exist but take no pods."""
 
 
 class SpreadPromise(Document, frozen=True, kw_only=True):
-    """A topology spread constraint of a workload's pods against what there is, counted as kube-scheduler counts.
-
-    ``domains``: those that count. The constraint ``holds`` while ``skew`` is not more than ``max_skew``; with fewer
-    domains than ``min_domains`` the fewest pods count as 0. ``losses``: as of WorkloadDomains.
-    """
+    """A topology spread constraint of a workload's pods and whether it holds, counted as kube-scheduler counts."""
 
     workload: str
     key: str
@@ -67,9 +68,12 @@ class SpreadPromise(Document, frozen=True, kw_only=True):
     min_domains: int
     """1 if the constraint does not set it."""
     domains: int
+    """The number of domains that count."""
     pods: int
     skew: int
+    """The current skew; the minimum counts as 0 with fewer domains than `min_domains`."""
     holds: bool
+    """Whether the skew is at most `max_skew`."""
     most: str = ""
     most_pods: int = 0
     least: str = ""
@@ -81,17 +85,19 @@ class SpreadPromise(Document, frozen=True, kw_only=True):
     least_policy: str = ""
     """The constraint's field by which that domain counts, nodeTaintsPolicy or nodeAffinityPolicy."""
     losses: tuple[BrokenDomain, ...] = ()
+    """What the loss of each domain means, the gravest first; only the gravest one if there are many domains."""
 
 
 class TopologySection(Section, frozen=True, kw_only=True, tag="topology"):
-    """``workloads`` of at least two pods on nodes were looked at, ``constraints`` of them counted, by ``keys``.
-
-    ``placed``: the workloads in a single domain, or those that were asked about; ``promises``: what does not hold, or
-    would not after a loss, or all that was asked about.
-    """
+    """The section about what the loss of a domain costs workloads, and about spread constraints."""
 
     keys: tuple[str, ...] = ()
+    """The topology keys that were examined."""
     workloads: int = 0
+    """The number of workloads examined, each with at least two pods on nodes."""
     constraints: int = 0
+    """The number of their spread constraints."""
     placed: tuple[PlacedWorkload, ...] = ()
+    """The workloads in a single domain, or the selected workloads."""
     promises: tuple[SpreadPromise, ...] = ()
+    """The constraints that do not hold or would strand pods after a loss, or all those of the selected workloads."""

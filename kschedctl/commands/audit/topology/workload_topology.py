@@ -1,7 +1,9 @@
-"""What topology spread constraints promise, against what there is, and what they do once a domain is lost.
+"""The distribution of workloads over topology domains, whether spread constraints hold, and what the loss of a domain
+means.
 
-Counted as the plugin counts for a pod of the workload, by nodeAffinityPolicy, nodeTaintsPolicy, matchLabelKeys and
-minDomains.
+Pods are counted as the plugin counts them for a pod of the workload, by nodeAffinityPolicy, nodeTaintsPolicy,
+matchLabelKeys and minDomains.
+
 Upstream: calPreFilterState and Filter in plugins/podtopologyspread/filtering.go (v1.36).
 """
 
@@ -29,91 +31,96 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.node_order import HOSTNAME
 from kschedctl.snapshot.pod_info import PodInfo
 
-MOST_LOSSES = 20
-"""Up to so many domains the loss of each is told, else that of the fullest."""
+MAX_LOSSES = 20
+"""The number of domains up to which the loss of each is reported; with more, only that of the fullest domain."""
 
 
 @dataclass(frozen=True)
-class DomainsOfKey:
-    """``names``: V domains; ``codes`` (N,): that of each node, -1 for none."""
+class TopologyDomains:
+    """The domains of a topology key."""
 
     key: str
     names: Sequence[str]
+    """The names of the V domains."""
     codes: Ints | Rows
+    """The domain of each node, -1 for none, shape (N,)."""
 
     @classmethod
-    def of(cls, key: str, view: Fork) -> DomainsOfKey:
-        """Nodes are hosts by their names."""
+    def from_view(cls, key: str, view: Fork) -> TopologyDomains:
+        """Return the domains of a key. For kubernetes.io/hostname every node is a domain."""
         if key == HOSTNAME:
             return cls(key, view.nodes.names, view.nodes.rows)
         column = view.nodes.label(key)
         return cls(key, column.values, column.codes)
 
     @property
-    def there(self) -> Bools:
-        """(V,): the domain has nodes."""
+    def has_nodes(self) -> Bools:
+        """Whether each domain has nodes, shape (V,)."""
         there: Bools = np.bincount(self.codes[self.codes >= 0], minlength=len(self.names)) > 0
         return there
 
 
 @dataclass(frozen=True)
-class Placement:
-    """The pods of W workloads by one key: E pairs of a workload and a domain that has some, sorted by workload.
+class DomainPlacement:
+    """The pods of W workloads by topology domain, as E pairs of a workload and a domain, sorted by workload."""
 
-    ``begin`` (W + 1,): where the pairs of each workload begin; ``domain`` and ``pods`` (E,).
-    """
-
-    domains: DomainsOfKey
+    domains: TopologyDomains
     size: int
-    begin: Rows
+    """The number of domains with nodes."""
+    starts: Rows
+    """The first pair of each workload, shape (W + 1,)."""
     domain: Rows
+    """The domain of each pair, shape (E,)."""
     pods: Counts
+    """The number of pods of each pair, shape (E,)."""
 
     @classmethod
-    def of(cls, domains: DomainsOfKey, workloads: Workloads) -> Placement:
-        codes = domains.codes[workloads.row].astype(np.int64)
-        known, width = codes >= 0, max(len(domains.names), 1)
-        pairs, counts = np.unique(workloads.of[known] * width + codes[known], return_counts=True)
+    def from_workloads(cls, domains: TopologyDomains, workloads: Workloads) -> DomainPlacement:
+        """Count the pods of each workload in each domain."""
+        codes = domains.codes[workloads.row_by_pod].astype(np.int64)
+        has_domain, width = codes >= 0, max(len(domains.names), 1)
+        pairs, counts = np.unique(workloads.workload_by_pod[has_domain] * width + codes[has_domain], return_counts=True)
         begin = np.searchsorted(pairs // width, np.arange(len(workloads) + 1))
-        return cls(domains, int(domains.there.sum()), begin, pairs % width, counts)
+        return cls(domains, int(domains.has_nodes.sum()), begin, pairs % width, counts)
 
     @property
     def used(self) -> Counts:
-        """(W,): in how many domains each workload has pods."""
-        return np.diff(self.begin)
+        """The number of domains with pods of each workload, shape (W,)."""
+        return np.diff(self.starts)
 
-    def single(self, workloads: Workloads) -> Bools:
-        """(W,): all pods of the workload are in one domain."""
-        whole = np.zeros(len(workloads), np.int64)
-        np.add.at(whole, np.repeat(np.arange(len(workloads)), self.used), self.pods)
-        single: Bools = (self.used == 1) & (whole == workloads.pods)
+    def find_single_domain(self, workloads: Workloads) -> Bools:
+        """Return whether all pods of each workload are in one domain, shape (W,)."""
+        pods_in_domains = np.zeros(len(workloads), np.int64)
+        np.add.at(pods_in_domains, np.repeat(np.arange(len(workloads)), self.used), self.pods)
+        single: Bools = (self.used == 1) & (pods_in_domains == workloads.pods)
         return single
 
-    def told(self, workload: int, pods: int) -> WorkloadDomains:
-        """One workload, which has so many pods."""
-        mine = slice(self.begin[workload], self.begin[workload + 1])
-        order = np.argsort(-self.pods[mine], kind="stable")
-        domains, counts = self.domain[mine][order].tolist(), self.pods[mine][order].tolist()
+    def build_report(self, workload: int, pods: int) -> WorkloadDomains:
+        """Build the report about the distribution of a workload with this number of pods."""
+        pairs = slice(self.starts[workload], self.starts[workload + 1])
+        order = np.argsort(-self.pods[pairs], kind="stable")
+        domains, counts = self.domain[pairs][order].tolist(), self.pods[pairs][order].tolist()
         names = [self.domains.names[domain] for domain in domains]
-        losses = range(len(counts) if self.size <= MOST_LOSSES else min(len(counts), 1))
+        losses = range(len(counts) if self.size <= MAX_LOSSES else min(len(counts), 1))
         return WorkloadDomains(
             key=self.domains.key,
             domains=self.size,
             used=len(counts),
             unlabelled=pods - sum(counts),
-            skew=skew(counts, self.size),
+            skew=compute_skew(counts, self.size),
             most=names[0] if names else "",
             most_pods=counts[0] if counts else 0,
             losses=tuple(
-                LostDomain(names[i], counts[i], skew(counts[:i] + counts[i + 1 :], self.size - 1)) for i in losses
+                LostDomain(names[i], counts[i], compute_skew(counts[:i] + counts[i + 1 :], self.size - 1))
+                for i in losses
             ),
         )
 
 
-def skew(counts: Sequence[int], domains: int) -> int:
-    """The most less the fewest pods, of so many domains, those without pods among them.
+def compute_skew(counts: Sequence[int], domains: int) -> int:
+    """Return the difference between the most and the fewest pods of a domain, counting domains without pods.
 
-    >>> skew([3, 1], 2), skew([3, 1], 3), skew([], 2)
+    >>> compute_skew([3, 1], 2), compute_skew([3, 1], 3), compute_skew([], 2)
     (2, 3, 0)
     """
     if not counts:
@@ -121,60 +128,61 @@ def skew(counts: Sequence[int], domains: int) -> int:
     return max(counts) - (min(counts) if len(counts) >= domains else 0)
 
 
-ALONE = frozenset({"DaemonSet", "Node", "Job"})
-"""Whose pods are each for one node, or end."""
-REPLICAS = 2
+INDEPENDENT_POD_KINDS = frozenset({"DaemonSet", "Node", "Job"})
+"""Owner kinds whose pods do not replace each other: they run once per node, or end."""
+MIN_PODS = 2
 
 
 @dataclass(frozen=True)
 class Workloads:
-    """``owners``: W of them, with at least two pods on nodes that are not being deleted.
-
-    Of the M pods of these: ``of`` (M,), whose each is, ``row`` (M,), on which node. ``pods`` (W,): how many there are.
-    ``infos``: of each the numbers of its PodInfos, the most frequent first.
-    """
+    """The W workloads with at least two pods on nodes, and their M pods."""
 
     owners: tuple[Owner, ...]
-    of: Rows
-    row: Rows
+    workload_by_pod: Rows
+    """The workload of each pod, shape (M,)."""
+    row_by_pod: Rows
+    """The node row of each pod, shape (M,)."""
     pods: Counts
-    infos: tuple[tuple[int, ...], ...]
+    """The number of pods of each workload, shape (W,)."""
+    infos_by_workload: tuple[tuple[int, ...], ...]
+    """The numbers of the PodInfos of each workload, the most frequent first."""
 
     @classmethod
-    def of_view(cls, view: Fork) -> Workloads:
-        """The workloads of a view, in order of kind, namespace and name."""
-        owner = _owners(view)
+    def from_view(cls, view: Fork) -> Workloads:
+        """Return the workloads of a view, ordered by kind, namespace and name."""
+        owner = _find_owners(view)
         names = sorted({name for name in owner if name is not None})
         numbers = {name: number for number, name in enumerate(names)}
         code = np.array([-1 if name is None else numbers[name] for name in owner], np.int64)
         placed = np.flatnonzero((view.node >= 0) & (code[view.pods.info] >= 0))
         of = code[view.pods.info[placed]]
-        enough = np.bincount(of, minlength=len(names)) >= REPLICAS
-        placed, kept = placed[enough[of]], np.cumsum(enough) - 1
-        of = kept[code[view.pods.info[placed]]]
+        has_enough_pods = np.bincount(of, minlength=len(names)) >= MIN_PODS
+        placed, new_numbers = placed[has_enough_pods[of]], np.cumsum(has_enough_pods) - 1
+        of = new_numbers[code[view.pods.info[placed]]]
         return cls(
-            tuple(name for name, chosen in zip(names, enough.tolist(), strict=True) if chosen),
+            tuple(name for name, chosen in zip(names, has_enough_pods.tolist(), strict=True) if chosen),
             of,
             view.node[placed].astype(np.int64),
-            np.bincount(of, minlength=int(enough.sum())),
-            _infos(view.pods.info[placed], of, int(enough.sum())),
+            np.bincount(of, minlength=int(has_enough_pods.sum())),
+            _group_infos(view.pods.info[placed], of, int(has_enough_pods.sum())),
         )
 
     def __len__(self) -> int:
         return len(self.owners)
 
 
-def _owners(view: Fork) -> list[Owner | None]:
-    """The workload of each info whose pods are one's."""
+def _find_owners(view: Fork) -> list[Owner | None]:
+    """Return the workload of each PodInfo, or None if its pods do not replace each other or terminate."""
     owners: list[Owner | None] = []
     for info in view.pods.infos:
         controller = find_controller(info.pod.metadata)
-        apart = controller is not None and controller.kind not in ALONE and not info.terminating
-        owners.append(find_owner(info.pod) if apart else None)
+        is_replicated = controller is not None and controller.kind not in INDEPENDENT_POD_KINDS and not info.terminating
+        owners.append(find_owner(info.pod) if is_replicated else None)
     return owners
 
 
-def _infos(info: Ints, of: Rows, workloads: int) -> tuple[tuple[int, ...], ...]:
+def _group_infos(info: Ints, of: Rows, workloads: int) -> tuple[tuple[int, ...], ...]:
+    """Return the numbers of the PodInfos of each workload, the most frequent first."""
     numbers, first, counts = np.unique(info, return_index=True, return_counts=True)
     infos: list[list[int]] = [[] for _ in range(workloads)]
     for position in np.argsort(-counts, kind="stable").tolist():
@@ -182,35 +190,37 @@ def _infos(info: Ints, of: Rows, workloads: int) -> tuple[tuple[int, ...], ...]:
     return tuple(map(tuple, infos))
 
 
-def promises(scheduler: Scheduler, workloads: Workloads) -> Iterator[tuple[int, SpreadPromise]]:
-    """Each constraint that the workloads' pods have themselves, with whose it is; pods alike in it are told once.
+def iter_constraints(scheduler: Scheduler, workloads: Workloads) -> Iterator[tuple[int, SpreadPromise]]:
+    """Yield each distinct spread constraint of the workloads' pods with the number of its workload.
 
-    Those of pods that no profile serves, or whose profile does not run the plugin, promise nothing.
+    Pods that no profile serves, or whose profile does not run the plugin, are left out.
     """
     infos = scheduler.view.pods.infos
-    for workload, numbers in enumerate(workloads.infos):
-        known: set[tuple[str, SpreadConstraint]] = set()
+    for workload, numbers in enumerate(workloads.infos_by_workload):
+        seen: set[tuple[str, SpreadConstraint]] = set()
         for info in (infos[number] for number in numbers if infos[number].spec.topology_spread_constraints):
-            for action, counted in _counted(scheduler, info, known):
-                promise = _promise(str(workloads.owners[workload]), action, counted, info)
-                yield workload, _with_unusable_domain(promise, counted, info, scheduler.view)
+            for action, domain_counts in _count_new_constraints(scheduler, info, seen):
+                promise = _build_constraint_report(str(workloads.owners[workload]), action, domain_counts, info)
+                yield workload, _with_unusable_domain(promise, domain_counts, info, scheduler.view)
 
 
-def _with_unusable_domain(promise: SpreadPromise, counted: DomainCounts, info: PodInfo, view: Fork) -> SpreadPromise:
-    """Return the promise with the reason why its emptiest domain counts, if pods of the workload cannot go there."""
-    if promise.holds or promise.domains < promise.min_domains:
-        return promise
-    emptiest = find_emptiest_domain(counted, info, view, False, promise.least_pods)
+def _with_unusable_domain(
+    constraint: SpreadPromise, domain_counts: DomainCounts, info: PodInfo, view: Fork
+) -> SpreadPromise:
+    """Return the constraint with the reason why its emptiest domain counts, if pods of the workload cannot go there."""
+    if constraint.holds or constraint.domains < constraint.min_domains:
+        return constraint
+    emptiest = find_emptiest_domain(domain_counts, info, view, False, constraint.least_pods)
     if emptiest is None or not emptiest.policy:
-        return promise
-    words = emptiest.words(promise.least_pods)
-    return replace(promise, least=emptiest.domain, least_why=words, least_policy=emptiest.policy)
+        return constraint
+    words = emptiest.words(constraint.least_pods)
+    return replace(constraint, least=emptiest.domain, least_why=words, least_policy=emptiest.policy)
 
 
-def _counted(
-    scheduler: Scheduler, info: PodInfo, known: set[tuple[str, SpreadConstraint]]
+def _count_new_constraints(
+    scheduler: Scheduler, info: PodInfo, seen: set[tuple[str, SpreadConstraint]]
 ) -> Iterator[tuple[str, DomainCounts]]:
-    """The constraints of a pod that are not known yet, each with its action."""
+    """Yield a pod's constraints that were not seen yet, with whenUnsatisfiable and the pods in each domain."""
     framework = scheduler.framework(info.spec.scheduler_name)
     plugin = framework.plugins.get(NAME) if framework else None
     if not isinstance(plugin, PodTopologySpread):
@@ -222,17 +232,18 @@ def _counted(
         except SelectorError:
             continue  # such a pod cannot be scheduled at all, and lint tells why
         for constraint in constraints:
-            if (action, constraint) not in known:
-                known.add((action, constraint))
+            if (action, constraint) not in seen:
+                seen.add((action, constraint))
                 yield action, count_pods_per_domain(constraint, constraints, settings, info, view)
 
 
-def _promise(workload: str, action: str, counted: DomainCounts, info: PodInfo) -> SpreadPromise:
-    constraint, names = counted.constraint, counted.column.values
-    there = np.flatnonzero(counted.exists)
-    order = there[np.argsort(-counted.counts[there], kind="stable")]
-    counts = counted.counts[order]
-    actual = skew_of(counts, constraint)
+def _build_constraint_report(workload: str, action: str, domain_counts: DomainCounts, info: PodInfo) -> SpreadPromise:
+    """Build the report about a constraint from the number of pods in each domain."""
+    constraint, names = domain_counts.constraint, domain_counts.column.values
+    existing_domains = np.flatnonzero(domain_counts.exists)
+    order = existing_domains[np.argsort(-domain_counts.counts[existing_domains], kind="stable")]
+    counts = domain_counts.counts[order]
+    actual = compute_constraint_skew(counts, constraint)
     return SpreadPromise(
         workload=workload,
         key=constraint.topology_key,
@@ -248,41 +259,48 @@ def _promise(workload: str, action: str, counted: DomainCounts, info: PodInfo) -
         most_pods=int(counts[0]) if len(order) else 0,
         least=names[order[-1]] if len(order) else "",
         least_pods=int(counts[-1]) if len(order) else 0,
-        losses=tuple(_losses(names, order, counts, constraint, hard=action == HARD and constraint.selects(info))),
+        losses=tuple(_iter_losses(names, order, counts, constraint, hard=action == HARD and constraint.selects(info))),
     )
 
 
-def skew_of(counts: Counts, constraint: SpreadConstraint) -> int:
-    """The most pods of a domain less the fewest, which count as 0 with fewer domains than minDomains."""
+def compute_constraint_skew(counts: Counts, constraint: SpreadConstraint) -> int:
+    """Return the most minus the fewest pods of a domain; the minimum counts as 0 with fewer domains than minDomains."""
     if not len(counts):
         return 0
     return int(counts.max() - (0 if len(counts) < constraint.min_domains else counts.min()))
 
 
-def _losses(
+def _iter_losses(
     names: Sequence[str], order: Rows, counts: Counts, constraint: SpreadConstraint, hard: bool
 ) -> Iterator[BrokenDomain]:
-    """The losses of domains in ``order``. ``hard``: pods come back only where the constraint lets them."""
-    shown = len(counts) if len(counts) <= MOST_LOSSES else 1
+    """Yield what the loss of each domain in `order` means. `hard` says that the constraint can strand pods."""
+    shown = len(counts) if len(counts) <= MAX_LOSSES else 1
     for i in np.flatnonzero(counts[:shown]).tolist():
-        left, lost = np.delete(counts, i), int(counts[i])
-        gone = stranded(left, lost, constraint, empty=0) if hard else 0
-        down = stranded(left, lost, constraint, empty=1) if hard and not constraint.honor_taints else gone
+        remaining_counts, lost = np.delete(counts, i), int(counts[i])
+        stranded = count_stranded_pods(remaining_counts, lost, constraint, unusable_domains=0) if hard else 0
+        stranded_while_down = (
+            count_stranded_pods(remaining_counts, lost, constraint, unusable_domains=1)
+            if hard and not constraint.honor_taints
+            else stranded
+        )
         yield BrokenDomain(
             domain=names[order[i]],
             lost=lost,
-            skew=skew_of(left, constraint),
-            stranded=gone,
-            stranded_while_down=down,
+            skew=compute_constraint_skew(remaining_counts, constraint),
+            stranded=stranded,
+            stranded_while_down=stranded_while_down,
         )
 
 
-def stranded(left: Counts, lost: int, constraint: SpreadConstraint, empty: int) -> int:
-    """How many of the lost pods no domain that is left may take, of which ``left`` says what they have.
+def count_stranded_pods(
+    remaining_counts: Counts, lost: int, constraint: SpreadConstraint, unusable_domains: int
+) -> int:
+    """Return how many of the lost pods no remaining domain can take.
 
-    ``empty``: domains that count and take none. With one, or with fewer domains than minDomains, the fewest pods are 0,
-    and no domain gets more than maxSkew; else the emptiest one always takes another.
+    `remaining_counts` are the pods of the remaining domains, `unusable_domains` the number of further domains that
+    count but take no pods. With such a domain, or with fewer domains than minDomains, the minimum is 0 and no domain
+    gets more than maxSkew pods. Otherwise the emptiest domain can always take another pod.
     """
-    if len(left) and not empty and len(left) >= constraint.min_domains:
+    if len(remaining_counts) and not unusable_domains and len(remaining_counts) >= constraint.min_domains:
         return 0
-    return max(lost - int(np.maximum(constraint.max_skew - left, 0).sum()), 0)
+    return max(lost - int(np.maximum(constraint.max_skew - remaining_counts, 0).sum()), 0)
