@@ -103,19 +103,19 @@ def test_groups_keep_their_best_rows_whatever_moves(seed: int) -> None:
             trail.append(row, 0, 1, 0)
         if step % 3:
             continue
-        groups.bring_up(score, None, np.array(sorted(told), np.int64))
+        groups.update(score, None, np.array(sorted(told), np.int64))
         told.clear()
         _check(groups, score, list(zip(zones.tolist(), counts.tolist(), strict=True)))
 
 
 def _check(groups: RankedGroups, score: np.ndarray[Any, Any], keys: list[tuple[int, int]]) -> None:
     known = {}
-    for group in groups.live.tolist():
+    for group in groups.feasible_groups.tolist():
         row = int(groups.example[group])
         members = [i for i, key in enumerate(keys) if key == keys[row] and score[i] >= 0]
         best = max(int(score[i]) for i in members)
         assert (int(groups.count[group]), int(groups.top[group])) == (len(members), best)
-        assert groups.tied(np.array([group])).tolist() == [i for i in members if score[i] == best]
+        assert groups.get_best_rows(np.array([group])).tolist() == [i for i in members if score[i] == best]
         known[keys[row]] = group
     assert known.keys() == {key for key, value in zip(keys, score.tolist(), strict=True) if value >= 0}
 
