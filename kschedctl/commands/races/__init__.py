@@ -8,14 +8,14 @@ from __future__ import annotations
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.races import compare
 from kschedctl.commands.audit.races.measured import Measures, measure_cluster
-from kschedctl.commands.audit.races.question import GivenFields, build_question
+from kschedctl.commands.audit.races.question import RaceFields, build_question
 from kschedctl.commands.audit.races.report import Races
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.scheduler.scheduler import Scheduler
 
 
 def races(
-    fields: GivenFields | None = None,
+    fields: RaceFields | None = None,
     cluster: Cluster | None = None,
     *,
     measures: Measures | None = None,
@@ -32,7 +32,7 @@ def races(
     """
     if measures is None and cluster is not None:
         measures = measure_cluster_for_races(cluster)
-    return compare.compare_expiries(build_question(fields or GivenFields(), measures), progress)
+    return compare.compare_expiries(build_question(fields or RaceFields(), measures), progress)
 
 
 def measure_cluster_for_races(cluster: Cluster) -> Measures:
