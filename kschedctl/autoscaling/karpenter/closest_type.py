@@ -1,4 +1,4 @@
-"""The instance type of a pool that comes closest to taking a pod, and what it lacks."""
+"""The instance type of a pool that comes closest to fitting a pod, and what it lacks."""
 
 from __future__ import annotations
 
@@ -69,14 +69,14 @@ def _count_lacking(
 
 
 def _overhead(groups: Sequence[DaemonGroup], at: int) -> Quantities:
-    """What the DaemonSets of a type request."""
+    """Return the DaemonSets' requests on an instance type."""
     return next((group.overhead for group in groups if group.types[at]), {})
 
 
 def _lacking(
     columns: TypeColumns, needs: Sequence[Quantities], requirements: Requirements
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """(T,) how many things each type lacks, and which share of the amounts that it should have."""
+    """Return two (T,) arrays: the number of unmet needs of each type, and the summed share of missing amounts."""
     counts = (~columns.offered(requirements)).astype(np.int64)
     for key, requirement in requirements.items():
         counts += ~columns.compatible({key: requirement})
@@ -90,11 +90,13 @@ def _lacking(
 
 
 def _short(instance_type: InstanceType, need: Quantities) -> list[str]:
+    """Return the resources of which the type has too little, sorted by name."""
     own = instance_type.allocatable
     return [name for name, amount in sorted(need.items()) if amount > max(own.get(name, ZERO), ZERO)]
 
 
 def _lacks(columns: TypeColumns, at: int, need: Quantities, requirements: Requirements) -> Iterator[str]:
+    """Yield what one instance type lacks: resources, labels, offerings."""
     own = columns.types[at]
     for name in _short(own, need):
         amount = own.allocatable.get(name, ZERO)
@@ -109,5 +111,6 @@ def _lacks(columns: TypeColumns, at: int, need: Quantities, requirements: Requir
 
 
 def _min_values(columns: TypeColumns, left: Bools, requirements: Requirements) -> str:
+    """Describe the minValues that the remaining types do not meet."""
     too_few = columns.too_few(left, requirements)
     return "; ".join(f"minValues {requirements[key].min_values} of {key}, {n} left" for key, n in too_few.items())

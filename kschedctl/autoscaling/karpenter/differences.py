@@ -1,4 +1,4 @@
-"""Where Karpenter's scheduler takes a pod's wishes otherwise than kube-scheduler does."""
+"""Differences between Karpenter's and kube-scheduler's treatment of a pod."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kschedctl.autoscaling.karpenter.setting import KarpenterSetting
 
 
 def differences(setting: KarpenterSetting, pod: Pod) -> Iterator[str]:
-    """Differences that matter for this pod and these pools, in the order in which Karpenter gives wishes up."""
+    """Yield the differences that matter for this pod and these pools, in Karpenter's relaxation order."""
     if node := pod.status.nominated_node_name:
         yield f"Karpenter does not look at the pod as long as kube-scheduler nominates {node} for it"
     terms = len(required_terms(pod))
@@ -30,6 +30,7 @@ def differences(setting: KarpenterSetting, pod: Pod) -> Iterator[str]:
 
 
 def _wishes(pod: Pod) -> Iterator[str]:
+    """Yield the pod's preferences in words."""
     affinity = pod.spec.affinity
     own = affinity and affinity.pod_affinity
     if own and own.preferred_during_scheduling_ignored_during_execution:
@@ -46,7 +47,7 @@ def _wishes(pod: Pod) -> Iterator[str]:
 
 
 def _soft_taints(setting: KarpenterSetting, pod: Pod) -> set[str]:
-    """Soft taints of pools that the pod does not tolerate."""
+    """Return the PreferNoSchedule taints of pools that the pod does not tolerate."""
     taints = {taint for pool in setting.pools.pools for taint in pool.spec.template.spec.taints}
     return {
         str(taint)

@@ -1,4 +1,4 @@
-"""A claim of a run as the NodeClaim that would be made of it.
+"""Conversion of a run's claims to the NodeClaims that Karpenter would create.
 
 Upstream: ToNodeClaim in pkg/controllers/provisioning/scheduling/nodeclaimtemplate.go, TruncateInstanceTypes in
 scheduler.go (sigs.k8s.io/karpenter v1.14.1).
@@ -26,7 +26,7 @@ from kschedctl.reports.provisioning import CheapestOffering, ClaimTaint, Launche
 
 
 def truncated(claim: NewClaim, most: int, strict: bool) -> str:
-    """Keep the cheapest types; the text says why the claim is dropped instead."""
+    """Keep the claim's cheapest types. Return why the claim is dropped instead if minValues break, or ""."""
     columns = claim.template.columns
     chosen = claim.sort()[:most]
     options = np.zeros(len(columns), np.bool_)
@@ -41,7 +41,7 @@ def truncated(claim: NewClaim, most: int, strict: bool) -> str:
 
 
 def launched(claim: NewClaim, most: int) -> LaunchedClaim:
-    """The NodeClaim; it names so many of its types, the cheapest."""
+    """Build the NodeClaim that Karpenter would create; it names the cheapest instance types."""
     template, columns = claim.template, claim.template.columns
     order = columns.by_price(claim.options, claim.requirements)
     prices = columns.cheapest(claim.requirements)
@@ -71,7 +71,7 @@ def launched(claim: NewClaim, most: int) -> LaunchedClaim:
 
 
 def cheapest_offering(columns: TypeColumns, claim: NewClaim) -> CheapestOffering | None:
-    """The cheapest of the offerings that are left, None where there is none."""
+    """Return the cheapest remaining offerings of the claim, or None."""
     chosen = np.flatnonzero(columns.terms(claim.requirements) & claim.options[columns.type_of])
     if not len(chosen):
         return None
@@ -84,7 +84,7 @@ def cheapest_offering(columns: TypeColumns, claim: NewClaim) -> CheapestOffering
 
 
 def _narrowed(claim: NewClaim, order: Iterable[int], named: np.ndarray) -> Requirements:
-    """Less the types that are not named, and the capacity types of which nothing can be had."""
+    """Return the claim's requirements, narrowed to the named types and their available capacity types."""
     columns, requirements = claim.template.columns, Requirements(claim.requirements)
     names = (columns.types[at].name for at in order)
     min_values = requirements.label(INSTANCE_TYPE).min_values
@@ -95,7 +95,7 @@ def _narrowed(claim: NewClaim, order: Iterable[int], named: np.ndarray) -> Requi
 
 
 def _custom_labels(claim: NewClaim, requirements: Requirements) -> dict[str, str]:
-    """A value for each label that is the user's own."""
+    """Return a value for each required label that is not well known."""
     known = claim.template.well_known | OF_SIMULATION
     return {
         key: value for key, requirement in requirements.items() if key not in known and (value := requirement.any())
@@ -103,8 +103,10 @@ def _custom_labels(claim: NewClaim, requirements: Requirements) -> dict[str, str
 
 
 def _terms(requirements: Requirements) -> tuple[RequirementTerm, ...]:
+    """Convert requirements to the report's terms, sorted by key."""
     return tuple(RequirementTerm(*term) for key in sorted(requirements) for term in requirements[key].terms())
 
 
 def _taints(taints: Iterable[Taint]) -> tuple[ClaimTaint, ...]:
+    """Convert taints to the report's form."""
     return tuple(ClaimTaint(taint.key, taint.value, taint.effect) for taint in taints)

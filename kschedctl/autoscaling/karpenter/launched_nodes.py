@@ -1,4 +1,4 @@
-"""The nodes that Karpenter would launch, as nodes of a cluster: what kube-scheduler would find there."""
+"""Nodes that Karpenter would launch, as kube-scheduler would see them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ READY = Condition("Ready", "True")
 
 
 def launched_nodes(cluster: Cluster, claims: Iterable[LaunchedClaim], sold: Sold) -> NewNodes:
-    """Each of the cheapest offering of its claim, with DaemonSets' pods."""
+    """Build a node of the cheapest offering for each claim, with the pods of DaemonSets."""
     known = {node.metadata.name for node in cluster.nodes}
     types = {sold_type.name: sold_type for sold_type in sold.types}
     nodes: dict[str, tuple[Node, ...]] = {}
@@ -31,13 +31,14 @@ def launched_nodes(cluster: Cluster, claims: Iterable[LaunchedClaim], sold: Sold
 
 
 def _names(pool: str) -> Iterator[str]:
+    """Yield numbered node names for a pool without end."""
     number = 0
     while number := number + 1:
         yield f"{pool}-new-{number}"
 
 
 def _node(claim: LaunchedClaim, name: str, types: dict[str, InstanceType]) -> Iterator[Node]:
-    """None where nothing of the claim can be had."""
+    """Yield the claim's node, or nothing if it has no available offering."""
     if claim.cheapest is None:
         return
     type_name, zone, capacity_type = claim.cheapest.options[0].split("|")
@@ -59,6 +60,7 @@ def _node(claim: LaunchedClaim, name: str, types: dict[str, InstanceType]) -> It
 
 
 def _of_daemon_sets(cluster: Cluster, node: Node) -> Iterator[Pod]:
+    """Yield a pod of each DaemonSet that should run on the node."""
     for pod in Daemons(daemon_pods(cluster)).expected(StateNode(node, None)):
         meta = replace(pod.metadata, name=f"{pod.metadata.name}-{node.metadata.name}", uid="")
         yield replace(pod, metadata=meta, spec=replace(pod.spec, node_name=node.metadata.name))

@@ -1,4 +1,4 @@
-"""NodePools that launch nodes run after run: each new node is ready at once, and of the cheapest type of its claim."""
+"""Repeated provisioning: NodePools launch nodes run after run, each ready at once."""
 
 from __future__ import annotations
 
@@ -53,6 +53,7 @@ class LaunchingPools:
         }
 
     def grow(self, cluster: Cluster) -> NewNodes:
+        """Launch nodes for the pods that kube-scheduler rejected."""
         report = provision(self._with_refused(cluster), self._types, self._settings, now=self._now, explains=False)
         why = {key: error.error for key, error in report.pod_errors.items()}
         why |= {event.name: event.message for event in report.rejected}
@@ -74,6 +75,6 @@ class LaunchingPools:
 
 
 def _refused(pod: Pod) -> Pod:
-    """Karpenter does not look at pods that preempt others."""
+    """Return the pod as rejected by kube-scheduler, without a nomination, which Karpenter would skip."""
     pod = mark_unschedulable(pod)
     return replace(pod, status=replace(pod.status, nominated_node_name=""))

@@ -1,4 +1,4 @@
-"""When a budget counts: at hits of a cron expression, and so long afterwards.
+"""Cron schedules of disruption budgets.
 
 Upstream: Budget.IsActive in pkg/apis/v1/nodepool.go (sigs.k8s.io/karpenter v1.14.1), which parses with robfig/cron.
 """
@@ -26,7 +26,7 @@ _ANY = ("*", "?")
 
 
 def hits(schedule: str, now: int, nanoseconds: int) -> bool:
-    """Whether it hits within so long before now (microseconds), the beginning not counted. Raises InputError."""
+    """Return whether the schedule hits in the ``nanoseconds`` before ``now`` (microseconds). Raises InputError."""
     fields = MACROS.get(schedule, schedule).split()
     if len(fields) != len(_FIELDS):
         raise InputError(f'"{schedule[:60]}" is no cron expression', hint="want five fields, such as 0 9 * * mon-fri")
@@ -47,14 +47,14 @@ def hits(schedule: str, now: int, nanoseconds: int) -> bool:
 
 
 def _is_day(at: datetime, fields: list[str], sets: list[frozenset[int]]) -> bool:
-    """By month and day; of two kinds of days one is enough where both are named."""
+    """Return whether month and day match. If both day fields are restricted, one of them is enough."""
     by_date, by_week = at.day in sets[2], (at.weekday() + 1) % 7 in sets[4]
     both = fields[2].startswith(_ANY) or fields[4].startswith(_ANY)
     return at.month in sets[3] and (by_date and by_week if both else by_date or by_week)
 
 
 def _values(text: str, low: int, high: int, names: Sequence[str]) -> frozenset[int]:
-    """What one field allows. Raises InputError."""
+    """Parse the values that a cron field allows. Raises InputError."""
     values: set[int] = set()
     for part in text.split(","):
         span, _, step = part.partition("/")
@@ -72,6 +72,7 @@ def _values(text: str, low: int, high: int, names: Sequence[str]) -> frozenset[i
 
 
 def _number(text: str, low: int, names: Sequence[str]) -> int:
+    """Parse a number or name in a cron field. Raises InputError."""
     if text.lower() in names:
         return names.index(text.lower()) + low
     if not text.isdigit() or len(text) > 4:

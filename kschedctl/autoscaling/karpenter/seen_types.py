@@ -1,4 +1,4 @@
-"""The instance types that the nodes and NodeClaims of a cluster prove: what there is for sure, and no prices.
+"""Instance types derived from the existing nodes and NodeClaims, without prices.
 
 A type that no node has may exist all the same: nothing follows from its absence.
 """
@@ -17,7 +17,7 @@ from kschedctl.cluster import Cluster
 
 
 def seen_types(cluster: Cluster) -> list[JsonObject]:
-    """In the form of instance_types.json, by name; of each the last node tells the size."""
+    """Return the instance types of nodes in the format of instance_types.json, sized as their last node."""
     nodes: dict[str, list[StateNode]] = {}
     for node in state_nodes(cluster):
         sized = node.node is not None or (node.claim is not None and node.claim.status.allocatable)
@@ -27,6 +27,7 @@ def seen_types(cluster: Cluster) -> list[JsonObject]:
 
 
 def _document(name: str, nodes: list[StateNode]) -> JsonObject:
+    """Build the document of one instance type from its nodes."""
     labels, capacity = nodes[-1].labels, {k: v for k, v in nodes[-1].capacity.items() if k != "nodes"}
     overhead = subtract(capacity, nodes[-1].allocatable)
     places = sorted({(n.labels.get(ZONE, ""), n.labels.get(CAPACITY_TYPE, "")) for n in nodes})
@@ -44,8 +45,10 @@ def _document(name: str, nodes: list[StateNode]) -> JsonObject:
 
 
 def _positive(amounts: Resources) -> Resources:
+    """Return the amounts above zero."""
     return {name: amounts[name] for name, amount in parse_quantities(amounts).items() if amount.mantissa > 0}
 
 
 def _terms(labels: Mapping[str, str]) -> list[JsonObject]:
+    """Build In terms of the labels with a value."""
     return [{"key": key, "operator": "In", "values": [value]} for key, value in labels.items() if value]

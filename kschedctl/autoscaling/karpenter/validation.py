@@ -1,4 +1,4 @@
-"""What Karpenter refuses of requirements, in its words.
+"""Karpenter's validation of requirements, with its error messages.
 
 Upstream: ValidateRequirement in pkg/apis/v1/nodeclaim_validation.go (sigs.k8s.io/karpenter v1.14.1).
 """
@@ -17,7 +17,7 @@ OPERATORS = (IN, NOT_IN, EXISTS, DOES_NOT_EXIST, *BOUNDS)
 def requirement_faults(
     key: str, operator: str, values: Sequence[str], well_known: frozenset[str], min_values: int | None = None
 ) -> Iterator[str]:
-    """What is wrong with a requirement."""
+    """Yield the validation errors of a requirement."""
     key = NORMALIZED.get(key, key)
     if operator not in OPERATORS:
         yield f"key {key} has an unsupported operator {operator} not in [{' '.join(sorted(OPERATORS))}]"
@@ -43,5 +43,6 @@ def requirement_faults(
 
 
 def _is_one_number(values: Sequence[str]) -> bool:
+    """Return whether the values are one integer that is not negative."""
     number = integer(values[0]) if len(values) == 1 else None
     return number is not None and number >= 0

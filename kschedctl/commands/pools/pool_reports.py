@@ -1,4 +1,4 @@
-"""The node pools of a cluster, by the labels of nodes, with what Karpenter's NodePools say of theirs."""
+"""Reports of node pools by node labels and of Karpenter's NodePools."""
 
 from __future__ import annotations
 
@@ -32,10 +32,7 @@ UNDERUTILIZED = "Underutilized"
 
 
 def pools(scheduler: Scheduler, now: str, groups: PoolGroups | None = None) -> NodePools:
-    """All pools by name; nodes in none stand last. ``groups``: the autoscaler's, where any are known.
-
-    Raises InputError.
-    """
+    """Report all pools by name; nodes without a pool come last. Raises InputError."""
     cluster, view = scheduler.cluster, scheduler.view
     division = groups.over(Pools.of(view), view) if groups else Pools.of(view)
     rows = (np.flatnonzero(division.code == at) for at in range(len(division.names)))
@@ -55,6 +52,7 @@ def pools(scheduler: Scheduler, now: str, groups: PoolGroups | None = None) -> N
 
 
 def _report(name: str, rows: Rows, view: Fork) -> PoolReport:
+    """Report the nodes of one pool."""
     nodes: Sequence[Node] = [view.nodes.objects[row] for row in rows.tolist()]
     free, allocatable = free_resources(view)[rows], view.allocatable[rows]
     cpu, memory = view.resources[CPU], view.resources[MEMORY]
@@ -74,6 +72,7 @@ def _report(name: str, rows: Rows, view: Fork) -> PoolReport:
 
 
 def _is_ready(node: Node) -> bool:
+    """Return whether the node is ready and not cordoned."""
     ready = any(condition.type == "Ready" and condition.status == "True" for condition in node.status.conditions)
     return ready and not node.spec.unschedulable
 
@@ -81,6 +80,7 @@ def _is_ready(node: Node) -> bool:
 def _of_karpenter(
     known: PoolReport, pool: NodePool, states: Sequence[StateNode], classes: NodeClasses, now: str
 ) -> PoolReport:
+    """Add limits, node class and disruption of a Karpenter NodePool to its report."""
     limits = parse_quantities(pool.spec.limits or {})
     used = merge(*(state.capacity for state in states if not state.deleting))
     own = pool.spec.disruption
@@ -96,5 +96,6 @@ def _of_karpenter(
 
 
 def _pending(cluster: Cluster) -> int:
+    """Count the unbound pods that are not terminated."""
     unbound: Iterable[bool] = (not pod.terminated for pod in cluster.pods.iter_unbound())
     return sum(unbound)

@@ -1,4 +1,4 @@
-"""The pages of Provisioning and Disruption: which nodes Karpenter launches and takes away, and why not others."""
+"""Terminal pages of the reports Provisioning and Disruption."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ POOL = Column("nodepool", keep=True)
 
 
 def provisioning_page(report: Provisioning, style: Style) -> Page:
-    """What comes, then who gets nothing and why, pool by pool."""
+    """Build the page: new nodes first, then pods without a node and the reasons of each pool."""
     return (
         *_not_certain(report.unknown),
         _headline(report.first_line(), Tone.GOOD if report.everyone_gets_a_node else Tone.BAD),
@@ -40,7 +40,7 @@ def provisioning_page(report: Provisioning, style: Style) -> Page:
 
 
 def disruption_page(report: Disruption, style: Style) -> Page:
-    """What goes, then what keeps each other node."""
+    """Build the page: commands first, then what happens to each node."""
     commands = [(name, command) for name, method in report.methods.items() for command in method.commands]
     columns = (Column("by"), Column("what"), Column("nodes", keep=True), *number_columns("saves/h"), Column("instead"))
 
@@ -60,15 +60,18 @@ def disruption_page(report: Disruption, style: Style) -> Page:
 
 
 def _headline(line: tuple[str, ...], tone: Tone) -> Paragraph:
+    """Build the first paragraph, its first part in this tone."""
     first, *more = line
     return paragraph(Marked(first, tone), *filter(None, more))
 
 
 def _not_certain(unknown: Sequence[UnknownKind]) -> Page:
+    """Build the note on kinds that were not read."""
     return (paragraph(Marked("Not certain:", Tone.WARNING), describe_unread(unknown)),) if unknown else ()
 
 
 def _seen_types(seen: int | None) -> Page:
+    """Build the note that only the types of existing nodes are known."""
     if seen is None:
         return ()
     why = "others may fit, and no prices are known; --instance-types FILE gives them"
@@ -76,7 +79,7 @@ def _seen_types(seen: int | None) -> Page:
 
 
 def _node_classes(report: Provisioning) -> Page:
-    """What is wrong with them, the pools of one together."""
+    """Build a paragraph for each fault of node classes, with the pools that have it."""
     by_why: dict[str, list[str]] = {}
     for pool, why in report.node_classes.items():
         by_why.setdefault(why, []).append(pool)
@@ -84,6 +87,7 @@ def _node_classes(report: Provisioning) -> Page:
 
 
 def _launched(claims: tuple[LaunchedClaim, ...], style: Style) -> Page:
+    """Build the table of NodeClaims that would be launched."""
     columns = (POOL, *number_columns("pods"), Column("instance types"), Column("zone and capacity"))
 
     def row(claim: LaunchedClaim) -> tuple[str, ...]:
@@ -99,20 +103,21 @@ def _launched(claims: tuple[LaunchedClaim, ...], style: Style) -> Page:
 
 
 def _types(claim: LaunchedClaim) -> str:
-    """The cheapest, with prices where they are known."""
+    """Describe the cheapest instance types, with prices if known."""
     shown = [f"{name} (${price:.4f}/h)" if price else name for name, price in claim.instance_types[:TYPES_SHOWN]]
     more = len(claim.instance_types) - TYPES_SHOWN
     return ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _existing(report: Provisioning, style: Style) -> Page:
+    """Build the table of existing nodes that take pods."""
     rows = [(node.node, f"{len(node.pods):,}", ", ".join(node.pods)) for node in report.existing_nodes]
     columns = (Column("node", keep=True), *number_columns("pods"), Column("which"))
     return build_table(rows, columns, lambda row: row, style, title="Need no new node, as Karpenter sees it")
 
 
 def _refused(report: Provisioning, style: Style) -> Page:
-    """Show what stops each NodePool from taking the pods without a node, then the same in Karpenter's words."""
+    """Build the tables of pods without a new node, with the reason of each pool."""
     by_reasons: dict[tuple[str, ...], list[str]] = {}
     for pod, error in report.pod_errors.items():
         by_reasons.setdefault(tuple(part if style.wide else shorten_error(part) for part in error.parts), []).append(
@@ -136,7 +141,7 @@ def _refused(report: Provisioning, style: Style) -> Page:
 
 
 def _missing(report: Provisioning, style: Style) -> Page:
-    """Show, pool by pool, all that keeps a NodePool from taking a pod; pods with the same answers share their rows."""
+    """Build the table of what each pool lacks; pods with equal answers share rows."""
     by_answers: dict[tuple[tuple[str, tuple[str, ...]], ...], list[str]] = {}
     for pod, pools in report.missing.items():
         by_answers.setdefault(tuple((pool, stops) for pool, stops in pools.items() if stops), []).append(pod)
@@ -151,7 +156,7 @@ def _missing(report: Provisioning, style: Style) -> Page:
 
 
 def _per_pool(report: Provisioning, style: Style) -> Page:
-    """What each pool answers; pods with the same answers stand together."""
+    """Build the table of each pool's answer to single pods; pods with equal answers share rows."""
     by_answers: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for pod, pools in report.per_pool.items():
         error = report.pod_errors.get(pod)
@@ -165,6 +170,7 @@ def _per_pool(report: Provisioning, style: Style) -> Page:
 
 
 def _given_up(report: Provisioning, style: Style) -> Page:
+    """Build the list or the count of preferences that pods gave up."""
     dropped = report.relaxations
     if style.wide:
         return build_struct_table(dropped, style, title="Wishes given up, in order")

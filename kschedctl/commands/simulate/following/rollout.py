@@ -48,7 +48,7 @@ from kschedctl.scheduler.engine.pre_filter import selected_by_name
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchTerms
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.scheduler.simulation.following import Following, Tried
+from kschedctl.scheduler.simulation.following import StepwiseScheduler, TriedPod
 from kschedctl.text.counts import agreeing, counted
 
 Done = Callable[[int], None]
@@ -91,7 +91,7 @@ def follow_rollout(
     shared = prepare(cluster, manifests) if manifests else None
     made = shared.workloads if shared else {}
     scheduler = Scheduler(shared.cluster if shared else cluster, call_extender)
-    followed = _RolloutReplay(Following(scheduler, time_passes=True, sampling=sampling), placements, made)
+    followed = _RolloutReplay(StepwiseScheduler(scheduler, time_passes=True, sampling=sampling), placements, made)
     steps = []
     interrupted = False
     try:
@@ -169,9 +169,9 @@ class _RolloutReplay:
     """A replay that starts with the cluster as it was before the first placement."""
 
     def __init__(
-        self, following: Following, placements: Sequence[RealPlacement], created_pods: Mapping[str, str]
+        self, following: StepwiseScheduler, placements: Sequence[RealPlacement], created_pods: Mapping[str, str]
     ) -> None:
-        """Take the pods of the placements, and all later ones, off their nodes. `made` has the workload of each pod
+        """Take the pods of the placements, and all later ones, off their nodes. `created_pods` has the workload of each pod
         that manifests create.
         """
         self.following, self.view, self.notes = following, following.view, list[str]()
@@ -327,7 +327,7 @@ class _RolloutReplay:
         owners = [name for name in self._made if pod.startswith(f"{name}-") and self._made[name]]
         return self._made[max(owners, key=len)].pop(0) if owners else None
 
-    def _put_on_node(self, tried: Tried, row: Row) -> None:
+    def _put_on_node(self, tried: TriedPod, row: Row) -> None:
         """Put the pod on its real node, with plugins' reservations if it fits there."""
         if tried.cycle is not None and row in tried.cycle.feasible:
             try:
@@ -335,7 +335,7 @@ class _RolloutReplay:
                 return
             except PluginError as failure:
                 self.notes.append(f"{self.view.pods.objects[tried.position].key}: nothing is reserved: {failure}")
-        self.following.put(tried.position, row)
+        self.following.place(tried.position, row)
 
 
 def _build_comparison(
@@ -365,7 +365,7 @@ def _build_comparison(
     )
 
 
-def _compare(placement: RealPlacement, tried: Tried, row: Row, following: Following) -> FollowedPlacement:
+def _compare(placement: RealPlacement, tried: TriedPod, row: Row, following: StepwiseScheduler) -> FollowedPlacement:
     """Compare the replay with the node the pod really went to."""
     cycle, served = tried.cycle, following.scheduler.configuration.profiles
     if cycle is None or (placement.scheduler and placement.scheduler not in served):
@@ -408,14 +408,14 @@ def _score_deficit(cycle: Cycle, row: Row, best: str) -> tuple[int, dict[str, in
     return int(total[other] - total[mine]), {name: points for name, points in lost.items() if points}
 
 
-def _is_best_of_sample(cycle: Cycle, row: Row, following: Following) -> bool:
+def _is_best_of_sample(cycle: Cycle, row: Row, following: StepwiseScheduler) -> bool:
     """Return whether the scheduler, which samples nodes, may not have seen a better node.
 
     It searches until enough feasible nodes are found. The node may be the best of these if at least as many consecutive
     nodes, in the scheduler's order, are no better. Scores are those among all nodes.
     """
     offered = int(selected_by_name(cycle.pre_filter, cycle.view).sum())
-    enough = following.searches(SampledFrom()).feasible_needed_for_scoring(
+    enough = following.start_sampling(SampledFrom()).feasible_needed_for_scoring(
         offered, SearchTerms.from_profile(cycle.framework.profile, cycle.framework.release)
     )
     total, mine = cycle.scores.total, cycle.scores.rows.tolist().index(row)
