@@ -73,10 +73,10 @@ def printed(amounts: Mapping[str, Quantity]) -> str:
 
 def thousandths(amounts: Mapping[str, Quantity]) -> dict[str, int]:
     """Convert quantities to whole thousandths, rounded up and limited to ±2**62."""
-    return {name: _thousandths(amount) for name, amount in amounts.items()}
+    return {name: _quantity_to_thousandths(amount) for name, amount in amounts.items()}
 
 
-def _thousandths(amount: Quantity) -> int:
+def _quantity_to_thousandths(amount: Quantity) -> int:
     """Convert one quantity to thousandths, rounded up and limited to ±2**62."""
     rounded = amount.round_up(-3)
     exact: int = rounded.mantissa * 10 ** (rounded.scale + 3)

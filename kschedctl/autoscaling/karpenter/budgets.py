@@ -46,7 +46,7 @@ class EvictionLimits:
 
     def is_currently_reschedulable(self, pod: Pod) -> bool:
         """Return whether the pod must be rescheduled when its node goes, and can be evicted at all."""
-        return is_reschedulable(pod) and is_disruptable(pod, self.now) and not self._forbidding(pod, _allows_nothing)
+        return is_reschedulable(pod) and is_disruptable(pod, self.now) and not self._forbidding(pod, _is_fully_blocking)
 
     def _forbidding(self, pod: Pod, blocks: Blocks) -> tuple[str, ...]:
         """Return the matching budgets that forbid eviction according to ``blocks``, or all if several match."""
@@ -57,10 +57,10 @@ class EvictionLimits:
         names = tuple(f"{namespace}/{budget.metadata.name}" for budget in matching)
         if len(matching) > 1:
             return names
-        return tuple(n for n, b in zip(names, matching, strict=True) if not _spares(b, pod) and blocks(b))
+        return tuple(n for n, b in zip(names, matching, strict=True) if not _allows_unready_pod(b, pod) and blocks(b))
 
 
-def _spares(budget: PodDisruptionBudget, pod: Pod) -> bool:
+def _allows_unready_pod(budget: PodDisruptionBudget, pod: Pod) -> bool:
     """Return whether the budget lets the pod be evicted because it is not ready (AlwaysAllow)."""
     always = budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow"
     return always and any(
@@ -68,7 +68,7 @@ def _spares(budget: PodDisruptionBudget, pod: Pod) -> bool:
     )
 
 
-def _allows_nothing(budget: PodDisruptionBudget) -> bool:
+def _is_fully_blocking(budget: PodDisruptionBudget) -> bool:
     """Return whether the budget never allows an eviction, by its spec."""
     spec = budget.spec
     return spec.max_unavailable in (0, "0%") or spec.min_available == "100%"

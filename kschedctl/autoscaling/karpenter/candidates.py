@@ -94,7 +94,7 @@ class CandidateSearch:
 
     def _candidate(self, state: StateNode) -> NodeCandidate | None:
         """Build a node's candidate, or log why it is none and return None."""
-        if fault := _node_fault(state):
+        if fault := _find_node_fault(state):
             if state.claim is not None:
                 self.log.blocked(state, fault)
             return None
@@ -151,7 +151,7 @@ class CandidateSearch:
         return min(max((total - age) / total, 0.0), 1.0) if total else 0.0
 
 
-def _node_fault(state: StateNode) -> str:
+def _find_node_fault(state: StateNode) -> str:
     """Return why a node is no candidate regardless of its pods; empty if it may be one."""
     checks = (
         (state.claim is None, "Node isn't managed by karpenter"),
@@ -171,7 +171,7 @@ def eviction_cost(pod: Pod) -> float:
     """Return the cost of evicting a pod by its deletion cost and priority, from -10 to 10."""
     cost = 1.0
     if (said := pod.metadata.annotations.deletion_cost) is not None:
-        cost += _number(said) / 2.0**27
+        cost += _parse_float(said) / 2.0**27
     if pod.spec.priority is not None:
         cost += pod.spec.priority / 2.0**25
     return min(max(cost, -10.0), 10.0)
@@ -219,7 +219,7 @@ def price_of(labels: Mapping[str, str], type: InstanceType | None) -> float:
     return 0.0 if math.isnan(price) else price
 
 
-def _number(text: str) -> float:
+def _parse_float(text: str) -> float:
     """Parse a number, or return 0 for other text."""
     try:
         return float(text)

@@ -145,9 +145,9 @@ class NewClaim:
     def _filtered(self, data: PodData, requirements: Requirements, relax_min_values: bool) -> Bools | str:
         """Return (T,) the types that remain, or why none does. Lowers minValues if that is allowed."""
         kept = OptionFilter(self.template.columns, requirements)
-        requests = _plus(self.amounts, data.amounts)
+        requests = _add_amounts(self.amounts, data.amounts)
         for group in free_groups(self.groups, data.ports, self.ports):
-            kept.look_at(group.types & self.options, _plus(requests, group.amounts), group.overhead)
+            kept.look_at(group.types & self.options, _add_amounts(requests, group.amounts), group.overhead)
         if requirements.have_min_values:
             too_few = self.template.columns.too_few(kept.left, requirements)
             if too_few and not relax_min_values:
@@ -176,7 +176,7 @@ class NewClaim:
         self.pods.append(data.pod)
         self.requirements, self.options = accepted.requirements, accepted.options
         self.requests = merge(self.requests, data.requests)
-        self.amounts = _plus(self.amounts, data.amounts)
+        self.amounts = _add_amounts(self.amounts, data.amounts)
         self.settings.topology.register((self.host,))
         self.settings.topology.record(data.pod, self.template.taints, self.requirements)
         self.ports.extend(data.ports)
@@ -200,7 +200,7 @@ class NewClaim:
         overhead: Quantities = {}
         for group in self.groups:
             if (group.types & self.options).any():
-                overhead = _smaller(overhead, group.overhead)
+                overhead = _smaller_amounts(overhead, group.overhead)
         self.requests = merge(self.requests, overhead)
 
 
@@ -219,7 +219,7 @@ def min_values_fault(too_few: Mapping[str, int]) -> str:
     return f"minValues requirement is not met for label(s) (label(s)=[{' '.join(sorted(too_few))}])"
 
 
-def _plus(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
+def _add_amounts(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
     """Return the sum of two resource lists in thousandths."""
     total = dict(left)
     for name, amount in right.items():
@@ -227,7 +227,7 @@ def _plus(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
     return total
 
 
-def _smaller(left: Quantities, right: Quantities) -> Quantities:
+def _smaller_amounts(left: Quantities, right: Quantities) -> Quantities:
     """Return the smaller amounts of resources in both lists, or ``right`` if ``left`` is empty."""
     if not left:
         return right

@@ -199,9 +199,11 @@ class Consolidation:
         )
         errors = {key: "; ".join(parts) for key, parts in run.errors.items()}
         claims = [claim for claim in run.claims if not self._dropped(claim, errors)]
-        errors |= _too_early(run, deleting)
+        errors |= _find_uninitialized_placements(run, deleting)
         waiting = {pod.key for pod in pods if is_provisionable(pod)}
-        return RemovalOutcome(run, claims, _fault({key: why for key, why in errors.items() if key not in waiting}))
+        return RemovalOutcome(
+            run, claims, _describe_errors({key: why for key, why in errors.items() if key not in waiting})
+        )
 
     def nothing(self) -> RemovalOutcome:
         """Return the outcome of removing nodes without pods."""
@@ -245,7 +247,7 @@ class Consolidation:
         spot = all(candidate.capacity_type == SPOT for candidate in candidates)
         if spot and claim.requirements.label(CAPACITY_TYPE).has(SPOT):
             return self._spot_to_spot(offer, price, len(candidates))
-        if fault := _cheaper(offer, price):
+        if fault := _filter_by_price(offer, price):
             return fault
         capacity_type = claim.requirements.label(CAPACITY_TYPE)
         if capacity_type.has(SPOT) and capacity_type.has(ON_DEMAND):
@@ -258,7 +260,7 @@ class Consolidation:
             return "SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node"
         offer.require(SPOT)
         offer.keep(offer.columns.offered(offer.claim.requirements))
-        if fault := _cheaper(offer, price):
+        if fault := _filter_by_price(offer, price):
             return fault
         if nodes > 1:
             return ""
@@ -272,7 +274,7 @@ class Consolidation:
         return ""
 
 
-def _cheaper(offer: ClaimOffer, price: float) -> str:
+def _filter_by_price(offer: ClaimOffer, price: float) -> str:
     """Keep the types cheaper than ``price``. Return why none remains, or ""."""
     if fault := offer.cheaper(price):
         return f"Filtering by price: {fault}"
@@ -295,7 +297,7 @@ def worst_prices(columns: TypeColumns, requirements: Requirements) -> np.ndarray
     return worst
 
 
-def _too_early(run: SchedulerRun, deleting: set[str]) -> dict[str, str]:
+def _find_uninitialized_placements(run: SchedulerRun, deleting: set[str]) -> dict[str, str]:
     """Return pod -> error for pods placed on uninitialized nodes, except pods of deleting nodes."""
     reasons: dict[str, str] = {}
     for node in run.nodes.used:
@@ -309,7 +311,7 @@ def _too_early(run: SchedulerRun, deleting: set[str]) -> dict[str, str]:
     return reasons
 
 
-def _fault(errors: dict[str, str]) -> str:
+def _describe_errors(errors: dict[str, str]) -> str:
     """Describe the unschedulable pods in Karpenter's words, sorted by name."""
     if not errors:
         return ""

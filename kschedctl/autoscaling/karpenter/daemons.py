@@ -54,7 +54,7 @@ class Daemons:
             pods = [self.pods[n] for n in np.flatnonzero(runs[:, at]).tolist()]
             names = ",".join(sorted(pod.key for pod in pods))
             by_names.setdefault(names, (pods, []))[1].append(at)
-        return tuple(_group(*by_names[names], len(template.columns)) for names in sorted(by_names))
+        return tuple(_build_group(*by_names[names], len(template.columns)) for names in sorted(by_names))
 
     def expected(self, node: StateNode) -> list[Pod]:
         """Return the DaemonSets' pods that should run on the node."""
@@ -93,16 +93,16 @@ def daemon_pods(cluster: Cluster) -> list[Pod]:
     """Return the newest pod of each DaemonSet, or a pod from its template, with the template's required node
     affinity.
     """
-    return [_of_template(daemon_set, cluster) for daemon_set in cluster.daemon_sets]
+    return [_build_daemonset_pod(daemon_set, cluster) for daemon_set in cluster.daemon_sets]
 
 
-def _of_template(daemon_set: StoredWorkload, cluster: Cluster) -> Pod:
+def _build_daemonset_pod(daemon_set: StoredWorkload, cluster: Cluster) -> Pod:
     """Build a DaemonSet's pod from its newest pod or its template."""
     template, own = daemon_set.spec.template.spec, daemon_set.metadata
-    pod = _newest(daemon_set, cluster)
+    pod = _find_newest_pod(daemon_set, cluster)
     if pod is None:
-        containers = tuple(map(_with_limits, template.containers))
-        init = tuple(map(_with_limits, template.init_containers))
+        containers = tuple(map(_default_requests_to_limits, template.containers))
+        init = tuple(map(_default_requests_to_limits, template.init_containers))
         spec = replace(template, containers=containers, init_containers=init)
         pod = Pod(PodMeta(own.name, own.namespace), spec)
     wanted = template.affinity and template.affinity.node_affinity
@@ -116,36 +116,38 @@ def _of_template(daemon_set: StoredWorkload, cluster: Cluster) -> Pod:
     return replace(pod, spec=replace(pod.spec, affinity=replace(affinity, node_affinity=nodes)))
 
 
-def _newest(daemon_set: StoredWorkload, cluster: Cluster) -> Pod | None:
+def _find_newest_pod(daemon_set: StoredWorkload, cluster: Cluster) -> Pod | None:
     """Return the newest pod of a DaemonSet, the first of equally old ones, or None."""
     own = daemon_set.metadata
     newest = None
     for pod in cluster.pods.filter_by_template(
-        lambda other: other.metadata.namespace == own.namespace and bool(_controller(other))
+        lambda other: other.metadata.namespace == own.namespace and bool(_daemonset_owner(other))
     ):
-        if _controller(pod) == (own.uid, own.name) and (newest is None or _created(pod) > _created(newest)):
+        if _daemonset_owner(pod) == (own.uid, own.name) and (
+            newest is None or _creation_time(pod) > _creation_time(newest)
+        ):
             newest = pod
     return newest
 
 
-def _controller(pod: Pod) -> tuple[str, str]:
+def _daemonset_owner(pod: Pod) -> tuple[str, str]:
     """Return UID and name of the DaemonSet that controls the pod, or empty strings."""
     owners = (o for o in pod.metadata.owner_references if o.controller and o.kind == "DaemonSet")
     return next(((owner.uid, owner.name) for owner in owners), ("", ""))
 
 
-def _created(pod: Pod) -> str:
+def _creation_time(pod: Pod) -> str:
     """Return the creation timestamp, or ""."""
     return pod.metadata.creation_timestamp or ""
 
 
-def _with_limits(container: Container) -> Container:
+def _default_requests_to_limits(container: Container) -> Container:
     """Return the container with its limits as requests where it has no request."""
     resources = container.resources
     return replace(container, resources=replace(resources, requests={**resources.limits, **resources.requests}))
 
 
-def _group(pods: Sequence[Pod], types: Sequence[int], count: int) -> DaemonGroup:
+def _build_group(pods: Sequence[Pod], types: Sequence[int], count: int) -> DaemonGroup:
     """Build the group of the types on which these pods would run."""
     mask = np.zeros(count, np.bool_)
     mask[list(types)] = True

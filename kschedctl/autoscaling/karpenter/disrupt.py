@@ -116,7 +116,7 @@ class Disrupt:
                 self._find_soft_constraints(candidate, single.totals)
             done(1)
         return Disruption(
-            emptiness=self._method(self._round(EMPTY, _is_removable), self._emptiness),
+            emptiness=self._method(self._round(EMPTY, _is_empty_candidate), self._emptiness),
             drift=self._method(self._round(DRIFTED, _is_drifted, eventual=True), self._drift),
             multi=self._method(self._round(UNDERUTILIZED, _should_consolidate), self._multi),
             single=self._method(single, self._single),
@@ -184,7 +184,7 @@ class Disrupt:
         removal = decide(own)
         most = self.setting.options.max_instance_types
         return DisruptionMethod(
-            candidates=tuple(map(_reported, _by_ratio(own.candidates))),
+            candidates=tuple(map(_report_candidate, _sort_by_savings_ratio(own.candidates))),
             candidate_events=own.looks.events,
             budgets=own.budgets,
             budget_events=own.blocks.events,
@@ -195,7 +195,7 @@ class Disrupt:
 
     def _emptiness(self, own: Round) -> PlannedRemoval | None:
         """Delete all empty candidates that the budgets allow at once."""
-        going = own.take(_by_ratio(own.candidates))
+        going = own.take(_sort_by_savings_ratio(own.candidates))
         return PlannedRemoval(going, self.simulator.nothing(), []) if going else None
 
     def _drift(self, own: Round) -> PlannedRemoval | None:
@@ -215,7 +215,7 @@ class Disrupt:
 
     def _multi(self, own: Round) -> PlannedRemoval | None:
         """Search by bisection for the largest prefix of candidates that can be consolidated together."""
-        taken = own.take(_by_ratio(own.candidates))
+        taken = own.take(_sort_by_savings_ratio(own.candidates))
         low, high = 1, min(len(taken) - 1, MOST_NODES)
         best: PlannedRemoval | None = None
         shown: dict[str, MoveScore] = {}
@@ -225,7 +225,11 @@ class Disrupt:
         while low <= high:
             middle = (low + high) // 2
             removal = self.simulator.consolidate(taken[: middle + 1], own.log)
-            scores = own.totals.scores(removal.candidates, removal.savings) if removal and _differs(removal) else {}
+            scores = (
+                own.totals.scores(removal.candidates, removal.savings)
+                if removal and _filter_out_same_type(removal)
+                else {}
+            )
             if removal and _has_options(removal) and all(score.approved for score in scores.values()):
                 best, low, shown = removal, middle + 1, scores
             else:
@@ -238,7 +242,7 @@ class Disrupt:
     def _single(self, own: Round) -> PlannedRemoval | None:
         """Consolidate the first candidate that can be, taking a node of each pool in turn."""
         by_pool: dict[str, list[NodeCandidate]] = {}
-        for candidate in _by_ratio(own.candidates):
+        for candidate in _sort_by_savings_ratio(own.candidates):
             by_pool.setdefault(candidate.pool.metadata.name, []).append(candidate)
         in_turn = zip_longest(*(by_pool[name] for name in sorted(by_pool)))
         for candidate in (candidate for row in in_turn for candidate in row if candidate is not None):
@@ -288,11 +292,11 @@ class Disrupt:
         return AloneAnswer(command, log.of_node(candidate.node.metadata.name))
 
 
-def _is_removable(candidate: NodeCandidate, log: EventLog) -> bool:
+def _is_empty_candidate(candidate: NodeCandidate, log: EventLog) -> bool:
     """Return whether emptiness may delete the candidate."""
     if candidate.pool.spec.replicas is not None:
         return False
-    if _is_never(candidate):
+    if _never_consolidates(candidate):
         log.unconsolidatable(candidate.state, f'NodePool "{candidate.pool.metadata.name}" has consolidation disabled')
         return False
     return candidate.is_empty and candidate.has(CONSOLIDATABLE)
@@ -313,7 +317,7 @@ def _should_consolidate(candidate: NodeCandidate, log: EventLog) -> bool:
     """Return whether consolidation may disrupt the candidate, and log why not."""
     if candidate.pool.spec.replicas is not None:
         return False
-    if fault := _unconsolidatable(candidate):
+    if fault := _find_consolidation_fault(candidate):
         log.unconsolidatable(candidate.state, fault)
         return False
     if candidate.is_empty:
@@ -327,7 +331,7 @@ def _should_consolidate(candidate: NodeCandidate, log: EventLog) -> bool:
     return candidate.has(CONSOLIDATABLE)
 
 
-def _unconsolidatable(candidate: NodeCandidate) -> str:
+def _find_consolidation_fault(candidate: NodeCandidate) -> str:
     """Return why the candidate cannot be consolidated; empty if it can."""
     labels = candidate.state.labels
     if candidate.type is None:
@@ -335,20 +339,24 @@ def _unconsolidatable(candidate: NodeCandidate) -> str:
     for label in (CAPACITY_TYPE, ZONE):
         if label not in labels:
             return f'Node does not have label "{label}"'
-    return f'NodePool "{candidate.pool.metadata.name}" has consolidation disabled' if _is_never(candidate) else ""
+    return (
+        f'NodePool "{candidate.pool.metadata.name}" has consolidation disabled'
+        if _never_consolidates(candidate)
+        else ""
+    )
 
 
-def _is_never(candidate: NodeCandidate) -> bool:
+def _never_consolidates(candidate: NodeCandidate) -> bool:
     """Return whether the pool's consolidateAfter is Never."""
     return candidate.pool.spec.disruption.consolidate_after == "Never"
 
 
-def _by_ratio(candidates: Iterable[NodeCandidate]) -> list[NodeCandidate]:
+def _sort_by_savings_ratio(candidates: Iterable[NodeCandidate]) -> list[NodeCandidate]:
     """Sort candidates by savings ratio, the highest first, then by name."""
     return sorted(candidates, key=lambda candidate: (-candidate.savings_ratio, candidate.name))
 
 
-def _reported(candidate: NodeCandidate) -> DisruptionCandidate:
+def _report_candidate(candidate: NodeCandidate) -> DisruptionCandidate:
     """Convert a candidate to its entry in the report."""
     return DisruptionCandidate(
         candidate.name,
@@ -360,10 +368,10 @@ def _reported(candidate: NodeCandidate) -> DisruptionCandidate:
     )
 
 
-def _differs(removal: PlannedRemoval) -> bool:
+def _filter_out_same_type(removal: PlannedRemoval) -> bool:
     """Keep replacement types that are cheaper than nodes of the same type. Return whether any remains."""
     for offer in removal.offers:
-        if offer.cheaper(_price_of_same(offer, removal.candidates)):
+        if offer.cheaper(_cheapest_same_type_price(offer, removal.candidates)):
             offer.first(0)
     return _has_options(removal)
 
@@ -373,7 +381,7 @@ def _has_options(removal: PlannedRemoval) -> bool:
     return all(offer.order for offer in removal.offers)
 
 
-def _price_of_same(offer: ClaimOffer, candidates: Sequence[NodeCandidate]) -> float:
+def _cheapest_same_type_price(offer: ClaimOffer, candidates: Sequence[NodeCandidate]) -> float:
     """Return the lowest price of a node whose type the replacement may also be; 0 if that price is unknown."""
     prices: dict[str, float] = {}
     for candidate in candidates:

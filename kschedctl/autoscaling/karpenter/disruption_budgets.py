@@ -27,7 +27,9 @@ def allowed_disruptions(setting: KarpenterSetting, reason: str, log: EventLog) -
 
     Nodes that are deleting or not ready are subtracted.
     """
-    counting = [node for node in setting.nodes if node.managed and node.initialized and not _is_ending(node)]
+    counting = [
+        node for node in setting.nodes if node.managed and node.initialized and not _is_instance_terminating(node)
+    ]
     nodes = Counter(node.pool for node in counting)
     going = Counter(node.pool for node in counting if node.deleting or not _is_ready(node))
     allowed: dict[str, int] = {}
@@ -45,14 +47,18 @@ def allowance(pool: NodePool, nodes: int, reason: str, now: int) -> int:
     budgets = pool.spec.disruption.budgets or ()
     try:
         return min(
-            (_allowed(budget, nodes, now) for budget in budgets if not budget.reasons or reason in budget.reasons),
+            (
+                _get_budget_limit(budget, nodes, now)
+                for budget in budgets
+                if not budget.reasons or reason in budget.reasons
+            ),
             default=UNLIMITED,
         )
     except InputError:
         return 0
 
 
-def _allowed(budget: DisruptionBudget, nodes: int, now: int) -> int:
+def _get_budget_limit(budget: DisruptionBudget, nodes: int, now: int) -> int:
     """Return the number of nodes that one budget allows, percentages rounded up. Raises InputError."""
     if budget.schedule is not None or budget.duration is not None:
         length = parse_go_duration(budget.duration or "0s", "duration")
@@ -66,7 +72,7 @@ def _allowed(budget: DisruptionBudget, nodes: int, now: int) -> int:
     return int(text)
 
 
-def _is_ending(state: StateNode) -> bool:
+def _is_instance_terminating(state: StateNode) -> bool:
     """Return whether the node's instance is being terminated."""
     return state.claim is not None and is_true(state.claim, INSTANCE_TERMINATING)
 

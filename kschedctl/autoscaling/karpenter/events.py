@@ -63,7 +63,9 @@ class EventLog:
             return
         length, started = protection(said), pod.status.start_time
         if length <= 0:
-            why = f"Invalid karpenter.sh/do-not-disrupt annotation: {_fault(said)}, ignoring annotation"
+            why = (
+                f"Invalid karpenter.sh/do-not-disrupt annotation: {_describe_duration_error(said)}, ignoring annotation"
+            )
             self._write("Pod", pod.key, "InvalidDoNotDisruptAnnotation", why)
         elif started is not None:
             end = parse_microseconds(started) + length // 1000
@@ -86,7 +88,7 @@ class EventLog:
         self._events[KarpenterEvent(kind, name, reason, message)] = None
 
 
-def _fault(said: str) -> str:
+def _describe_duration_error(said: str) -> str:
     """Describe why Go cannot parse a text as a duration, in Go's words."""
     number = _NUMBER.match(said)
     if number is None:

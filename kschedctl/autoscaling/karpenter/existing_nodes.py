@@ -48,7 +48,7 @@ class ExistingNode:
         taken: dict[str, frozenset[str]] = {}
         for pod in state.pods if limits else ():
             taken = union(taken, volumes.by_driver(pod))
-        room = thousandths(subtract(state.available, _still_to_come(state, daemons)))
+        room = thousandths(subtract(state.available, _remaining_daemon_requests(state, daemons)))
         return cls(state, room, requirements, ports, limits, taken, settling)
 
 
@@ -118,7 +118,7 @@ def holds(room: Amounts, amounts: Amounts) -> bool:
     return all(left >= 0 for left in room.values()) and all(room.get(n, 0) >= amount for n, amount in amounts.items())
 
 
-def _still_to_come(state: StateNode, daemons: Daemons) -> Quantities:
+def _remaining_daemon_requests(state: StateNode, daemons: Daemons) -> Quantities:
     """Return the requests of expected DaemonSet pods that are not on the node yet."""
     expected = requests_of(daemons.expected(state))
     here = state.daemon_requests

@@ -28,11 +28,11 @@ def go_order(keys: Sequence[float]) -> list[int]:
     stable = sorted(range(len(keys)), key=keys.__getitem__)
     if len(keys) <= INSERTED or all(keys[left] < keys[right] for left, right in pairwise(stable)):
         return stable
-    return list(_sorted(tuple(keys)))
+    return list(_pdqsort_order(tuple(keys)))
 
 
 @lru_cache(256)
-def _sorted(keys: tuple[float, ...]) -> tuple[int, ...]:
+def _pdqsort_order(keys: tuple[float, ...]) -> tuple[int, ...]:
     """Return the original index of each key after pattern-defeating quicksort."""
     sort = _Sort(keys)
     sort.range(0, len(keys), len(keys).bit_length())

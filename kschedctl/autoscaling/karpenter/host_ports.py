@@ -19,7 +19,7 @@ _ALL = frozenset(("", "0.0.0.0", "::"))
 def host_ports(pod: Pod) -> tuple[Port, ...]:
     """Return the host ports of the pod's regular containers."""
     return tuple(
-        (_address(port.host_ip), port.host_port, port.protocol)
+        (_normalize_address(port.host_ip), port.host_port, port.protocol)
         for container in pod.spec.containers
         for port in container.ports
         if port.host_port
@@ -32,7 +32,7 @@ def clash(wanted: Iterable[Port], taken: Iterable[Port]) -> bool:
     return any(a[1:] == b[1:] and (a[0] == b[0] or not a[0] or not b[0]) for a in wanted for b in known)
 
 
-def _address(text: str) -> str:
+def _normalize_address(text: str) -> str:
     """Return the address in canonical form, "" for all addresses."""
     if text in _ALL:
         return ""

@@ -128,7 +128,7 @@ def read_instance_types(documents: Sequence[JsonObject]) -> Sold:
     for at, document in enumerate(documents):
         where = f"instanceTypes[{at}]"
         try:
-            made = _made(convert_builtins(document, InstanceTypeDocument))
+            made = _build_instance_type(convert_builtins(document, InstanceTypeDocument))
         except msgspec.ValidationError as error:
             raise InputError(str(error), where=where) from None
         except QuantityError as error:
@@ -141,26 +141,28 @@ def read_instance_types(documents: Sequence[JsonObject]) -> Sold:
     return Sold(tuple(types.values()), WELL_KNOWN | keys)
 
 
-def _made(document: InstanceTypeDocument) -> InstanceType:
+def _build_instance_type(document: InstanceTypeDocument) -> InstanceType:
     """Build an instance type from its document. Raises QuantityError."""
     capacity = {PODS: DEFAULT_PODS, **parse_quantities(document.resources)}
     overhead = parse_quantities(DEFAULT_OVERHEAD if document.overhead is None else document.overhead)
-    offerings = tuple(_offering(offering) for offering in document.offerings)
-    return InstanceType(document.name, _requirements(document, capacity), offerings, capacity, merge(overhead))
+    offerings = tuple(_build_offering(offering) for offering in document.offerings)
+    return InstanceType(
+        document.name, _build_type_requirements(document, capacity), offerings, capacity, merge(overhead)
+    )
 
 
-def _offering(document: OfferingDocument) -> Offering:
+def _build_offering(document: OfferingDocument) -> Offering:
     """Build an offering from its document."""
-    requirements = _of_expressions(document.requirements)
+    requirements = _build_requirements(document.requirements)
     return Offering(requirements, document.price, document.available, document.reservation_capacity)
 
 
-def _of_expressions(expressions: Iterable[SelectorRequirement]) -> Requirements:
+def _build_requirements(expressions: Iterable[SelectorRequirement]) -> Requirements:
     """Build requirements from selector expressions."""
     return Requirements.of(LabelRequirement.of(e.key, e.operator, e.values or ()) for e in expressions)
 
 
-def _requirements(document: InstanceTypeDocument, capacity: Mapping[str, Quantity]) -> Requirements:
+def _build_type_requirements(document: InstanceTypeDocument, capacity: Mapping[str, Quantity]) -> Requirements:
     """Build a type's requirements from its name, resources, offerings and own requirements."""
     cpu = str(capacity["cpu"]) if "cpu" in capacity else ""
     memory = str(capacity["memory"]) if "memory" in capacity else ""
@@ -168,30 +170,30 @@ def _requirements(document: InstanceTypeDocument, capacity: Mapping[str, Quantit
         INSTANCE_TYPE: (document.name,),
         ARCH: (document.architecture,),
         OS: document.operating_systems,
-        ZONE: _offered(document, ZONE),
-        CAPACITY_TYPE: _offered(document, CAPACITY_TYPE),
-        SIZE: (_size(document.name, cpu),),
-        FAMILY: (_family(document.name),),
+        ZONE: _offered_values(document, ZONE),
+        CAPACITY_TYPE: _offered_values(document, CAPACITY_TYPE),
+        SIZE: (_parse_size(document.name, cpu),),
+        FAMILY: (_parse_family(document.name),),
         CPU: (cpu,),
         MEMORY: (memory,),
     }
     made = Requirements.of(LabelRequirement.of(key, IN, values) for key, values in labels.items())
-    made.add(_of_expressions(document.requirements).values())
+    made.add(_build_requirements(document.requirements).values())
     return made
 
 
-def _offered(document: InstanceTypeDocument, key: str) -> list[str]:
+def _offered_values(document: InstanceTypeDocument, key: str) -> list[str]:
     """Return the values of a label in all offerings."""
     return [v for offering in document.offerings for e in offering.requirements if e.key == key for v in e.values or ()]
 
 
-def _size(name: str, cpu: str) -> str:
+def _parse_size(name: str, cpu: str) -> str:
     """Return the size in the type's name, or else its number of CPUs."""
     match = _SIZED.fullmatch(name)
     return match[1] if match else cpu
 
 
-def _family(name: str) -> str:
+def _parse_family(name: str) -> str:
     """Return the family in the type's name, or else its first letter."""
     family = re.split("[.-]", name, maxsplit=1)
     return family[0] if len(family) > 1 else name[:1]

@@ -47,7 +47,7 @@ def launched(claim: NewClaim, most: int) -> LaunchedClaim:
     prices = columns.cheapest(claim.requirements)
     named = np.zeros(len(columns), np.bool_)
     named[order[:most]] = True
-    requirements = _narrowed(claim, order[:most], named)
+    requirements = _narrow_to_named_types(claim, order[:most], named)
     annotations = dict(template.pool.spec.template.metadata.annotations)
     annotations[MIN_VALUES_RELAXED] = str(claim.min_values_relaxed).lower()
     if any(offering.overlaid for at in order[:most] for offering in columns.types[at].offerings):
@@ -58,15 +58,15 @@ def launched(claim: NewClaim, most: int) -> LaunchedClaim:
     return LaunchedClaim(
         node_pool=template.name,
         pods=tuple(pod.key for pod in claim.pods),
-        scheduling_requirements=_terms(claim.requirements),
+        scheduling_requirements=_build_terms(claim.requirements),
         instance_types=tuple((columns.types[at].name, float(prices[at])) for at in order),
         cheapest=cheapest_offering(columns, claim),
-        requirements=_terms(Requirements({k: r for k, r in requirements.items() if k not in OF_SIMULATION})),
+        requirements=_build_terms(Requirements({k: r for k, r in requirements.items() if k not in OF_SIMULATION})),
         requests={name: str(amount) for name, amount in claim.requests.items()},
-        labels={**template.labels, **_custom_labels(claim, requirements)},
+        labels={**template.labels, **_choose_custom_labels(claim, requirements)},
         annotations=annotations,
-        taints=_taints(spec.taints),
-        startup_taints=_taints(spec.startup_taints),
+        taints=_build_taints(spec.taints),
+        startup_taints=_build_taints(spec.startup_taints),
     )
 
 
@@ -83,7 +83,7 @@ def cheapest_offering(columns: TypeColumns, claim: NewClaim) -> CheapestOffering
     return CheapestOffering(float(price), tuple(sorted(texts)))
 
 
-def _narrowed(claim: NewClaim, order: Iterable[int], named: np.ndarray) -> Requirements:
+def _narrow_to_named_types(claim: NewClaim, order: Iterable[int], named: np.ndarray) -> Requirements:
     """Return the claim's requirements, narrowed to the named types and their available capacity types."""
     columns, requirements = claim.template.columns, Requirements(claim.requirements)
     names = (columns.types[at].name for at in order)
@@ -94,7 +94,7 @@ def _narrowed(claim: NewClaim, order: Iterable[int], named: np.ndarray) -> Requi
     return requirements
 
 
-def _custom_labels(claim: NewClaim, requirements: Requirements) -> dict[str, str]:
+def _choose_custom_labels(claim: NewClaim, requirements: Requirements) -> dict[str, str]:
     """Return a value for each required label that is not well known."""
     known = claim.template.well_known | OF_SIMULATION
     return {
@@ -102,11 +102,11 @@ def _custom_labels(claim: NewClaim, requirements: Requirements) -> dict[str, str
     }
 
 
-def _terms(requirements: Requirements) -> tuple[RequirementTerm, ...]:
+def _build_terms(requirements: Requirements) -> tuple[RequirementTerm, ...]:
     """Convert requirements to the report's terms, sorted by key."""
     return tuple(RequirementTerm(*term) for key in sorted(requirements) for term in requirements[key].terms())
 
 
-def _taints(taints: Iterable[Taint]) -> tuple[ClaimTaint, ...]:
+def _build_taints(taints: Iterable[Taint]) -> tuple[ClaimTaint, ...]:
     """Convert taints to the report's form."""
     return tuple(ClaimTaint(taint.key, taint.value, taint.effect) for taint in taints)

@@ -63,7 +63,7 @@ class LaunchingPools:
     def _with_refused(self, cluster: Cluster) -> Cluster:
         """Return the cluster with all waiting pods as kube-scheduler refused them."""
         waiting = {
-            (pod.metadata.namespace, pod.metadata.name): _refused(pod)
+            (pod.metadata.namespace, pod.metadata.name): _as_unschedulable(pod)
             for pod in cluster.unbound_pods()
             if not pod.terminated
         }
@@ -74,7 +74,7 @@ class LaunchingPools:
         return refused
 
 
-def _refused(pod: Pod) -> Pod:
+def _as_unschedulable(pod: Pod) -> Pod:
     """Return the pod as rejected by kube-scheduler, without a nomination, which Karpenter would skip."""
     pod = mark_unschedulable(pod)
     return replace(pod, status=replace(pod.status, nominated_node_name=""))

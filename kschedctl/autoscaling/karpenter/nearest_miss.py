@@ -38,11 +38,11 @@ def nearest_miss(
     setting: KarpenterSetting, pod: Pod, template: ClaimTemplate, existing: ExistingColumns
 ) -> tuple[str, ...]:
     """Return everything that a pool lacks to take the pod; what cannot be edited away comes last."""
-    search = _Search(setting, _with_no_wish_left(setting, pod), existing, template)
+    search = _Search(setting, _fully_relaxed(setting, pod), existing, template)
     return tuple(search.missing())
 
 
-def _with_no_wish_left(setting: KarpenterSetting, pod: Pod) -> Pod:
+def _fully_relaxed(setting: KarpenterSetting, pod: Pod) -> Pod:
     """Return the pod with all its preferences relaxed, as Karpenter tries it last."""
     while less := relaxed(pod, setting.pools.prefer_no_schedule):
         pod = less[0]
@@ -105,7 +105,7 @@ class _Search:
         if kept == taints:
             return None
         stopping = ", ".join(str(taint) for taint in taints if taint not in kept)
-        return f"the pod does not tolerate {stopping}", _with(self.template.pool, taints=kept)
+        return f"the pod does not tolerate {stopping}", _with_template_fields(self.template.pool, taints=kept)
 
     def _labels(self) -> Edited | None:
         """Return the pod's label requirements that the pool does not meet, and the pool with them."""
@@ -123,7 +123,7 @@ class _Search:
         if {conflict.key for conflict in conflicts} & self._fixed:
             return "; ".join(said), None
         for requirement in (*conflicts, *([wanted[unknown]] if unknown else [])):
-            pool = _asking_for(pool, requirement)
+            pool = _with_requirement(pool, requirement)
         return "; ".join(said), pool
 
     @property
@@ -141,7 +141,7 @@ class _Search:
         where = f" on {first_few(nodes)}" if nodes else ""
         why = f"the label {key} is empty{where}, and Karpenter finds no topology domain in an empty value"
         named = LabelRequirement.of(key, IN, (EXAMPLE_VALUE,))
-        return f"{why}: give it a value in NodePool {pool.metadata.name}", _asking_for(pool, named)
+        return f"{why}: give it a value in NodePool {pool.metadata.name}", _with_requirement(pool, named)
 
     def _nodes_with_empty(self, key: str) -> Iterator[str]:
         return (node.name for node in self.setting.nodes if node.labels.get(key) == "")
@@ -208,7 +208,7 @@ class _Search:
         return closest_type(self.template, groups, self.data, refusal.requirements)
 
 
-def _asking_for(pool: NodePool, wanted: LabelRequirement) -> NodePool:
+def _with_requirement(pool: NodePool, wanted: LabelRequirement) -> NodePool:
     """Return the pool with exactly this requirement for a label."""
     template = pool.spec.template
     labels = {key: value for key, value in template.metadata.labels.items() if NORMALIZED.get(key, key) != wanted.key}
@@ -218,12 +218,12 @@ def _asking_for(pool: NodePool, wanted: LabelRequirement) -> NodePool:
         if NORMALIZED.get(requirement.key, requirement.key) != wanted.key
     )
     asked = (RequirementWithMinValues(term.key, term.operator, term.values) for term in wanted.terms())
-    pool = _with(pool, requirements=(*others, *asked))
+    pool = _with_template_fields(pool, requirements=(*others, *asked))
     template = replace(pool.spec.template, metadata=replace(template.metadata, labels=labels))
     return replace(pool, spec=replace(pool.spec, template=template))
 
 
-def _with(pool: NodePool, **fields: object) -> NodePool:
+def _with_template_fields(pool: NodePool, **fields: object) -> NodePool:
     """Return the pool with other fields in its node template's spec."""
     template = pool.spec.template
     template = replace(template, spec=replace(template.spec, **fields))

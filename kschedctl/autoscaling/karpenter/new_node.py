@@ -43,17 +43,17 @@ def new_node(
         why = refused.removeprefix(FAILED) or NOT_WANTED
         verdicts = tuple(PoolVerdict(pool.metadata.name, False, why) for pool in cluster.karpenter_node_pools)
         message = refused if refused.startswith(FAILED) else ""
-        return NewNode(NAME, verdicts, seen_types=seen, message=message, said=_said(cluster, pod, message))
+        return NewNode(NAME, verdicts, seen_types=seen, message=message, said=_find_last_event(cluster, pod, message))
     existing = setting.existing(setting.pools, lambda node: False)
     run = setting.run([pod], existing, movable=[pod.key]) if setting.pools.pools else None
-    message = _message(pod, run)
+    message = _failure_message(pod, run)
     return NewNode(
         NAME,
         tuple(_Verdicts(setting, pod, existing).iter_verdicts()),
         next((node.node for node in nominated(run)), "") if run else "",
         seen,
         message,
-        _said(cluster, pod, message),
+        _find_last_event(cluster, pod, message),
         differences=tuple(differences(setting, pod)),
     )
 
@@ -83,27 +83,27 @@ class _Verdicts:
         return PoolVerdict(template.name, False, text, nearest_miss(self._setting, self._pod, template, self._existing))
 
 
-def _message(pod: Pod, run: SchedulerRun | None) -> str:
+def _failure_message(pod: Pod, run: SchedulerRun | None) -> str:
     """Return the event that Karpenter writes if it cannot place the pod, or ""."""
     errors = run.errors.get(pod.key, ()) if run else ()
     return FAILED + "; ".join(errors) if errors else ""
 
 
-def _said(cluster: Cluster, pod: Pod, message: str) -> AutoscalerSaid | None:
+def _find_last_event(cluster: Cluster, pod: Pod, message: str) -> AutoscalerSaid | None:
     """Return Karpenter's last event about the pod and whether the replay agrees, or None without an event."""
-    own = [event for event in cluster.events if _is_karpenters(event) and is_event_about(event, pod)]
+    own = [event for event in cluster.events if _is_karpenter_event(event) and is_event_about(event, pod)]
     if not own:
         return None
     last = max(own, key=last_seen)
-    agrees = not message if last.reason == NOMINATED else _parts(last.message) == _parts(message)
+    agrees = not message if last.reason == NOMINATED else _split_message(last.message) == _split_message(message)
     return AutoscalerSaid(last.message, last_seen(last), agrees)
 
 
-def _is_karpenters(event: Event) -> bool:
+def _is_karpenter_event(event: Event) -> bool:
     """Return whether Karpenter wrote the event."""
     return event.reason == NOMINATED or (event.reason == FAILED_SCHEDULING and event.message.startswith(FAILED))
 
 
-def _parts(message: str) -> frozenset[str]:
+def _split_message(message: str) -> frozenset[str]:
     """Return the parts of a failure message, regardless of their order."""
     return frozenset(message.removeprefix(FAILED).split("; "))

@@ -112,10 +112,10 @@ class NodeClasses:
             return types
         more = parse_quantities({STORAGE: own.root_disk_size} if own.root_disk_size else {})
         more |= parse_quantities({PODS: str(own.max_pods)} if own.max_pods is not None else {})
-        return [_made(each, more, frozenset() if anywhere else own.zones) for each in types]
+        return [_adjust_type(each, more, frozenset() if anywhere else own.zones) for each in types]
 
 
-def _made(instance_type: InstanceType, more: Quantities, zones: frozenset[str]) -> InstanceType:
+def _adjust_type(instance_type: InstanceType, more: Quantities, zones: frozenset[str]) -> InstanceType:
     """Return the type with other capacity, offered only in zones with subnets."""
     made = replace(instance_type, capacity={**instance_type.capacity, **more})
     if not zones:

@@ -48,13 +48,13 @@ class ExistingColumns:
 
     @cached_property
     def _taints(self) -> tuple[list[tuple[Taint, ...]], np.ndarray]:
-        return _codes([node.state.taints for node in self.existing])
+        return _encode([node.state.taints for node in self.existing])
 
     def values(self, key: str) -> tuple[list[str | None], np.ndarray]:
         """Return the distinct values of a label (None for nodes without it) and (N,) the code of each node."""
         if key not in self._codes:
             requirements = (node.requirements.get(key) for node in self.existing)
-            self._codes[key] = _codes([next(iter(own.values)) if own else None for own in requirements])
+            self._codes[key] = _encode([next(iter(own.values)) if own else None for own in requirements])
         return self._codes[key]
 
     def where(self, key: str, holds: Callable[[str], bool], without: bool = False) -> Bools:
@@ -128,7 +128,7 @@ class RunNodes:
                 self._room[row, self.columns.rooms.names[name]] -= amount
 
 
-def _codes(keys: Sequence[Key]) -> tuple[list[Key], np.ndarray]:
+def _encode(keys: Sequence[Key]) -> tuple[list[Key], np.ndarray]:
     """Return the distinct keys and the code of each key."""
     numbers: dict[Key, int] = {}
     codes = np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)

@@ -87,14 +87,14 @@ class OptionFilter:
         """Describe the requests with the least and the most DaemonSet overhead."""
         if not self.overheads:
             return printed(requests)
-        low, high = _reduce(self.overheads)
+        low, high = _overhead_range(self.overheads)
         if not low:
             return printed(requests)
         texts = [printed(merge(amounts, requests)) for amounts in (low, high)]
         return texts[0] if texts[0] == texts[1] else f"min={texts[0]}, max={texts[1]}"
 
 
-def _reduce(overheads: Sequence[Quantities]) -> tuple[Quantities, Quantities]:
+def _overhead_range(overheads: Sequence[Quantities]) -> tuple[Quantities, Quantities]:
     """Return the smallest and the largest overhead of each resource."""
     return least(overheads), most(overheads)
 

@@ -64,7 +64,7 @@ class AppliedOverlays:
         self, overlay: NodeOverlay, pools: Sequence[NodePool], types: Sequence[InstanceType], well_known: frozenset[str]
     ) -> tuple[str, str]:
         """Apply one overlay and return its verdict."""
-        if faults := list(_faults(overlay, well_known)):
+        if faults := list(_iter_faults(overlay, well_known)):
             return INVALID, "; ".join(faults)
         spec = overlay.spec
         wanted = Requirements.of(LabelRequirement.of(r.key, r.operator, r.values) for r in spec.requirements)
@@ -72,7 +72,7 @@ class AppliedOverlays:
             ((pool.metadata.name, instance_type.name), offerings)
             for pool in pools
             for instance_type in types
-            if (offerings := _concerned(pool, instance_type, wanted, well_known))
+            if (offerings := _find_affected_offerings(pool, instance_type, wanted, well_known))
         ]
         price = spec.price if spec.price is not None else spec.price_adjustment
         weight, capacity = spec.weight or 0, parse_quantities(spec.capacity)
@@ -116,10 +116,10 @@ class AppliedOverlays:
         if change is None:
             return instance_type
         changed = instance_type.with_capacity(change.capacity) if change.capacity else instance_type
-        return replace(changed, offerings=tuple(_priced(o, change.prices) for o in instance_type.offerings))
+        return replace(changed, offerings=tuple(_adjust_offering(o, change.prices) for o in instance_type.offerings))
 
 
-def _faults(overlay: NodeOverlay, well_known: frozenset[str]) -> Iterator[str]:
+def _iter_faults(overlay: NodeOverlay, well_known: frozenset[str]) -> Iterator[str]:
     """Yield the validation errors of an overlay."""
     for requirement in overlay.spec.requirements:
         faults = list(requirement_faults(requirement.key, requirement.operator, requirement.values, well_known))
@@ -131,7 +131,7 @@ def _faults(overlay: NodeOverlay, well_known: frozenset[str]) -> Iterator[str]:
         yield f"invalid capacity: {name} in resource, restricted"
 
 
-def _concerned(
+def _find_affected_offerings(
     pool: NodePool, instance_type: InstanceType, wanted: Requirements, well_known: frozenset[str]
 ) -> list[Offering]:
     """Return the offerings of a type in a pool that the overlay matches."""
@@ -143,7 +143,7 @@ def _concerned(
     return [o for o in instance_type.offerings if wanted.compatible(o.requirements, well_known)]
 
 
-def _priced(offering: Offering, prices: Mapping[str, tuple[str, int]]) -> Offering:
+def _adjust_offering(offering: Offering, prices: Mapping[str, tuple[str, int]]) -> Offering:
     """Return the offering with its overlaid price."""
     change, _ = prices.get(str(offering.requirements), ("", 0))
     if not change:

@@ -58,7 +58,7 @@ def without_required_term(pod: Pod) -> Relaxed | None:
     own = _node_affinity(pod)
     changed = replace(own, required_during_scheduling_ignored_during_execution=NodeSelector(terms[1:]))
     where = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]"
-    return _with_affinity(pod, node_affinity=changed), f"removing: {where}={concise(terms[0])}"
+    return _replace_affinity(pod, node_affinity=changed), f"removing: {where}={concise(terms[0])}"
 
 
 def tolerating(pod: Pod) -> Relaxed | None:
@@ -69,25 +69,39 @@ def tolerating(pod: Pod) -> Relaxed | None:
     return replace(pod, spec=spec), "adding: toleration for PreferNoSchedule taints"
 
 
-def _without_pod_affinity(pod: Pod) -> Relaxed | None:
+def _remove_preferred_pod_affinity_term(pod: Pod) -> Relaxed | None:
     """Remove the heaviest preferred pod affinity term."""
     own = pod.spec.affinity and pod.spec.affinity.pod_affinity
-    return _lighter(pod, own, "podAffinity", lambda a: _with_affinity(pod, pod_affinity=a)) if own else None
+    return (
+        _remove_heaviest_term(pod, own, "podAffinity", lambda a: _replace_affinity(pod, pod_affinity=a))
+        if own
+        else None
+    )
 
 
-def _without_pod_anti_affinity(pod: Pod) -> Relaxed | None:
+def _remove_preferred_pod_anti_affinity_term(pod: Pod) -> Relaxed | None:
     """Remove the heaviest preferred pod anti-affinity term."""
     own = pod.spec.affinity and pod.spec.affinity.pod_anti_affinity
-    return _lighter(pod, own, "podAntiAffinity", lambda a: _with_affinity(pod, pod_anti_affinity=a)) if own else None
+    return (
+        _remove_heaviest_term(pod, own, "podAntiAffinity", lambda a: _replace_affinity(pod, pod_anti_affinity=a))
+        if own
+        else None
+    )
 
 
-def _without_node_affinity(pod: Pod) -> Relaxed | None:
+def _remove_preferred_node_affinity_term(pod: Pod) -> Relaxed | None:
     """Remove the heaviest preferred node affinity term."""
     own = pod.spec.affinity and pod.spec.affinity.node_affinity
-    return _lighter(pod, own, "nodeAffinity", lambda a: _with_affinity(pod, node_affinity=a)) if own else None
+    return (
+        _remove_heaviest_term(pod, own, "nodeAffinity", lambda a: _replace_affinity(pod, node_affinity=a))
+        if own
+        else None
+    )
 
 
-def _lighter(pod: Pod, own: PodAffinity | NodeAffinity, name: str, changed: Callable[[object], Pod]) -> Relaxed | None:
+def _remove_heaviest_term(
+    pod: Pod, own: PodAffinity | NodeAffinity, name: str, changed: Callable[[object], Pod]
+) -> Relaxed | None:
     """Remove the heaviest preferred term and sort the others by weight, or return None without such terms."""
     terms: Sequence[PreferredSchedulingTerm | WeightedPodAffinityTerm] = (
         own.preferred_during_scheduling_ignored_during_execution
@@ -100,7 +114,7 @@ def _lighter(pod: Pod, own: PodAffinity | NodeAffinity, name: str, changed: Call
     return changed(kept), f"removing: {where}={concise(first)}"
 
 
-def _without_spread(pod: Pod) -> Relaxed | None:
+def _remove_schedule_anyway_spread(pod: Pod) -> Relaxed | None:
     """Remove the first ScheduleAnyway constraint; the last constraint takes its place."""
     constraints = list(pod.spec.topology_spread_constraints)
     for at, constraint in enumerate(constraints):
@@ -111,7 +125,12 @@ def _without_spread(pod: Pod) -> Relaxed | None:
     return None
 
 
-_PREFERENCE_STEPS = (_without_pod_affinity, _without_pod_anti_affinity, _without_node_affinity, _without_spread)
+_PREFERENCE_STEPS = (
+    _remove_preferred_pod_affinity_term,
+    _remove_preferred_pod_anti_affinity_term,
+    _remove_preferred_node_affinity_term,
+    _remove_schedule_anyway_spread,
+)
 _STEPS = (without_required_term, *_PREFERENCE_STEPS)
 
 
@@ -119,7 +138,7 @@ def _node_affinity(pod: Pod) -> NodeAffinity:
     return (pod.spec.affinity and pod.spec.affinity.node_affinity) or NodeAffinity()
 
 
-def _with_affinity(pod: Pod, **parts: object) -> Pod:
+def _replace_affinity(pod: Pod, **parts: object) -> Pod:
     """Return the pod with other parts of its affinity."""
     affinity = msgspec.structs.replace(pod.spec.affinity or Affinity(), **parts)
     return replace(pod, spec=replace(pod.spec, affinity=affinity))
@@ -127,19 +146,19 @@ def _with_affinity(pod: Pod, **parts: object) -> Pod:
 
 def concise(value: msgspec.Struct) -> str:
     """Render a term as Go does in JSON: empty fields are omitted as declared, and labels are sorted."""
-    return msgspec.json.encode(_plain(value)).decode()
+    return msgspec.json.encode(_to_builtins(value)).decode()
 
 
-def _plain(value: object) -> object:
+def _to_builtins(value: object) -> object:
     """Convert a value to builtins without the fields that Go omits."""
     if isinstance(value, msgspec.Struct):
         always = _ALWAYS.get(type(value).__name__, ())
         names = zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)
         fields = ((name, getattr(value, field)) for field, name in names)
-        return {name: _plain(v) for name, v in fields if name in always or not _is_empty(v)}
+        return {name: _to_builtins(v) for name, v in fields if name in always or not _is_empty(v)}
     if isinstance(value, dict):
-        return {key: _plain(value[key]) for key in sorted(value)}
-    return [_plain(element) for element in value] if isinstance(value, tuple) else value
+        return {key: _to_builtins(value[key]) for key in sorted(value)}
+    return [_to_builtins(element) for element in value] if isinstance(value, tuple) else value
 
 
 def _is_empty(value: object) -> bool:

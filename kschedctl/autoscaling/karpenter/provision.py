@@ -137,7 +137,7 @@ class ProvisioningRun:
         by_kind: dict[bytes, dict[str, tuple[str, ...]]] = {}
         missing: dict[str, dict[str, tuple[str, ...]]] = {}
         for key, parts in sorted(errors.items()):
-            kind = _kind_of(pods[key], parts)
+            kind = _encode_pod_kind(pods[key], parts)
             if kind not in by_kind:
                 if len(by_kind) == ASKED_ONE_BY_ONE:
                     continue
@@ -158,7 +158,9 @@ class ProvisioningRun:
             used = merge(*(node.capacity for node in nodes))
             for name, amount in used.items():
                 if name in limits and amount > limits[name]:
-                    numbers = f"limit={_decimal(limits[name])}, resource-name={name}, usage={_decimal(amount)}"
+                    numbers = (
+                        f"limit={_render_decimal(limits[name])}, resource-name={name}, usage={_render_decimal(amount)}"
+                    )
                     yield pool.metadata.name, f"resource usage exceeds limit ({numbers})"
                     break
 
@@ -190,7 +192,7 @@ class ProvisioningRun:
         return PoolAnswer(names, cheapest_offering(columns, claim), relaxations=relaxations)
 
 
-def _kind_of(pod: Pod, errors: tuple[str, ...]) -> bytes:
+def _encode_pod_kind(pod: Pod, errors: tuple[str, ...]) -> bytes:
     """Encode everything that decides the answer for a pod, with Karpenter's errors."""
     spec = pod.spec
     claims = [volume.persistent_volume_claim for volume in spec.volumes if volume.persistent_volume_claim]
@@ -211,6 +213,6 @@ def nominated(run: SchedulerRun) -> Iterator[NominatedNode]:
         yield NominatedNode(node.existing.state.name, tuple(pod.key for pod in node.pods))
 
 
-def _decimal(amount: Quantity) -> str:
+def _render_decimal(amount: Quantity) -> str:
     """Render an amount as a plain number."""
     return str(Fraction(amount.mantissa) * Fraction(10) ** amount.scale) if amount.scale >= 0 else str(amount)

@@ -20,13 +20,13 @@ def rejection(pod: Pod, volumes: Volumes, well_known: frozenset[str]) -> str | N
     """Return why the pod is rejected, or None if it is not; "" if it excludes Karpenter's nodes."""
     if pod_requirements(pod).label(NODE_POOL).operator == DOES_NOT_EXIST:
         return ""
-    faults = list(_faults(pod, well_known))
+    faults = list(_iter_faults(pod, well_known))
     if fault := volumes.faults(pod):
         faults.append(fault)
     return f"Failed to schedule pod, {'; '.join(faults)}" if faults else None
 
 
-def _faults(pod: Pod, well_known: frozenset[str]) -> Iterator[str]:
+def _iter_faults(pod: Pod, well_known: frozenset[str]) -> Iterator[str]:
     """Yield the errors in the pod's node selector and required node affinity."""
     for key, value in sorted(pod.spec.node_selector.items()):
         yield from requirement_faults(key, IN, (value,), well_known)

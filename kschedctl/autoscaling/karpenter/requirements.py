@@ -59,7 +59,7 @@ class LabelRequirement:
             case "NotIn":
                 return cls(key, True, frozenset(values), min_values=min_values)
             case "Gt" | "Gte" | "Lt" | "Lte":
-                return _bounded(key, operator, integer(next(iter(values), "")) or 0, min_values)
+                return _build_bounded(key, operator, integer(next(iter(values), "")) or 0, min_values)
         return cls(key, min_values=min_values)
 
     @property
@@ -75,18 +75,18 @@ class LabelRequirement:
 
     def has(self, value: str) -> bool:
         """Return whether the label may have this value."""
-        return (value in self.values) is not self.complement and _within(value, self.least, self.most)
+        return (value in self.values) is not self.complement and _is_within_bounds(value, self.least, self.most)
 
     def intersection(self, other: LabelRequirement) -> LabelRequirement:
         """Return the requirement for values that meet both."""
-        least, most = _larger(self.least, other.least), _smaller(self.most, other.most)
-        min_values = _larger(self.min_values, other.min_values)
+        least, most = _max_optional(self.least, other.least), _min_optional(self.most, other.most)
+        min_values = _max_optional(self.min_values, other.min_values)
         if least is not None and most is not None and least > most:
             return LabelRequirement(self.key, False, min_values=min_values)
         complement = self.complement and other.complement
         values = self._common(other)
         if least is not None or most is not None:
-            values = frozenset(value for value in values if _within(value, least, most))
+            values = frozenset(value for value in values if _is_within_bounds(value, least, most))
         if not complement:
             least = most = None
         return LabelRequirement(self.key, complement, values, least, most, min_values)
@@ -99,7 +99,7 @@ class LabelRequirement:
 
     def intersects(self, other: LabelRequirement) -> bool:
         """Return whether any value meets both requirements."""
-        least, most = _larger(self.least, other.least), _smaller(self.most, other.most)
+        least, most = _max_optional(self.least, other.least), _min_optional(self.most, other.most)
         if least is not None and most is not None and least > most:
             return False
         if self.complement and other.complement:
@@ -107,7 +107,7 @@ class LabelRequirement:
         values = self._common(other)
         if least is None and most is None:
             return bool(values)
-        return any(_within(value, least, most) for value in values)
+        return any(_is_within_bounds(value, least, most) for value in values)
 
     def agrees(self, other: LabelRequirement) -> bool:
         """Return whether both can be met, possibly by a node without the label."""
@@ -249,7 +249,7 @@ def integer(text: str) -> int | None:
     return number if number is not None and INT64_MIN <= number <= INT64_MAX else None
 
 
-def _bounded(key: str, operator: str, bound: int, min_values: int | None) -> LabelRequirement:
+def _build_bounded(key: str, operator: str, bound: int, min_values: int | None) -> LabelRequirement:
     """Build a requirement with one integer bound."""
     if operator == "Gt" and bound == INT64_MAX:
         return LabelRequirement(key, False)
@@ -258,7 +258,7 @@ def _bounded(key: str, operator: str, bound: int, min_values: int | None) -> Lab
     return LabelRequirement(key, least=least, most=most, min_values=min_values)
 
 
-def _within(value: str, least: int | None, most: int | None) -> bool:
+def _is_within_bounds(value: str, least: int | None, most: int | None) -> bool:
     """Return whether a value is an integer within the bounds, if there are any."""
     if least is None and most is None:
         return True
@@ -266,11 +266,11 @@ def _within(value: str, least: int | None, most: int | None) -> bool:
     return number is not None and (least is None or number >= least) and (most is None or number <= most)
 
 
-def _larger(a: int | None, b: int | None) -> int | None:
+def _max_optional(a: int | None, b: int | None) -> int | None:
     """Return the larger number; None is ignored."""
     return b if a is None else a if b is None else max(a, b)
 
 
-def _smaller(a: int | None, b: int | None) -> int | None:
+def _min_optional(a: int | None, b: int | None) -> int | None:
     """Return the smaller number; None is ignored."""
     return b if a is None else a if b is None else min(a, b)

@@ -61,7 +61,7 @@ class SchedulerRun:
 
     def solve(self, pods: Iterable[PodData]) -> None:
         """Place the pods. Failed pods are queued again until a round places none."""
-        queue = deque(sorted(pods, key=_order))
+        queue = deque(sorted(pods, key=_queue_key))
         self.left = {data.pod.key: data.pod for data in queue}
         lengths: dict[str, int] = {}
         while queue and lengths.get(queue[0].pod.key) != len(queue):
@@ -159,7 +159,7 @@ def _is_lower(updated: int | None, original: int | None) -> bool:
     return updated is not None and original is not None and updated < original
 
 
-def _order(data: PodData) -> tuple[int, int, str, str]:
+def _queue_key(data: PodData) -> tuple[int, int, str, str]:
     """Return the sort key of a pod: largest cpu and memory first, then oldest."""
     own = data.pod.metadata
     amounts = data.amounts

@@ -34,13 +34,15 @@ def _iter_soft_constraints(pod: Pod) -> Iterator[str]:
     affinity = pod.spec.affinity
     if affinity is None:
         return
-    yield from (f"preferred pod affinity over {key}" for key in _preferred_topologies(affinity.pod_affinity))
-    yield from (f"preferred pod anti-affinity over {key}" for key in _preferred_topologies(affinity.pod_anti_affinity))
+    yield from (f"preferred pod affinity over {key}" for key in _iter_preferred_topologies(affinity.pod_affinity))
+    yield from (
+        f"preferred pod anti-affinity over {key}" for key in _iter_preferred_topologies(affinity.pod_anti_affinity)
+    )
     if affinity.node_affinity and affinity.node_affinity.preferred_during_scheduling_ignored_during_execution:
         yield "preferred node affinity"
 
 
-def _preferred_topologies(affinity: PodAffinity | None) -> Iterator[str]:
+def _iter_preferred_topologies(affinity: PodAffinity | None) -> Iterator[str]:
     """Yield the topology keys of preferred terms."""
     terms = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
     return (term.pod_affinity_term.topology_key for term in terms)

@@ -54,11 +54,11 @@ class StateNode:
 
     @cached_property
     def registered(self) -> bool:
-        return not self.managed or _has(self.node, REGISTERED)
+        return not self.managed or _has_true_label(self.node, REGISTERED)
 
     @cached_property
     def initialized(self) -> bool:
-        return not self.managed or _has(self.node, INITIALIZED)
+        return not self.managed or _has_true_label(self.node, INITIALIZED)
 
     @cached_property
     def _source(self) -> Node | NodeClaim:
@@ -147,7 +147,7 @@ def state_nodes(cluster: Cluster) -> list[StateNode]:
     """Join nodes and NodeClaims by provider id, nodes first, and add their pods."""
     by_provider: dict[str, StateNode] = {}
     for node in cluster.nodes:
-        if provider := _provider(node):
+        if provider := _provider_id(node):
             by_provider[provider] = StateNode(node, None)
     for claim in cluster.node_claims:
         if provider := claim.status.provider_id:
@@ -159,7 +159,7 @@ def state_nodes(cluster: Cluster) -> list[StateNode]:
     return list(by_provider.values())
 
 
-def _provider(node: Node) -> str:
+def _provider_id(node: Node) -> str:
     """Return the node's provider id, or "" if Karpenter does not track it yet."""
     labels = node.metadata.labels
     managed = bool(labels.get(NODE_POOL))
@@ -168,7 +168,7 @@ def _provider(node: Node) -> str:
     return node.spec.provider_id or ("" if managed else node.metadata.name)
 
 
-def _has(node: Node | None, label: str) -> bool:
+def _has_true_label(node: Node | None, label: str) -> bool:
     """Return whether the node's label is "true"."""
     return node is not None and node.metadata.labels.get(label) == "true"
 

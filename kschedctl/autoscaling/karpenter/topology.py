@@ -48,14 +48,14 @@ def known_domains(pools: Sequence[NodePool], columns: Mapping[str, TypeColumns])
         types = columns[pool.metadata.name].types if pool.metadata.name in columns else ()
         for instance_type in types:
             for key, requirement in own.plus(instance_type.requirements).items():
-                _insert(domains.setdefault(key, {}), requirement.values, taints)
+                _insert_domains(domains.setdefault(key, {}), requirement.values, taints)
         for key, requirement in own.items():
             if types and requirement.operator == IN:
-                _insert(domains.setdefault(key, {}), requirement.values, taints)
+                _insert_domains(domains.setdefault(key, {}), requirement.values, taints)
     return domains
 
 
-def _insert(domains: Domains, values: Iterable[str], taints: tuple[Taint, ...]) -> None:
+def _insert_domains(domains: Domains, values: Iterable[str], taints: tuple[Taint, ...]) -> None:
     """Add domains of a pool with these taints. A pool without taints replaces all others."""
     for value in values:
         known = domains.get(value)
@@ -184,7 +184,7 @@ class RunTopology:
                     TopologyType.SPREAD,
                     constraint.topology_key,
                     frozenset((pod.metadata.namespace,)),
-                    _selector(constraint.label_selector),
+                    _parse_selector(constraint.label_selector),
                     constraint.label_selector,
                     TopologyNodeFilter.of(pod, constraint.node_affinity_policy, constraint.node_taints_policy),
                     constraint.max_skew,
@@ -210,7 +210,7 @@ class RunTopology:
 
     def _rule(self, type: TopologyType, term: PodAffinityTerm, pod: Pod) -> TopologyRule:
         """Build the rule of an affinity term."""
-        selector = _selector(term.label_selector)
+        selector = _parse_selector(term.label_selector)
         return TopologyRule(type, term.topology_key, self._meant(term, pod), selector, term.label_selector)
 
     def _meant(self, term: PodAffinityTerm, pod: Pod) -> frozenset[str]:
@@ -249,7 +249,7 @@ class RunTopology:
             group.record((domain,), count)
 
 
-def _selector(written: LabelSelector | None) -> Selector:
+def _parse_selector(written: LabelSelector | None) -> Selector:
     """Parse a selector; an invalid one matches nothing."""
     try:
         return selector_from_api(written)

@@ -55,11 +55,11 @@ class DomainTallies:
         """Return the nodes and the pods in each domain, without the removed nodes and excluded pods."""
         nodes, pods = (counts.copy() for counts in self._all(rule))
         for node in gone:
-            if rule.key in node.labels and _matches(rule, node):
+            if rule.key in node.labels and _is_node_counted(rule, node):
                 nodes[node.labels[rule.key]] -= 1
         for pod in excluded:
             here = self.where.get(pod.key)
-            if here is not None and _counts_pod(rule, pod) and (domain := _domain(rule, here)) is not None:
+            if here is not None and _is_counted(rule, pod) and (domain := _find_domain(rule, here)) is not None:
                 pods[domain] -= 1
         return +nodes, +pods
 
@@ -68,7 +68,9 @@ class DomainTallies:
         key = rule.counted_by
         if key not in self._counts:
             nodes = Counter(
-                node.labels[rule.key] for node in self._staying if rule.key in node.labels and _matches(rule, node)
+                node.labels[rule.key]
+                for node in self._staying
+                if rule.key in node.labels and _is_node_counted(rule, node)
             )
             self._counts[key] = nodes, self._pods(rule)
         return self._counts[key]
@@ -77,9 +79,9 @@ class DomainTallies:
         """Count the pods that the rule selects in each domain."""
         counts: Counts = Counter()
         for (namespace, labels), own in self._by_labels.items():
-            if namespace in rule.namespaces and _lists(rule, dict(labels)):
+            if namespace in rule.namespaces and _matches_labels(rule, dict(labels)):
                 for node, count in own.items():
-                    if (domain := _domain(rule, node)) is not None:
+                    if (domain := _find_domain(rule, node)) is not None:
                         counts[domain] += count
         return counts
 
@@ -90,26 +92,26 @@ def required_anti_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:
     return affinity.required_during_scheduling_ignored_during_execution if affinity else ()
 
 
-def _counts_pod(rule: TopologyRule, pod: Pod) -> bool:
+def _is_counted(rule: TopologyRule, pod: Pod) -> bool:
     """Return whether the rule counts the pod: it runs, and namespace and labels match."""
     running = pod.metadata.deletion_timestamp is None and not pod.terminated
-    return running and pod.metadata.namespace in rule.namespaces and _lists(rule, pod.metadata.labels)
+    return running and pod.metadata.namespace in rule.namespaces and _matches_labels(rule, pod.metadata.labels)
 
 
-def _lists(rule: TopologyRule, labels: Mapping[str, str]) -> bool:
+def _matches_labels(rule: TopologyRule, labels: Mapping[str, str]) -> bool:
     """Return whether the rule counts running pods with these labels; a missing selector counts all."""
     return rule.written is None or rule.selector.matches(labels)
 
 
-def _domain(rule: TopologyRule, node: StateNode) -> str | None:
+def _find_domain(rule: TopologyRule, node: StateNode) -> str | None:
     """Return the domain of the node's pods, or None if the node does not count."""
     assert node.node is not None
     own = node.node.metadata
     domain = own.labels.get(rule.key, own.name if rule.key == HOSTNAME else None)
-    return domain if domain is not None and _matches(rule, node) else None
+    return domain if domain is not None and _is_node_counted(rule, node) else None
 
 
-def _matches(rule: TopologyRule, node: StateNode) -> bool:
+def _is_node_counted(rule: TopologyRule, node: StateNode) -> bool:
     """Return whether the rule's node filter matches the node."""
     assert node.node is not None
     return rule.nodes.matches(node.node.spec.taints, node.own_labels)

@@ -70,7 +70,7 @@ class TopologyNodeFilter:
         labels = (
             frozenset((key, requirement.min_values) for key, requirement in own.items()) for own in self.requirements
         )
-        return _odd(labels), _odd(self.tolerations), self.affinity_policy, self.taints_policy
+        return _odd_items(labels), _odd_items(self.tolerations), self.affinity_policy, self.taints_policy
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,14 @@ class TopologyRule:
 
     @property
     def identity(self) -> Hashable:
-        return self.type, self.key, self.namespaces, self.max_skew, self.nodes.identity, _identity(self.written)
+        return (
+            self.type,
+            self.key,
+            self.namespaces,
+            self.max_skew,
+            self.nodes.identity,
+            _selector_identity(self.written),
+        )
 
     @property
     def counted_by(self) -> Hashable:
@@ -227,12 +234,12 @@ class TopologyGroup:
         )
 
 
-def _odd(items: Iterable[Hashable]) -> frozenset[Hashable]:
+def _odd_items(items: Iterable[Hashable]) -> frozenset[Hashable]:
     """Return the items with an odd count, as upstream combines hashes of a set by exclusive or."""
     return frozenset(item for item, count in Counter(items).items() if count % 2)
 
 
-def _identity(selector: LabelSelector | None) -> Hashable:
+def _selector_identity(selector: LabelSelector | None) -> Hashable:
     """Return a hashable form of a selector that does not depend on order."""
     if selector is None:
         return None

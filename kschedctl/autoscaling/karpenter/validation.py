@@ -38,11 +38,11 @@ def requirement_faults(
     if operator == IN and min_values is not None and len(values) < min_values:
         few = "must have at least minimum number of values defined in 'values' field"
         yield f"key {key} with operator {operator} {few}"
-    if operator in BOUNDS and not _is_one_number(values):
+    if operator in BOUNDS and not _is_single_non_negative_integer(values):
         yield f"key {key} with operator {operator} must have a single positive integer value"
 
 
-def _is_one_number(values: Sequence[str]) -> bool:
+def _is_single_non_negative_integer(values: Sequence[str]) -> bool:
     """Return whether the values are one integer that is not negative."""
     number = integer(values[0]) if len(values) == 1 else None
     return number is not None and number >= 0

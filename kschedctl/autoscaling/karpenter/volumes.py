@@ -136,11 +136,11 @@ class Volumes:
             return None
         if claim.spec.volume_name:
             known = self.volumes.get(claim.spec.volume_name)
-            return None if known is None or known.spec.claim_ref is None else list(_of_volume(known))
+            return None if known is None or known.spec.claim_ref is None else list(_iter_volume_requirements(known))
         if not claim.spec.storage_class_name:
             return []
         of_class = self.classes.get(claim.spec.storage_class_name)
-        return None if of_class is None else list(_of_class(of_class))
+        return None if of_class is None else list(_iter_class_requirements(of_class))
 
     def by_driver(self, pod: Pod) -> DriverVolumes:
         """Return CSI driver -> claims of the pod that it serves, for known drivers."""
@@ -174,7 +174,7 @@ def claim_key(pod: Pod, volume: Volume) -> str:
     return ""
 
 
-def _of_volume(volume: PersistentVolume) -> Iterator[Requirements]:
+def _iter_volume_requirements(volume: PersistentVolume) -> Iterator[Requirements]:
     """Yield each affinity term of a volume as an alternative. Local volumes ignore the hostname."""
     affinity = volume.spec.node_affinity and volume.spec.node_affinity.required
     is_local = volume.spec.local is not None or volume.spec.host_path is not None
@@ -184,13 +184,13 @@ def _of_volume(volume: PersistentVolume) -> Iterator[Requirements]:
             yield of_term(NodeSelectorTerm(kept))
 
 
-def _of_class(of_class: StorageClass) -> Iterator[Requirements]:
+def _iter_class_requirements(of_class: StorageClass) -> Iterator[Requirements]:
     """Yield each allowed topology of a StorageClass as an alternative."""
     for term in of_class.allowed_topologies:
         if term.match_label_expressions:
-            yield _of_topology(term)
+            yield _build_topology_requirements(term)
 
 
-def _of_topology(term: TopologySelectorTerm) -> Requirements:
+def _build_topology_requirements(term: TopologySelectorTerm) -> Requirements:
     """Return the requirements of an allowed topology."""
     return Requirements.of(LabelRequirement.of(e.key, IN, e.values) for e in term.match_label_expressions)
