@@ -138,7 +138,7 @@ def test_two_groups_that_could_be_meant_are_not_guessed() -> None:
 def test_the_state_of_a_group() -> None:
     """What is on its way is asked for; what backs off may not grow."""
     groups = found(status(("blue", 0, 9, 5, 3), state="InProgress"))
-    assert groups.active == {"blue": 2}
+    assert groups.active_scale_ups == {"blue": 2}
     (group,) = found(status(("blue", 0, 9, 5, 5), state="Backoff")).groups
     assert group["backOff"] == "QUOTA: no more"
     (group,) = found(status(("blue", 0, 9, 5, 5), state="Unhealthy")).groups

@@ -171,8 +171,9 @@ class _RolloutReplay:
     def __init__(
         self, following: StepwiseScheduler, placements: Sequence[RealPlacement], created_pods: Mapping[str, str]
     ) -> None:
-        """Take the pods of the placements, and all later ones, off their nodes. `created_pods` has the workload of each pod
-        that manifests create.
+        """Take the pods of the placements, and all later ones, off their nodes.
+
+        `created_pods` has the workload of each pod that manifests create.
         """
         self.following, self.view, self.notes = following, following.view, list[str]()
         self.placements = placements
