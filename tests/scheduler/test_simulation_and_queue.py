@@ -191,7 +191,7 @@ def backoffs_alone(time_passes: Any) -> Any:
     """Nobody waits for five minutes."""
 
     def passes(self: QueuedPods) -> bool:
-        return self.queue.backoff.next_completion() is not None and time_passes(self)
+        return self.scheduling_queue.backoff.next_completion() is not None and time_passes(self)
 
     return passes
 
