@@ -7,10 +7,11 @@ it, is prepared behind one lock before anything is decoded into it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from threading import RLock
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import inspect
@@ -18,6 +19,11 @@ from msgspec import inspect
 T = TypeVar("T")
 _TYPES = {str: "str", bool: "bool", int: "int", float: "float", dict: "object", list: "array", type(None): "null"}
 _SINCE = "since"
+_ANY_KEY = "..."
+"""msgspec's step for the value of a map, whichever key it has."""
+_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]")
+_ERROR = re.compile(r"(.*?)(?: - at `\$(.*)`)?", re.DOTALL)
+_RECEIVED_TYPE = re.compile(r"got `(\w+)`")
 _preparing = RLock()  # of a thread that holds it, a struct's own __post_init__ may decode another
 _json: dict[object, msgspec.json.Decoder[Any]] = {}
 _msgpack: dict[object, msgspec.msgpack.Decoder[Any]] = {}
@@ -62,6 +68,57 @@ def type_name(value: object) -> str:
     ('null', 'array', 'object')
     """
     return _TYPES.get(type(value), type(value).__name__)
+
+
+class TypeMismatch(NamedTuple):
+    """A value of a document that does not have the type of its field."""
+
+    message: str
+    """msgspec's message without the path, such as ``Expected `int`, got `str```."""
+    path: tuple[str | int, ...]
+    """The path of the value, or of the map that holds it if its key is not known."""
+    text: str
+    """The same path as msgspec writes it, with the keys of maps in place of ``[...]`` if they are known."""
+
+
+def locate_mismatch(document: object, error: msgspec.ValidationError) -> TypeMismatch:
+    """Find the value that msgspec's error is about. msgspec itself does not name the keys of maps.
+
+    >>> try: convert_builtins({"cpu": "1", "memory": []}, dict[str, str])
+    ... except msgspec.ValidationError as error: locate_mismatch({"cpu": "1", "memory": []}, error)[1:]
+    (('memory',), '[memory]')
+    """
+    match = _ERROR.fullmatch(str(error))
+    assert match is not None
+    message, text = match.groups(default="")
+    steps = [name or index for name, index in _STEP.findall(text)]
+    received = _RECEIVED_TYPE.search(message)
+    path = _find_type(document, steps, received[1]) if received else None
+    if path is None:
+        before_map = steps[: steps.index(_ANY_KEY)] if _ANY_KEY in steps else steps
+        return TypeMismatch(message, tuple(int(step) if step.isdecimal() else step for step in before_map), text)
+    for step, key in zip(steps, path, strict=True):
+        if step == _ANY_KEY:
+            text = text.replace("[...]", f"[{key}]", 1)
+    return TypeMismatch(message, path, text)
+
+
+def _find_type(value: object, steps: Sequence[str], wanted_type: str) -> tuple[str | int, ...] | None:
+    """Return the path of the first value of the type to which the steps lead."""
+    if not steps:
+        too_large = isinstance(value, int) and not -(2**63) <= value < 2**63  # which msgspec calls a float
+        return () if wanted_type in (type_name(value), "float" if too_large else "") else None
+    step = steps[0]
+    values: Iterable[tuple[str | int, object]] = ()
+    if isinstance(value, Mapping):
+        values = value.items() if step == _ANY_KEY else [(step, value[step])] if step in value else ()
+    elif isinstance(value, list | tuple) and step.isdecimal() and int(step) < len(value):
+        values = [(int(step), value[int(step)])]
+    for key, inner in values:
+        path = _find_type(inner, steps[1:], wanted_type)
+        if path is not None:
+            return key, *path
+    return None
 
 
 def introduced_in(minor: int) -> msgspec.Meta:

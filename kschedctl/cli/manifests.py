@@ -40,7 +40,7 @@ from kschedctl.cluster import CLUSTER_SCOPED, Cluster, describe
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.manifests import SKIPPED_HOOKS_NOTE
 from kschedctl.sources.collector import Manifest
-from kschedctl.sources.quantities import check_quantities, pod_resources
+from kschedctl.sources.object_checks import check_quantities, pod_resources
 from kschedctl.sources.read import ReadResult, load_configuration_file, read
 from kschedctl.sources.typed import typed as typed_document
 from kschedctl.text.counts import first_few

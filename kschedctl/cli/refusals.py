@@ -9,7 +9,7 @@ from kschedctl.api.validation.manifests import KINDS
 from kschedctl.cluster import Cluster
 from kschedctl.replay.denials import find_denials, find_errors_without_pods, raise_errors
 from kschedctl.sources.collector import Manifest
-from kschedctl.sources.documents.lines import at_field
+from kschedctl.sources.documents.positions import at_field
 from kschedctl.sources.typed import typed
 
 

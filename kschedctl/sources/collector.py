@@ -32,11 +32,9 @@ from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_GIVEN, OBSERVED, OF_CR
 from kschedctl.errors import InputError
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.kinds import without_type
+from kschedctl.sources.list_items import NodeItems, PodItems
 from kschedctl.sources.new_fields import READ_WHOLE, ToldFields
-from kschedctl.sources.node_items import NodeItems
-from kschedctl.sources.object_names import check_names
-from kschedctl.sources.pod_items import PodItems
-from kschedctl.sources.quantities import RESOURCES, check_quantities
+from kschedctl.sources.object_checks import RESOURCES, check_names, check_quantities
 from kschedctl.sources.typed import typed
 from kschedctl.text.counts import counted
 

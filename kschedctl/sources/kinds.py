@@ -12,8 +12,7 @@ import msgspec
 from kschedctl.api.decoding import get_json_decoder
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import Struct
-from kschedctl.sources.node_items import FIELDS as NODE_FIELDS
-from kschedctl.sources.pod_items import FIELDS as POD_FIELDS
+from kschedctl.sources.list_items import NODE_FIELDS, POD_FIELDS
 
 UNDECODED: dict[str, list[tuple[str, Any, Any]]] = {"Pod": POD_FIELDS, "Node": NODE_FIELDS}
 """The fields of items of which a part stays JSON, since many have the same: see PodItems and NodeItems."""

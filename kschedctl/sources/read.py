@@ -20,9 +20,9 @@ from kschedctl.cluster import Gap
 from kschedctl.errors import InputError
 from kschedctl.sources.applied import kustomizations
 from kschedctl.sources.collector import CONFIGURATION, Collector, Manifest, Origins
-from kschedctl.sources.documents.documents import SMALL, parse, read_content
+from kschedctl.sources.documents.documents import SMALL, load_documents, parse, read_content
 from kschedctl.sources.documents.files import STDIN, find_files, open_file, shown
-from kschedctl.sources.documents.place import Place
+from kschedctl.sources.documents.place import ParsedDocument, Place
 from kschedctl.sources.json_lists import ListReader, big_list
 
 if TYPE_CHECKING:
@@ -109,38 +109,35 @@ def read(
 
 def load_configuration_file(path: str, stdin: BinaryIO | None = None) -> JsonObject:
     """The one document of a file, which should be a KubeSchedulerConfiguration; that it is one is checked later."""
-    with open_file(path, stdin) as reader:
-        documents = list(parse(read_content(reader)))
-        if len(documents) != 1:
-            raise InputError(f"expected one {CONFIGURATION}, found {len(documents)} documents", where=reader.name)
-        value, number, line = documents[0]
-        if not isinstance(value, dict):
-            place = Place(reader.name, number, line)
-            raise place.error(f"expected a {CONFIGURATION}, got {type_name(value)}")
-        return value
+    documents = load_documents(path, stdin)
+    if len(documents) != 1:
+        raise InputError(f"expected one {CONFIGURATION}, found {len(documents)} documents", where=shown(path))
+    value, number, line = documents[0]
+    if not isinstance(value, dict):
+        raise Place(shown(path), number, line).error(f"expected a {CONFIGURATION}, got {type_name(value)}")
+    return value
 
 
 def read_documents(path: str, stdin: BinaryIO | None = None) -> list[JsonObject]:
     """The documents of a file as they are. Raises InputError, also for one that is not an object."""
-    documents: list[JsonObject] = []
-    with open_file(path, stdin) as reader:
-        for value, number, line in parse(read_content(reader)):
-            if not isinstance(value, dict):
-                raise Place(reader.name, number, line).error(f"expected an object, got {type_name(value)}")
-            documents.append(value)
-    return documents
+    return [_require_object(document.value, path, document) for document in load_documents(path, stdin)]
 
 
 def read_objects(path: str) -> list[JsonObject]:
     """The objects of a file, those of lists one by one. Raises InputError, also for what is neither."""
-    objects: list[JsonObject] = []
-    with open_file(path, None) as reader:
-        for value, number, line in parse(read_content(reader)):
-            for element in value if isinstance(value, list) else [value]:
-                if not isinstance(element, dict):
-                    raise Place(reader.name, number, line).error(f"expected an object, got {type_name(element)}")
-                objects.append(element)
-    return objects
+    return [
+        _require_object(element, path, document)
+        for document in load_documents(path)
+        for element in (document.value if isinstance(document.value, list) else [document.value])
+    ]
+
+
+def _require_object(value: object, path: str, document: ParsedDocument) -> JsonObject:
+    """Return the value of a document, or an element of it. Raises InputError if it is not an object."""
+    if not isinstance(value, dict):
+        place = Place(shown(path), document.number, document.line)
+        raise place.error(f"expected an object, got {type_name(value)}")
+    return value
 
 
 def _build(builds: Iterable[Build], collector: Collector) -> set[str]:

@@ -15,10 +15,9 @@ from kschedctl.sources.applied.sets import CHART, AppliedSets
 from kschedctl.sources.applied.standing_alone import Folders, above
 from kschedctl.sources.applied.tests import TestScripts, is_expectation, is_part
 from kschedctl.sources.builds.build import Build, BuiltObject
-from kschedctl.sources.documents.documents import Content, read_content
-from kschedctl.sources.documents.files import STDIN, open_file, shown
+from kschedctl.sources.documents.documents import Content, load_content, parse_without_schemas
+from kschedctl.sources.documents.files import STDIN, shown
 from kschedctl.sources.documents.positions import LocatedObject, Text, objects_of
-from kschedctl.sources.documents.schemas import parse_without_schemas
 
 TEMPLATES = "templates"
 CHARTS = "templates of charts"
@@ -112,8 +111,7 @@ class _Reading:
         name = "<stdin>" if file == STDIN else shown(file)
         content = None
         try:
-            with open_file(file) as reader:
-                content = read_content(reader)
+            content = load_content(file)
             self._documents(file, name, content)
             self.readable += 1
         except InputError as error:

@@ -257,5 +257,5 @@ def test_a_gang_that_goes_round_is_not_tried_without_end() -> None:
 def compare(cluster: Cluster) -> None:
     scheduler = Scheduler(cluster)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(QueuedPods, "_time_passes", backoffs_alone(QueuedPods._time_passes))
+        patch.setattr(QueuedPods, "_advance_time", backoffs_alone(QueuedPods._advance_time))
         assert simulated(scheduler) == queued(scheduler)

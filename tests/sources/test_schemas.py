@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kschedctl.errors import InputError
-from kschedctl.sources.documents.documents import Content, parse
-from kschedctl.sources.documents.schemas import parse_without_schemas, without_schemas
+from kschedctl.sources.documents.documents import Content, parse, parse_without_schemas, without_schemas
 
 DEFINITION = """\
 apiVersion: apiextensions.k8s.io/v1

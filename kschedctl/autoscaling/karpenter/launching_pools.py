@@ -1,4 +1,4 @@
-"""NodePools that launch nodes run after run: each new node is ready at once, and of the cheapest type of its claim."""
+"""Repeated provisioning: NodePools launch nodes run after run, each ready at once."""
 
 from __future__ import annotations
 
@@ -53,6 +53,7 @@ class LaunchingPools:
         }
 
     def grow(self, cluster: Cluster) -> NewNodes:
+        """Launch nodes for the pods that kube-scheduler rejected."""
         report = provision(self._with_refused(cluster), self._types, self._settings, now=self._now, explains=False)
         why = {key: error.error for key, error in report.pod_errors.items()}
         why |= {event.name: event.message for event in report.rejected}
@@ -62,7 +63,7 @@ class LaunchingPools:
     def _with_refused(self, cluster: Cluster) -> Cluster:
         """Return the cluster with all waiting pods as kube-scheduler refused them."""
         waiting = {
-            (pod.metadata.namespace, pod.metadata.name): _refused(pod)
+            (pod.metadata.namespace, pod.metadata.name): _as_unschedulable(pod)
             for pod in cluster.unbound_pods()
             if not pod.terminated
         }
@@ -73,7 +74,7 @@ class LaunchingPools:
         return refused
 
 
-def _refused(pod: Pod) -> Pod:
-    """Karpenter does not look at pods that preempt others."""
+def _as_unschedulable(pod: Pod) -> Pod:
+    """Return the pod as rejected by kube-scheduler, without a nomination, which Karpenter would skip."""
     pod = as_refused(pod)
     return replace(pod, status=replace(pod.status, nominated_node_name=""))

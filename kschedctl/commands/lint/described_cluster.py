@@ -22,7 +22,7 @@ from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.sources.builds.build import BuiltObject
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.documents.positions import LocatedObject
-from kschedctl.sources.quantities import RESOURCES, check_quantities
+from kschedctl.sources.object_checks import RESOURCES, check_quantities
 from kschedctl.sources.typed import typed
 
 _NOWHERE = Place("")

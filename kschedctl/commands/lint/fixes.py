@@ -15,8 +15,8 @@ from kschedctl.lint.catalogue import INVALID
 from kschedctl.lint.framework.rule import Rule
 from kschedctl.lint.objects.subject import Problem, format_path
 from kschedctl.reports.findings import Finding, Findings
-from kschedctl.sources.documents.corrections import Correction, corrected
 from kschedctl.sources.documents.positions import LocatedObject, Text, manifests_of
+from kschedctl.sources.documents.yaml_edits import Correction, corrected
 from kschedctl.sources.output_file import write_file
 from kschedctl.sources.repository import Repository
 

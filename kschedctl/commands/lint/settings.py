@@ -11,7 +11,7 @@ from kschedctl.errors import InputError
 from kschedctl.lint.engine import check_rules_exist
 from kschedctl.lint.findings.suppression import PathIgnores, parse_baseline
 from kschedctl.lint.settings import LintSettings, parse_settings
-from kschedctl.sources.documents.documents import SMALL, parse, read_content
+from kschedctl.sources.documents.documents import SMALL, load_documents
 from kschedctl.sources.documents.files import open_file, shown
 
 DOT_FILE, PYPROJECT = ".kschedctl.yaml", "pyproject.toml"
@@ -63,8 +63,7 @@ def read_baseline(file: str) -> Counter[str]:
 
 def _read_only_document(file: str) -> object:
     """Return the only document of a file, or None if the file is empty."""
-    with open_file(file) as reader:
-        documents = list(parse(read_content(reader)))
+    documents = load_documents(file)
     if len(documents) > 1:
         raise InputError(f"expected one document, found {len(documents)}", where=shown(file))
     return documents[0].value if documents else None

@@ -13,8 +13,7 @@ from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.source import ALL_KINDS, get_cluster_time, load_cluster
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
-from kschedctl.sources.documents.documents import read_content
-from kschedctl.sources.documents.files import open_file
+from kschedctl.sources.documents.documents import load_content
 
 EXAMPLES = (
     "kschedctl mcp",
@@ -84,8 +83,7 @@ def _read_token(file: str) -> str:
     """Read the token from the file or the environment. Raises UsageError if it is missing, InputError."""
     token = os.environ.get(TOKEN_VARIABLE, "")
     if file:
-        with open_file(file) as reader:
-            token = read_content(reader).text
+        token = load_content(file).text
     if not (token := token.strip()):
         raise UsageError("--http needs a token", hint=f"--token-file FILE, or {TOKEN_VARIABLE}")
     return token

@@ -31,7 +31,7 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     volume_class,
     volume_storage,
 )
-from kschedctl.scheduler.plugins.volume_binding.reservation import bound_claim, taken_volume
+from kschedctl.scheduler.plugins.volume_binding.reservation import bind_claim, bind_volume
 
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 OF_BINDING = (BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE)
@@ -138,7 +138,7 @@ def given(
     key, name = ObjectKey.of(volume), volume.metadata.name
     if waits(claim_class(claim), storage):
         return None, ObjectEdit(key, free)
-    return lambda known: bound_claim(known, name), ObjectEdit(key, lambda known: taken_volume(free(known), claim))
+    return lambda known: bind_claim(known, name), ObjectEdit(key, lambda known: bind_volume(free(known), claim))
 
 
 def remade(
@@ -198,10 +198,10 @@ def rebound(tried: TriedNode, claim: PersistentVolumeClaim, cost: int) -> Iterat
         return
 
     def again(known: PersistentVolumeClaim) -> PersistentVolumeClaim:
-        return bound_claim(made_anew(known), name)
+        return bind_claim(made_anew(known), name)
 
     key, held = ObjectKey.of(claim), ObjectKey.of(volume)
-    edits = (*gone.edits, ObjectEdit(key, again), ObjectEdit(held, lambda known: taken_volume(known, again(claim))))
+    edits = (*gone.edits, ObjectEdit(key, again), ObjectEdit(held, lambda known: bind_volume(known, again(claim))))
     free = kubectl.render_patch(held, {"spec": {"claimRef": {"uid": None, "resourceVersion": None}}})
     own = replace(made_anew(claim), spec=claim.spec)
     commands = (*gone.before, kubectl.render_forced_replace(key, own), free)

@@ -12,8 +12,8 @@ from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.plugins.dynamic_resources.reservation import released_claims, user_of
 from kschedctl.scheduler.plugins.helper.volumes.listers import listers
-from kschedctl.scheduler.plugins.node_volume_limits.attachments import AttachedVolume, csi_volumes
-from kschedctl.scheduler.plugins.node_volume_limits.in_tree import disks_of_running
+from kschedctl.scheduler.plugins.node_volume_limits.attachments import AttachedVolume, find_csi_volumes
+from kschedctl.scheduler.plugins.node_volume_limits.in_tree import find_disks_of_running_pod
 from kschedctl.snapshot.fork import Fork
 
 
@@ -57,7 +57,7 @@ def volumes_of(view: Fork, position: Position) -> list[AttachedVolume]:
     """The volumes that a pod has attached, as CSI volumes and as in-tree disks; none where they cannot be told."""
     info, storage = view.pods.infos[view.pods.info[position]], listers(view)
     try:
-        return csi_volumes(info, storage) + disks_of_running(info, storage) if info.spec.volumes else []
+        return find_csi_volumes(info, storage) + find_disks_of_running_pod(info, storage) if info.spec.volumes else []
     except PluginError:
         return []
 

@@ -35,7 +35,7 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     claim_key,
     listers,
 )
-from kschedctl.scheduler.plugins.volume_binding.reservation import bound_claim, taken_volume
+from kschedctl.scheduler.plugins.volume_binding.reservation import bind_claim, bind_volume
 
 PROVISIONED, NEW_VOLUME, BESIDE_PROVISIONER = 5, 36, 30
 """The cost of a volume that is on its way and of a new one, and what is added where the class makes volumes itself."""
@@ -58,9 +58,9 @@ def for_claim(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     volume = _volume(tried, claim, named if named and named not in storage.volumes else free, storage)
     key, name = ObjectKey.of(claim), volume.metadata.name
     if name == named:
-        made = taken_volume(volume, claim)
+        made = bind_volume(volume, claim)
         bound = BIND_COMPLETED in claim.metadata.annotations
-        edits = () if bound else (ObjectEdit(key, lambda known: bound_claim(known, name)),)
+        edits = () if bound else (ObjectEdit(key, lambda known: bind_claim(known, name)),)
         if claim.status.phase == LOST:
             edits = (ObjectEdit(key, _found_again),)
         yield _fix(tried, claim, volume, (*edits, ObjectEdit(ObjectKey.of(made), lambda _: made)))

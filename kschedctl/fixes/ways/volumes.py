@@ -57,9 +57,9 @@ from kschedctl.scheduler.plugins.volume_binding.facts import (
     VolumeMissing,
     VolumeOutOfReach,
 )
-from kschedctl.scheduler.plugins.volume_binding.matching import is_bound_to
+from kschedctl.scheduler.plugins.volume_binding.matching import is_reserved_for
 from kschedctl.scheduler.plugins.volume_binding.plugin import VolumeBinding
-from kschedctl.scheduler.plugins.volume_binding.reservation import bound_claim, taken_volume
+from kschedctl.scheduler.plugins.volume_binding.reservation import bind_claim, bind_volume
 from kschedctl.scheduler.plugins.volume_zone import VolumeInOtherZone, VolumeZone
 
 FORGET_NODE, RELEASE, OTHER_VOLUME, OTHER_CLASS, WAIT, TOPOLOGY = 15, 25, 30, 32, 34, 40
@@ -174,8 +174,8 @@ def _as_offered(tried: TriedNode, claim: PersistentVolumeClaim, volume: Persiste
 def _binding(claim: PersistentVolumeClaim, volume: PersistentVolume) -> tuple[ObjectEdit, ...]:
     name = volume.metadata.name
     return (
-        ObjectEdit(ObjectKey.of(claim), lambda known: bound_claim(known, name)),
-        ObjectEdit(ObjectKey.of(volume), lambda known: taken_volume(known, claim)),
+        ObjectEdit(ObjectKey.of(claim), lambda known: bind_claim(known, name)),
+        ObjectEdit(ObjectKey.of(volume), lambda known: bind_volume(known, claim)),
     )
 
 
@@ -259,7 +259,7 @@ def _immediate(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """The class of a claim that has to be bound before any node is looked at: made to wait, or made at all."""
     name, volume = claim_class(claim), listers(tried.cycle.view).volumes.get(claim.spec.volume_name)
     class_ = listers(tried.cycle.view).classes.get(name)
-    if volume is not None and (volume.spec.claim_ref is None or is_bound_to(volume, claim)):
+    if volume is not None and (volume.spec.claim_ref is None or is_reserved_for(volume, claim)):
         yield _bound(claim, volume, _binding(claim, volume))
     elif class_ is None:
         yield from missing_objects.storage_class(tried, claim)

@@ -347,7 +347,7 @@ def _place(scheduler: Scheduler, pod_key: str, wanted: int) -> PlacementResult:
 
 def _explain_stop(simulation: Simulation, position: Position, count: int) -> PlacementResult:
     """Return the result of placing ``count`` pods when the pod at ``position`` finds no node."""
-    cycle = simulation.cycle(position)
+    cycle = simulation.run_cycle(position)
     if cycle.error is not None:
         return PlacementResult(count)
     evicting = Simulation(simulation.scheduler, simulation.view).attempt(position)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeVar
@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from kschedctl.api import objects as api
-from kschedctl.api.decoding import convert_builtins
+from kschedctl.api.decoding import convert_builtins, locate_mismatch
 from kschedctl.api.field_errors import FieldError
 from kschedctl.api.json_values import JsonObject, field_at, object_at
 from kschedctl.api.labels import Selector, SelectorError, selector_from_api
@@ -23,12 +23,6 @@ from kschedctl.lint.objects.stored_pods import to_written_spec
 from kschedctl.lint.objects.subject import Path, Problem, Subject, format_path
 
 T = TypeVar("T")
-_STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
-_GOT = re.compile(r"got `(\w+)`")
-ANY_KEY = "..."
-"""Stands for the key of a map in errors of msgspec, which do not name it."""
-_TYPE_NAMES = {str: "str", bool: "bool", int: "int", float: "float", dict: "object", list: "array", type(None): "null"}
-
 SERVING_KINDS = frozenset({"ReplicationController", "ReplicaSet", "Deployment", "StatefulSet", "Rollout"})
 """Kinds that keep a number of pods running."""
 
@@ -252,7 +246,7 @@ class InvalidFieldError(Exception):
         self.path, self.what = path, what
 
 
-def convert_field(at: Path, value: object, into: type[T]) -> T:
+def convert_field(base_path: Path, value: object, into: type[T]) -> T:
     """Convert the value of a field to a type.
 
     Raises InvalidFieldError, which names the field within the value.
@@ -260,30 +254,8 @@ def convert_field(at: Path, value: object, into: type[T]) -> T:
     try:
         return convert_builtins(value, into)
     except msgspec.ValidationError as error:
-        what, _, where = str(error).partition(" - at `$")
-        steps = [name or index for name, index in _STEP.findall(where.rstrip("`"))]
-        got = _GOT.search(what)
-        wrong = _find_wrong_value(value, steps, got[1] if got else "")
-        known = steps[: steps.index(ANY_KEY)] if ANY_KEY in steps else steps
-        shortened = tuple(int(step) if step.isdecimal() else step for step in known)
-        path = shortened if wrong is None else wrong
-        raise InvalidFieldError((*at, *path), what.replace("`", "").lower()) from None
-
-
-def _find_wrong_value(value: object, steps: Sequence[str], wrong_type: str) -> Path | None:
-    """Return the path of the first value of the wrong type, or None.
-
-    `steps` lead to the value, with ANY_KEY for any key of a map.
-    """
-    if not steps:
-        return () if _TYPE_NAMES.get(type(value)) == wrong_type else None
-    inner: Iterable[tuple[str | int, object]] = ()
-    if isinstance(value, Mapping):
-        inner = value.items() if steps[0] == ANY_KEY else [(steps[0], value.get(steps[0]))]
-    elif isinstance(value, list | tuple) and steps[0].isdecimal() and int(steps[0]) < len(value):
-        inner = [(int(steps[0]), value[int(steps[0])])]
-    wrong = ((key, _find_wrong_value(field_value, steps[1:], wrong_type)) for key, field_value in inner)
-    return next(((key, *path) for key, path in wrong if path is not None), None)
+        mismatch = locate_mismatch(value, error)
+        raise InvalidFieldError((*base_path, *mismatch.path), mismatch.message.replace("`", "").lower()) from None
 
 
 def with_replica_limits(workload: Workload, min_replicas: int, max_replicas: int) -> Workload:

@@ -60,7 +60,7 @@ class ExactSearch:
         """The pod changed."""
         self._objects[position] = pod
 
-    def info(self, position: Position) -> PodInfo:
+    def build_info(self, position: Position) -> PodInfo:
         """What scheduling reads of the very pod, as it is now."""
         info = self.pods.arriving(position)
         return PodInfo(self.object(position), info.options, info.number, info.alike)
@@ -69,7 +69,7 @@ class ExactSearch:
 
     def find(self, position: Position, framework: Framework) -> Choice | None:
         """The node for a pod; None when it fits nowhere. Raises PluginError."""
-        info, signature, number = self.info(position), self.queued[position].signature, self.queue.cycle
+        info, signature, number = self.build_info(position), self.queued[position].signature, self.queue.cycle
         cycle = self._cycle = run_cycle(framework, info, self.view)
         if cycle.error is not None:
             raise PluginError(cycle.error)
@@ -114,7 +114,7 @@ class ExactSearch:
         for tied in map(tied_candidates, outcome.results.values() if row != NO_ROW else ()):
             if tied:
                 chosen = next(candidate for candidate in tied if candidate.row == row)
-                return tuple(victim for victim in chosen.victims if not self.info(victim).terminating)
+                return tuple(victim for victim in chosen.victims if not self.build_info(victim).terminating)
         return ()
 
     def _search(self, framework: Framework, cycle: Cycle, refused: Row | None) -> tuple[Rows, int]:

@@ -173,7 +173,7 @@ class QueueReplay(SchedulingLoop):
 
     def info(self, position: Position) -> PodInfo:
         """Return the pod as it is now."""
-        return self.exact.info(position)
+        return self.exact.build_info(position)
 
     def _sign(self, info: PodInfo) -> bytes | None:
         """Return the signature that is equal for pods with the same answers, or None."""

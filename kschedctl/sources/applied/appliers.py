@@ -12,8 +12,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.errors import InputError
 from kschedctl.sources.applied.kustomizations import listed
 from kschedctl.sources.applied.standing_alone import Folders
-from kschedctl.sources.documents.documents import read_content
-from kschedctl.sources.documents.files import open_file
+from kschedctl.sources.documents.documents import load_content
 
 _ARGO, _FLUX, _FLEET = "argoproj.io", "kustomize.toolkit.fluxcd.io", "fleet.cattle.io"
 _KINDS = frozenset({(_ARGO, "Application"), (_ARGO, "ApplicationSet"), (_FLUX, "Kustomization"), (_FLEET, "GitRepo")})
@@ -93,8 +92,7 @@ def charts_of_helmfile(file: str) -> Applied | None:
     if not _HELMFILE.fullmatch(file) and not _HELMFILE.fullmatch(os.path.basename(file)):
         return None
     try:
-        with open_file(file) as reader:
-            text = read_content(reader).text
+        text = load_content(file).text
     except InputError:
         return None
     folder = os.path.dirname(file)

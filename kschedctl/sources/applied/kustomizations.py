@@ -12,8 +12,8 @@ from contextlib import suppress
 
 from kschedctl.api.json_values import Json, JsonObject
 from kschedctl.errors import InputError
-from kschedctl.sources.documents.documents import Content, parse, read_content
-from kschedctl.sources.documents.files import STDIN, open_file
+from kschedctl.sources.documents.documents import Content, load_content, load_documents, parse
+from kschedctl.sources.documents.files import STDIN
 
 NAMES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 _LISTS = ("patches", "patchesJson6902", "replacements")
@@ -134,8 +134,7 @@ def read_kustomization(folder: str) -> list[JsonObject]:
     if not (file := kustomization_file(folder)):
         return []
     try:
-        with open_file(file) as reader:
-            documents: list[object] = [document.value for document in parse(read_content(reader))]
+        documents: list[object] = [document.value for document in load_documents(file)]
     except InputError:
         return []
     return [value for value in documents if isinstance(value, Mapping)]
@@ -222,8 +221,8 @@ def _patches(folder: str, kustomization: JsonObject) -> Iterator[object]:
     written = [patch for patch in listed(kustomization, "patches") if isinstance(patch, dict)]
     texts = [text for patch in written if isinstance(text := patch.get("patch"), str)]
     for file in _patch_files(folder, kustomization):
-        with suppress(InputError), open_file(file) as reader:
-            texts.append(read_content(reader).text)
+        with suppress(InputError):
+            texts.append(load_content(file).text)
     for text in texts:
         with suppress(InputError):
             yield from [document.value for document in parse(Content(folder, text, is_json=False))]

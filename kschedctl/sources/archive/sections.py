@@ -33,7 +33,7 @@ from kschedctl.api.objects import (
 from kschedctl.api.observed.noise import hash_host_path, strip_noise
 from kschedctl.api.pod_columns import OwnColumns
 from kschedctl.api.pod_table import PodTable
-from kschedctl.sources.object_names import check_made
+from kschedctl.sources.object_checks import check_made
 
 
 class _Column(msgspec.Struct, array_like=True):

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from kschedctl.errors import InputError
-from kschedctl.sources.builds.build import BuiltObject
-from kschedctl.sources.builds.programs import output_of, program
-from kschedctl.sources.documents.documents import parse, read_content
-from kschedctl.sources.documents.files import STDIN, from_here, open_file
+from kschedctl.sources.builds.build import BuiltObject, output_of, program
+from kschedctl.sources.documents.documents import load_content, load_documents
+from kschedctl.sources.documents.files import STDIN, from_here
 from kschedctl.sources.documents.positions import manifests_of
 
 CHART = "Chart.yaml"
@@ -87,8 +86,7 @@ def _is_part(folder: str) -> bool:
 def _is_library(folder: str) -> bool:
     """Whether Helm refuses to render it by itself."""
     try:
-        with open_file(os.path.join(folder, CHART)) as reader:
-            documents: list[object] = [document.value for document in parse(read_content(reader))]
+        documents: list[object] = [document.value for document in load_documents(os.path.join(folder, CHART))]
     except InputError:  # Helm says what is wrong with it
         return False
     return any(isinstance(value, Mapping) and value.get("type") == "library" for value in documents)
@@ -97,8 +95,7 @@ def _is_library(folder: str) -> bool:
 def _lines(template: str) -> dict[str, int]:
     """The line of each field's name that stands in a template once."""
     try:
-        with open_file(template) as reader:
-            lines = read_content(reader).text.splitlines()
+        lines = load_content(template).text.splitlines()
     except InputError:
         return {}
     fields = [(match[1], number) for number, line in enumerate(lines, 1) if (match := _FIELD.match(line))]

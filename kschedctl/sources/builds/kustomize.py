@@ -26,9 +26,8 @@ from kschedctl.sources.applied.kustomizations import (
 )
 from kschedctl.sources.applied.standing_alone import above
 from kschedctl.sources.builds import helm_guard
-from kschedctl.sources.builds.build import BuiltObject
+from kschedctl.sources.builds.build import BuiltObject, output_of, program
 from kschedctl.sources.builds.overlays import TRANSFORMATIONS, Overlays, transforming
-from kschedctl.sources.builds.programs import output_of, program
 from kschedctl.sources.builds.unsafe_fields import unsafe_fields
 from kschedctl.sources.documents.files import from_here
 from kschedctl.sources.documents.positions import LocatedObject, manifests_of, read_manifests

@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from kschedctl.errors import InputError
 from kschedctl.sources.applied.kustomizations import patch_files
-from kschedctl.sources.documents.documents import Content, parse, read_content
-from kschedctl.sources.documents.files import open_file
+from kschedctl.sources.documents.documents import Content, load_content, parse
 from kschedctl.sources.documents.positions import Path
 
 TRANSFORMATIONS = "alpha.config.kubernetes.io/transformations"
@@ -121,7 +120,6 @@ def _line(file: str, field: str) -> int:
 @lru_cache(maxsize=256)
 def _lines(file: str) -> list[str]:
     try:
-        with open_file(file) as reader:
-            return read_content(reader).text.splitlines()
+        return load_content(file).text.splitlines()
     except InputError:
         return []

@@ -15,8 +15,8 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.errors import InputError
 from kschedctl.sources.applied.kustomizations import NAMES, kustomization_file
 from kschedctl.sources.builds.helm_guard import CONFIGURED, refused_value
-from kschedctl.sources.documents.documents import Content, parse, read_content
-from kschedctl.sources.documents.files import from_here, open_file
+from kschedctl.sources.documents.documents import Content, load_content, parse
+from kschedctl.sources.documents.files import from_here
 
 _BUILT_UPON = ("resources", "bases", "components", "generators", "transformers", "validators")
 _PLUGINS = ("generators", "transformers", "validators")
@@ -138,8 +138,7 @@ def _list(value: object) -> Iterable[object]:
 def _documents(file: str) -> list[JsonObject]:
     """The documents of a kustomization, or of a file with generators; none where unreadable: kustomize says so."""
     try:
-        with open_file(file) as reader:
-            content = read_content(reader)
+        content = load_content(file)
     except InputError:
         return []
     asked = os.path.basename(file) in NAMES or _GENERATOR in content.text

@@ -8,10 +8,11 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from itertools import pairwise
+from typing import BinaryIO, NamedTuple
 
 from kschedctl.errors import InputError
-from kschedctl.sources.documents.files import Reader
+from kschedctl.sources.documents.files import Reader, open_file
 from kschedctl.sources.documents.json_documents import parse_json
 from kschedctl.sources.documents.place import ParsedDocument
 
@@ -47,6 +48,17 @@ def read_content(reader: Reader, data: bytes = b"") -> Content:
     return Content(reader.name, decoded(data, reader.name), is_json)
 
 
+def load_content(path: str, stdin: BinaryIO | None = None) -> Content:
+    """Read the text of the file, or of ``stdin`` for ``-``. Raises InputError."""
+    with open_file(path, stdin) as reader:
+        return read_content(reader)
+
+
+def load_documents(path: str, stdin: BinaryIO | None = None) -> list[ParsedDocument]:
+    """Parse the documents of a file that are not empty. Raises InputError."""
+    return list(parse(load_content(path, stdin)))
+
+
 def parse(content: Content, number: int = 1) -> Iterator[ParsedDocument]:
     """The documents that are not empty, of which the first has this number. Raises InputError."""
     if content.is_json:
@@ -73,3 +85,45 @@ def decoded(data: bytes, file: str) -> str:
         return data.decode()
     except UnicodeDecodeError as error:
         raise InputError(f"not UTF-8: byte {error.start + 1} is 0x{data[error.start]:02x}", where=file) from None
+
+
+_DOCUMENT_START = re.compile(r"^---(?=\s|\Z)", re.MULTILINE)
+_DEFINITION = re.compile(r"^kind: *+CustomResourceDefinition[ \t\r]*+$", re.MULTILINE)
+_SCHEMAS = re.compile(r"^( ++)(?:versions|validation):[ \t\r]*+\n(?:(?:\1[ -].*+|[ \t\r]*+)\n)++", re.MULTILINE)
+"""The field and the lines that stand deeper, or that are items of its list."""
+
+
+def parse_without_schemas(content: Content) -> list[ParsedDocument]:
+    """The documents, each on its lines; definitions without their versions where these can be told by the lines alone.
+
+    Raises InputError for what cannot be parsed; what is left out is not looked at.
+    """
+    short = without_schemas(content.text)
+    if len(short) < len(content.text):
+        try:
+            return list(parse(content._replace(text=short)))
+        except InputError:  # such as an alias of what was left out
+            pass
+    return list(parse(content))
+
+
+def without_schemas(text: str) -> str:
+    r"""The text with as many lines.
+
+    >>> without_schemas("kind: CustomResourceDefinition\nspec:\n  versions:\n  - schema: {}\n  group: a\n")
+    'kind: CustomResourceDefinition\nspec:\n\n\n  group: a\n'
+    """
+    if _DEFINITION.search(text) is None:
+        return text
+    return "".join(_short(text[start:end]) for start, end in _documents(text))
+
+
+def _documents(text: str) -> Iterator[tuple[int, int]]:
+    starts = [0, *(match.start() for match in _DOCUMENT_START.finditer(text)), len(text)]
+    return pairwise(starts)
+
+
+def _short(document: str) -> str:
+    if _DEFINITION.search(document) is None:
+        return document
+    return _SCHEMAS.sub(lambda match: "\n" * match[0].count("\n"), document)

@@ -11,13 +11,22 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from kschedctl.api.json_values import JsonObject
-from kschedctl.sources.documents.documents import Content, parse, read_content
-from kschedctl.sources.documents.files import STDIN, open_file, shown
-from kschedctl.sources.documents.json_positions import JsonPositions
+from kschedctl.sources.documents.documents import Content, load_content, parse
+from kschedctl.sources.documents.files import STDIN, shown
 from kschedctl.sources.documents.place import ParsedDocument
 
 if TYPE_CHECKING:
     from kschedctl.sources.documents.yaml_positions import YamlPositions
+import json
+import os
+import stat
+from bisect import bisect_right
+from functools import lru_cache
+from json.decoder import scanstring  # type: ignore[attr-defined]
+
+from kschedctl.errors import InputError
+from kschedctl.sources.documents.json_documents import skip_space
+from kschedctl.sources.documents.place import Place
 
 _SOURCE = re.compile(r"^# Source: (\S+)", re.MULTILINE)
 Path = tuple[str | int, ...]
@@ -99,9 +108,7 @@ class LocatedObject(NamedTuple):
 
 def read_manifests(file: str) -> Iterator[LocatedObject]:
     """The objects of a file (``-`` for standard input), those within Lists too. Raises InputError."""
-    with open_file(file) as reader:
-        content = read_content(reader)
-    return manifests_of("<stdin>" if file == STDIN else shown(file), content)
+    return manifests_of("<stdin>" if file == STDIN else shown(file), load_content(file))
 
 
 def manifests_of(file: str, content: Content) -> Iterator[LocatedObject]:
@@ -125,3 +132,97 @@ def _objects(value: object, text: Text, document: int, root: Path, line: int) ->
             yield from _objects(item, text, document, (*root, "items", index), line)
     elif value:
         yield LocatedObject(value, text, document, root, line)
+
+
+Key = str | int
+_skip_value = json.JSONDecoder().raw_decode
+
+
+class JsonPositions:
+    """Where values stand in a text that can be parsed; what was looked through once is kept."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._starts = [skip_space(text, 0)]
+        self._inside: dict[int, dict[Key, tuple[int, int]]] = {}
+
+    def locate(self, number: int, path: tuple[Key, ...]) -> tuple[int, int]:
+        """Line and column, from 1, of a field of a document; of the nearest above it that is there."""
+        start = at = self._document(number)
+        for step in path:
+            field = self._fields(at).get(step)
+            if field is None:
+                break
+            start, at = field
+        line = bisect_right(self._line_starts, start)
+        return line, start - self._line_starts[line - 1] + 1
+
+    @cached_property
+    def _line_starts(self) -> list[int]:
+        return [0, *(end.end() for end in re.finditer("\n", self._text))]
+
+    def _document(self, number: int) -> int:
+        """Where the document of this number, from 1, begins."""
+        while len(self._starts) < number:
+            self._starts.append(skip_space(self._text, _skip_value(self._text, self._starts[-1])[1]))
+        return self._starts[number - 1]
+
+    def _fields(self, at: int) -> dict[Key, tuple[int, int]]:
+        """The fields of the value at an offset: key or index -> where its key and where its value begin."""
+        if at not in self._inside:
+            self._inside[at] = dict(_fields(self._text, at))
+        return self._inside[at]
+
+
+def _fields(text: str, at: int) -> Iterator[tuple[Key, tuple[int, int]]]:
+    if text[at] not in "{[":
+        return
+    position, index = skip_space(text, at + 1), 0
+    while text[position] not in "}]":
+        start, key = position, index
+        if text[at] == "{":
+            key, position = scanstring(text, position + 1)
+            position = skip_space(text, skip_space(text, position) + 1)
+        yield key, (start, position)
+        position = skip_space(text, _skip_value(text, position)[1])
+        if text[position] == ",":
+            position = skip_space(text, position + 1)
+        index += 1
+
+
+LARGEST = 1 << 20  # bytes of a file in which a line is looked for; people write less
+_STEP = re.compile(r"([^.\[\]]+)|\[(\d{1,9})\]")
+
+
+def at_field(place: Place, path: Path) -> Place:
+    """The place with the line of the field, or of the nearest one above it; as it is where that cannot be found.
+
+    Standard input cannot be read twice.
+    """
+    text = _text(place.file, _stamp(place.file), place.document)
+    if text is None:
+        return place
+    steps = [int(index) if index else name for name, index in _STEP.findall(place.path)]
+    return place._replace(line=text.locate(place.document, (*steps, *path))[0])
+
+
+def _stamp(file: str) -> tuple[int, int] | None:
+    """When an ordinary file was written, and how large it is."""
+    try:
+        status = os.stat(file)
+    except (OSError, ValueError):
+        return None
+    return (status.st_mtime_ns, status.st_size) if stat.S_ISREG(status.st_mode) else None
+
+
+@lru_cache(maxsize=16)
+def _text(file: str, stamp: tuple[int, int] | None, document: int) -> Text | None:
+    """The text of a file, unless it is too large, gone, or has another content by now."""
+    if stamp is None:
+        return None
+    try:
+        content = load_content(file)
+        there = len(content.text) <= LARGEST and any(number == document for _, number, _ in list(parse(content)))
+    except InputError:
+        return None
+    return Text(file, content) if there else None

@@ -9,8 +9,10 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from kschedctl.lint.framework.field_edits import FieldEdit, RenameField, SetField
+from kschedctl.errors import InputError
+from kschedctl.lint.framework.field_edits import FieldEdit, RenameField, SetField, apply_edit
 from kschedctl.lint.objects.subject import Path
+from kschedctl.sources.documents.documents import Content, parse
 from kschedctl.sources.documents.yaml_documents import LOADER, resolve
 
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9./_-]*")
@@ -148,3 +150,47 @@ def _shared(documents: Sequence[object]) -> set[int]:
         elif isinstance(node, yaml.MappingNode):
             left += [part for pair in node.value for part in pair]
     return shared
+
+
+class Correction(NamedTuple):
+    """An edit of an object: which document of the text, from 1, and where in it the object stands."""
+
+    document: int
+    root: Path
+    change: FieldEdit
+
+
+def corrected(content: Content, wanted: Sequence[Correction]) -> tuple[str, list[Correction]]:
+    """The text after those corrections that can be made, and these.
+
+    It parses to what the text did, each edit made: else none is.
+    """
+    try:
+        text = EditableText(content.text)
+    except NotEditableError:
+        return content.text, []
+    replacements: dict[TextEdit, Correction] = {}
+    for correction in wanted:
+        try:
+            replacements[text.replacement(*correction)] = correction
+        except NotEditableError:
+            continue
+    made = list(replacements.values())
+    try:
+        after = replaced(content.text, list(replacements))
+        same = _values(content._replace(text=after)) == _edited(content, made)
+    except (NotEditableError, InputError, LookupError):
+        same = False
+    return (after, made) if same else (content.text, [])
+
+
+def _values(content: Content) -> dict[int, object]:
+    """Number -> value of each document that is not empty."""
+    return {number: value for value, number, _ in parse(content)}
+
+
+def _edited(content: Content, made: Sequence[Correction]) -> dict[int, object]:
+    values = _values(content)
+    for document, root, change in made:
+        apply_edit(values[document], change, root)
+    return values

@@ -31,10 +31,10 @@ from kschedctl.api.versions_read import is_newer_version
 from kschedctl.cluster import OBSERVED, without_nulls
 from kschedctl.errors import ClusterError
 from kschedctl.sources.kinds import item_type
+from kschedctl.sources.list_items import PodItems
 from kschedctl.sources.live.http import End, RefusedError, Server, TooLargeError, segment, unreadable
 from kschedctl.sources.new_fields import READ_WHOLE, NewFields, ToldFields
-from kschedctl.sources.object_names import check_made
-from kschedctl.sources.pod_items import PodItems
+from kschedctl.sources.object_checks import check_made
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)

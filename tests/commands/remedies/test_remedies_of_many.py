@@ -82,7 +82,7 @@ def test_an_interrupted_simulation_decides_nothing(monkeypatch: pytest.MonkeyPat
         after.simulation.interrupted = True
         return after
 
-    monkeypatch.setattr("kschedctl.commands.remedies.pending_fixes.UnexplainedSettling.of", cut_short)
+    monkeypatch.setattr("kschedctl.commands.remedies.pending_fixes.UnexplainedSettling.settle", cut_short)
     report = remedies_of_many(Cluster.from_objects(documents), {"d/r0", "d/r1", "d/r2"}, "here")
     assert (report.chosen, report.cleared, report.interrupted, report.complete) == ((), 0, True, False)
 

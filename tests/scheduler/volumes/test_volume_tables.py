@@ -17,7 +17,7 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import Listers
 from kschedctl.scheduler.plugins.helper.volumes.topology import Topology
 from kschedctl.scheduler.plugins.node_volume_limits.plugin import NodeVolumeLimits
 from kschedctl.scheduler.plugins.volume_binding.arguments import VolumeBindingArgs
-from kschedctl.scheduler.plugins.volume_binding.capacity_scoring import ClassResources, capacity_score
+from kschedctl.scheduler.plugins.volume_binding.capacity_scoring import ClassResources, score_utilization
 from kschedctl.scheduler.plugins.volume_binding.matching import MatchingError, find_matching_volume
 from kschedctl.scheduler.plugins.volume_binding.plugin import VolumeBinding
 from kschedctl.scheduler.plugins.volume_restrictions import VolumeRestrictions
@@ -103,7 +103,7 @@ def test_find_pod_volumes(case: Json) -> None:
     reasons = filtered(VolumeBinding(), info, view, state)[view.nodes.names[0]]["reasons"] if state else []
     assert reasons == want["reasons"]
     if state and not reasons:
-        bound = {claim.metadata.name: volume.metadata.name for claim, volume in state.volumes.bound_on(0)}
+        bound = {claim.metadata.name: volume.metadata.name for claim, volume in state.volumes.iter_bound(0)}
         assert bound == {binding["pvc"]: binding["pv"] for binding in want["staticBindings"]}
         provisioned = [
             {"pvc": p.claim.metadata.name, "nodeCapacity": _pool(p)} for p in state.volumes.provisions if p.mask[0]
@@ -124,14 +124,14 @@ def test_capacity_scorer(case: Json) -> None:
         requested = np.array([[r["Requested"] for r in found]], np.int64).reshape(1, -1)
         capacity = np.array([[r["Capacity"] for r in found]], np.int64).reshape(1, -1)
         resources = ClassResources(requested, capacity, np.ones(requested.shape, np.bool_))
-        assert capacity_score(points, resources).tolist() == [value["score"]]
+        assert score_utilization(points, resources).tolist() == [value["score"]]
 
 
 def test_storage_of_which_there_is_none_is_full_whatever_is_asked_of_it() -> None:
     """As scorer.go has it; a byte of which nothing is asked is empty."""
     requested, capacity = np.array([[0], [0], [1], [2]]), np.array([[0], [1], [1], [1]])
     resources = ClassResources(requested, capacity, np.ones((4, 1), np.bool_))
-    assert capacity_score([(0, 0), (100, 100)], resources).tolist() == [100, 0, 100, 100]
+    assert score_utilization([(0, 0), (100, 100)], resources).tolist() == [100, 0, 100, 100]
 
 
 # -- helpers ------------------------------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ def test_find_matching_volume(case: Json) -> None:
         with pytest.raises(MatchingError, match=case["want"]["error"]):
             find_matching_volume(claim, listers, (), with_classes)
         return
-    found = find_matching_volume(claim, listers, (), with_classes).volume(0)
+    found = find_matching_volume(claim, listers, (), with_classes).find_volume(0)
     assert (found.metadata.name if found else None) == case["want"]["volumeUID"]
 
 

@@ -48,7 +48,7 @@ from kschedctl.scheduler.engine.pre_filter import selected_by_name
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchTerms
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.scheduler.simulation.following import Following, Tried
+from kschedctl.scheduler.simulation.following import StepwiseScheduler, TriedPod
 from kschedctl.text.counts import agreeing, counted
 
 Done = Callable[[int], None]
@@ -91,7 +91,7 @@ def follow_rollout(
     shared = prepare(cluster, manifests) if manifests else None
     made = shared.workloads if shared else {}
     scheduler = Scheduler(shared.cluster if shared else cluster, call_extender)
-    followed = _RolloutReplay(Following(scheduler, time_passes=True, sampling=sampling), placements, made)
+    followed = _RolloutReplay(StepwiseScheduler(scheduler, time_passes=True, sampling=sampling), placements, made)
     steps = []
     interrupted = False
     try:
@@ -169,7 +169,9 @@ class _RolloutReplay:
     ``made`` holds the workload of each pod that manifests create, ``notes`` the assumptions.
     """
 
-    def __init__(self, following: Following, placements: Sequence[RealPlacement], made: Mapping[str, str]) -> None:
+    def __init__(
+        self, following: StepwiseScheduler, placements: Sequence[RealPlacement], made: Mapping[str, str]
+    ) -> None:
         self.following, self.view, self.notes = following, following.view, list[str]()
         self.placements = placements
         self._placed: list[tuple[int, Position, Row]] = []
@@ -315,7 +317,7 @@ class _RolloutReplay:
         owners = [name for name in self._made if pod.startswith(f"{name}-") and self._made[name]]
         return self._made[max(owners, key=len)].pop(0) if owners else None
 
-    def _put(self, tried: Tried, row: Row) -> None:
+    def _put(self, tried: TriedPod, row: Row) -> None:
         """On its node, with what is reserved for it there, as far as that fits."""
         if tried.cycle is not None and row in tried.cycle.feasible:
             try:
@@ -323,7 +325,7 @@ class _RolloutReplay:
                 return
             except PluginError as failure:
                 self.notes.append(f"{self.view.pods.objects[tried.position].key}: nothing is reserved: {failure}")
-        self.following.put(tried.position, row)
+        self.following.place(tried.position, row)
 
 
 def _told(
@@ -352,7 +354,7 @@ def _told(
     )
 
 
-def _compared(placement: RealPlacement, tried: Tried, row: Row, following: Following) -> FollowedPlacement:
+def _compared(placement: RealPlacement, tried: TriedPod, row: Row, following: StepwiseScheduler) -> FollowedPlacement:
     cycle, served = tried.cycle, following.scheduler.configuration.profiles
     if cycle is None or (placement.scheduler and placement.scheduler not in served):
         return _told(placement, OTHER_SCHEDULER)
@@ -394,14 +396,14 @@ def _behind(cycle: Cycle, row: Row, best: str) -> tuple[int, dict[str, int]]:
     return int(total[other] - total[mine]), {name: points for name, points in lost.items() if points}
 
 
-def _best_of_a_part(cycle: Cycle, row: Row, following: Following) -> bool:
+def _best_of_a_part(cycle: Cycle, row: Row, following: StepwiseScheduler) -> bool:
     """Whether the scheduler, which looks at a part of so many nodes, may have seen no better one.
 
     As many nodes that fit, one after the other in its order, would have to be no better than this one; the scores are
     those among all nodes.
     """
     offered = int(selected_by_name(cycle.pre_filter, cycle.view).sum())
-    enough = following.searches(SampledFrom()).feasible_needed_for_scoring(
+    enough = following.start_sampling(SampledFrom()).feasible_needed_for_scoring(
         offered, SearchTerms.from_profile(cycle.framework.profile, cycle.framework.release)
     )
     total, mine = cycle.scores.total, cycle.scores.rows.tolist().index(row)

@@ -1,4 +1,4 @@
-"""GangScheduling: the pods of a gang wait for each other, before the queue and before they are bound.
+"""GangScheduling plugin: makes pods of a gang wait for each other before the queue and before binding.
 
 Upstream: pkg/scheduler/framework/plugins/gangscheduling (v1.36, v1.37).
 """
@@ -35,23 +35,25 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.pods import GroupKey, group_key
 
-NO_GROUP = 'waiting for pods\'s pod group "{}" to appear in scheduling queue'
-TOO_FEW = "waiting for minCount pods from a gang to appear in scheduling queue"
+GROUP_MISSING = 'waiting for pods\'s pod group "{}" to appear in scheduling queue'
+TOO_FEW_PODS = "waiting for minCount pods from a gang to appear in scheduling queue"
 NO_QUORUM = "waiting for minCount pods from a gang to be scheduled"
-ALONE = "try their groups in an order that is up to chance, and simulations try each PodGroup by itself"
+TREES_TRIED_SEPARATELY = (
+    "try their groups in an order that is up to chance, and simulations try each PodGroup by itself"
+)
 NOT_FOUND = 'failed to get podGroup {}/{}: podgroup.scheduling.k8s.io "{}" not found'
-TOO_FEW_LEFT = "minCount ({}) cannot be satisfied: {} scheduled, {} remaining"
-NOT_YET = "minCount ({}) is not yet satisfied: {} scheduled, {} remaining"
-HEARS_OF_LESS = ByVersion(
+MIN_COUNT_UNREACHABLE = "minCount ({}) cannot be satisfied: {} scheduled, {} remaining"
+MIN_COUNT_NOT_REACHED = "minCount ({}) is not yet satisfied: {} scheduled, {} remaining"
+REGISTERS_GROUP_UPDATES = ByVersion(
     "whether GangScheduling asks to be told of PodGroups that need fewer pods", (("", False), ("1.37", True)), "#139279"
 )
-QUEUED = ByVersion(
+QUEUEING_OF_GROUPS = ByVersion(
     "how the pods of a group stand in the queue",
     (("", "each by itself; the first takes the others with it"), ("1.37", "as one; replayed as in 1.36")),
     "#138567, #139952",
     "1.37",
 )
-AS_VICTIMS = ByVersion(
+GROUPS_AS_VICTIMS = ByVersion(
     "how a pod that preempts evicts groups that are disrupted together",
     (("", "pod by pod"), ("1.37", "as a whole; replayed as in 1.36")),
     "#137981",
@@ -65,9 +67,10 @@ COMPOSITE_GATE = ByVersion(
 
 
 class GangScheduling(DeclaredPlugin):
-    """Keeps a pod out of the queue until its gang has minCount pods, and waits with binding until so many have a node.
+    """Plugin that keeps a pod out of the queue until its gang has minCount pods, and delays binding until they have
+    nodes.
 
-    ``permits``: it does so at Permit, else at PlacementFeasible.
+    With `permits`, it delays binding at Permit, otherwise at PlacementFeasible.
     """
 
     name = "GangScheduling"
@@ -84,9 +87,9 @@ class GangScheduling(DeclaredPlugin):
         LIKE_ITS_PODS,
         CONDITION,
         LEFT_OVER_AT_ONCE,
-        HEARS_OF_LESS,
-        QUEUED,
-        AS_VICTIMS,
+        REGISTERS_GROUP_UPDATES,
+        QUEUEING_OF_GROUPS,
+        GROUPS_AS_VICTIMS,
         COMPOSITE_GATE,
     )
 
@@ -101,29 +104,30 @@ class GangScheduling(DeclaredPlugin):
 
     @classmethod
     def noted_changes(cls) -> tuple[NotedChange, ...]:
-        """Changes that concern other pods, too: of which groups they would evict how many is by these rules."""
+        """Return changes that concern pods outside of groups, too: how many groups these would preempt."""
         return (
-            NotedChange(QUEUED, Effect.ORDER, lambda info, view: _is_grouped(info)),
-            NotedChange(AS_VICTIMS, Effect.VICTIMS, _could_evict_of_groups),
+            NotedChange(QUEUEING_OF_GROUPS, Effect.ORDER, lambda info, view: _is_grouped(info)),
+            NotedChange(GROUPS_AS_VICTIMS, Effect.VICTIMS, _could_preempt_grouped_pods),
         )
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
-        yield ClusterEventWithHint(POD, ActionType.ADD, _after_pod_added, _spared)
-        yield ClusterEventWithHint("PodGroup", ActionType.ADD, _after_group_added)
-        if HEARS_OF_LESS.at(gates.release):
-            yield ClusterEventWithHint("PodGroup", ActionType.UPDATE, _after_group_updated)
+        yield ClusterEventWithHint(POD, ActionType.ADD, _is_schedulable_after_pod_added, _is_unaffected)
+        yield ClusterEventWithHint("PodGroup", ActionType.ADD, _is_schedulable_after_group_added)
+        if REGISTERS_GROUP_UPDATES.at(gates.release):
+            yield ClusterEventWithHint("PodGroup", ActionType.UPDATE, _is_schedulable_after_group_updated)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+        """Yield the changes that move a rejected pod back to the queue, in words."""
         group = info.spec.scheduling_group
         name = f"{info.namespace}/{group.pod_group_name}" if group else "its group"
         key = group_key(info.pod)
         pod_group = find_pod_group(view, key) if key else None
         gang = pod_group.spec.scheduling_policy.gang if pod_group else None
-        missing = gang.min_count - find_state(view, key).size if gang and key else 0
-        another = f"{missing:,} more pods" if missing > 1 else "another pod"
-        yield WakeTrigger(POD, ADD, f"{another} of group {name} {'are' if missing > 1 else 'is'} created")
+        missing_pods = gang.min_count - find_state(view, key).size if gang and key else 0
+        pods = f"{missing_pods:,} more pods" if missing_pods > 1 else "another pod"
+        yield WakeTrigger(POD, ADD, f"{pods} of group {name} {'are' if missing_pods > 1 else 'is'} created")
         yield WakeTrigger("PodGroup", ADD, f"PodGroup {name} is created")
-        if gang and HEARS_OF_LESS.at(gates.release):
+        if gang and REGISTERS_GROUP_UPDATES.at(gates.release):
             yield WakeTrigger("PodGroup", UPDATE, f"minCount of PodGroup {name} is lowered")
 
     admitting_changes = waking_changes
@@ -134,18 +138,23 @@ class GangScheduling(DeclaredPlugin):
             yield Dependency("PodGroup", Effect.REFUSES)
 
     def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
+        """Reject the pod until its PodGroup exists and has minCount pods."""
         key = group_key(info.pod)
         if key is None:
             return SUCCESS
         group = find_pod_group(view, key)
         if group is None:
-            return Status(Code.UNRESOLVABLE, (NO_GROUP.format(key[1]),))
+            return Status(Code.UNRESOLVABLE, (GROUP_MISSING.format(key[1]),))
         gang = group.spec.scheduling_policy.gang
-        if gang is None or _size(info, view, key) >= gang.min_count:
+        if gang is None or _group_size(info, view, key) >= gang.min_count:
             return SUCCESS
-        return Status(Code.UNRESOLVABLE, (TOO_FEW,))
+        return Status(Code.UNRESOLVABLE, (TOO_FEW_PODS,))
 
     def permit(self, info: PodInfo, view: Fork, row: int) -> Status:
+        """Let the pod wait until minCount pods of its gang have a node.
+
+        Raises PluginError if the PodGroup does not exist.
+        """
         key = group_key(info.pod) if self.permits else None
         if key is None:
             return SUCCESS
@@ -158,78 +167,86 @@ class GangScheduling(DeclaredPlugin):
         return Status(Code.WAIT, (NO_QUORUM,))
 
     def placement_feasible(self, group: AnyGroup, progress: GroupProgress) -> Status:
-        """A group without a policy needs one pod, or one group."""
-        least = find_min_count(group)
-        if progress.scheduled + progress.remaining < least:
-            return Status(Code.UNSCHEDULABLE, (TOO_FEW_LEFT.format(least, *progress),))
-        if progress.scheduled < least:
-            return Status(Code.WAIT, (NOT_YET.format(least, *progress),))
+        """Return whether the placed and remaining pods of the group reach its minimum.
+
+        A group without a policy needs one pod, or one group.
+        """
+        min_count = find_min_count(group)
+        if progress.scheduled + progress.remaining < min_count:
+            return Status(Code.UNSCHEDULABLE, (MIN_COUNT_UNREACHABLE.format(min_count, *progress),))
+        if progress.scheduled < min_count:
+            return Status(Code.WAIT, (MIN_COUNT_NOT_REACHED.format(min_count, *progress),))
         return SUCCESS
 
 
 class HierarchicalGangScheduling(GangScheduling):
-    """With gate CompositePodGroup: a pod waits until all groups of the tree that its group is of are ready."""
+    """Plugin for gate CompositePodGroup: a pod waits until all groups of its group's tree are ready."""
 
     def doubts(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
-        """What is said of several pods does not go by trees."""
-        if trees.is_in_tree(info, view):
-            yield Unknown(Dependency("CompositePodGroup", Effect.ORDER), Gap(ALONE), self.name)
+        """Yield a doubt for pods in trees, because simulations of several pods do not consider trees."""
+        if trees.has_parent(info, view):
+            yield Unknown(Dependency("CompositePodGroup", Effect.ORDER), Gap(TREES_TRIED_SEPARATELY), self.name)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
-        return trees.events_of_trees()
+        return trees.tree_events()
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        if trees.is_alone(info, view):
+        if trees.is_without_parent(info, view):
             return super().waking_changes(info, view, gates)
-        return trees.waking_changes_of_tree(info, view)
+        return trees.tree_waking_changes(info, view)
 
     admitting_changes = waking_changes
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        return trees.dependencies_of_tree(info, view)
+        return trees.tree_dependencies(info, view)
 
     def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
-        return trees.readiness(info, view, TOO_FEW)
+        return trees.tree_readiness(info, view, TOO_FEW_PODS)
 
 
-def _after_pod_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-    """Another pod of the group may complete it."""
+def _is_schedulable_after_pod_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+    """Return whether the added pod is in the same group, which it may complete."""
     key = group_key(info.pod)
     return key is not None and group_key(change.new) == key
 
 
-def _spared(info: PodInfo, actions: ActionType, view: Fork) -> bool:
+def _is_unaffected(info: PodInfo, actions: ActionType, view: Fork) -> bool:
+    """Return whether the pod is in no group, so that added pods do not matter."""
     return group_key(info.pod) is None
 
 
-def _after_group_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+def _is_schedulable_after_group_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+    """Return whether the added PodGroup is the pod's."""
     return group_key(info.pod) == (change.new.metadata.namespace, change.new.metadata.name)
 
 
-def _after_group_updated(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-    return _after_group_added(info, change, view) and trees.needs_less(change)
+def _is_schedulable_after_group_updated(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+    """Return whether the pod's own PodGroup needs fewer pods than before."""
+    return _is_schedulable_after_group_added(info, change, view) and trees.needs_fewer_pods(change)
 
 
-def _size(info: PodInfo, view: Fork, key: GroupKey) -> int:
-    """How many pods the group has, this one among them, which need not be in the cluster yet."""
+def _group_size(info: PodInfo, view: Fork, key: GroupKey) -> int:
+    """Return how many pods the group has, including this pod even if it is not in the cluster yet."""
     return find_state(view, key).size + (view.pods.find_position(info.pod.key) is None)
 
 
 def _is_grouped(info: PodInfo) -> bool:
+    """Return whether the pod is in a group."""
     return info.spec.scheduling_group is not None
 
 
-def _could_evict_of_groups(info: PodInfo, view: Fork) -> bool:
-    """Whether a pod that preempts by itself could evict pods of groups, by their own priority or by their group's."""
-    return not _is_grouped(info) and _lowest_of_groups(view) < info.priority
+def _could_preempt_grouped_pods(info: PodInfo, view: Fork) -> bool:
+    """Return whether a pod without a group could preempt pods of groups, by their own or their group's priority."""
+    return not _is_grouped(info) and _lowest_group_priority(view) < info.priority
 
 
-def _lowest_of_groups(view: Fork) -> float:
-    """The lowest priority by which a pod of a group could go."""
-    return view.memo(("noted", "lowest of groups"), lambda: min(_of_groups(view), default=inf))
+def _lowest_group_priority(view: Fork) -> float:
+    """Return the lowest priority at which a pod of a group can be preempted, or infinity without groups."""
+    return view.memo(("noted", "lowest of groups"), lambda: min(_iter_group_priorities(view), default=inf))
 
 
-def _of_groups(view: Fork) -> Iterator[int]:
+def _iter_group_priorities(view: Fork) -> Iterator[int]:
+    """Yield for each group the lowest priority of its pods, and its own if it has one."""
     for key, positions in view.pods.by_group.items():
         yield int(view.pods.priority[view.pods.info[positions]].min())
         priority = find_standing(view, key, as_groups=True).priority

@@ -1,7 +1,7 @@
-"""The trees of groups to GangScheduling: a pod waits until all groups of the tree that its group is of are ready.
+"""Rules of GangScheduling for trees of groups: a pod waits until all groups of its group's tree are ready.
 
-Upstream: pkg/scheduler/framework/plugins/gangscheduling (v1.37) with gate CompositePodGroup. What its Permit says of a
-tree follows from what PlacementFeasible says; 1.38 drops it (#141182).
+Upstream: pkg/scheduler/framework/plugins/gangscheduling (v1.37) with gate CompositePodGroup. The answer of its Permit
+for a tree follows from that of PlacementFeasible. 1.38 drops it (#141182).
 """
 
 from __future__ import annotations
@@ -29,95 +29,110 @@ from kschedctl.snapshot.pods import GroupKey, group_key
 NO_QUORUM = 'waiting for composite pod group "{}" tree to meet quorum'
 
 
-def events_of_trees() -> Iterator[ClusterEventWithHint]:
-    yield ClusterEventWithHint(POD, ActionType.ADD, _after_pod_added)
-    yield ClusterEventWithHint("PodGroup", ActionType.ADD, _after_group_added)
-    yield ClusterEventWithHint("PodGroup", ActionType.UPDATE, _after_group_updated)
-    yield ClusterEventWithHint("CompositePodGroup", ActionType.ADD, _after_composite_added)
+def tree_events() -> Iterator[ClusterEventWithHint]:
+    """Yield the events that GangScheduling registers for trees."""
+    yield ClusterEventWithHint(POD, ActionType.ADD, _is_schedulable_after_pod_added)
+    yield ClusterEventWithHint("PodGroup", ActionType.ADD, _is_schedulable_after_group_added)
+    yield ClusterEventWithHint("PodGroup", ActionType.UPDATE, _is_schedulable_after_group_updated)
+    yield ClusterEventWithHint("CompositePodGroup", ActionType.ADD, _is_schedulable_after_composite_added)
 
 
-def is_alone(info: PodInfo, view: Fork) -> bool:
-    """Whether the pod's group is there, and of no other."""
+def is_without_parent(info: PodInfo, view: Fork) -> bool:
+    """Return whether the pod's group exists and has no parent."""
     key = group_key(info.pod)
-    above = [] if key is None else list(iter_ancestors(view, key))
-    return len(above) == 1 and find_parent_key(above[0][1]) is None
+    ancestors = [] if key is None else list(iter_ancestors(view, key))
+    return len(ancestors) == 1 and find_parent_key(ancestors[0][1]) is None
 
 
-def is_in_tree(info: PodInfo, view: Fork) -> bool:
-    """Whether the pod's group says that it is of another."""
+def has_parent(info: PodInfo, view: Fork) -> bool:
+    """Return whether the pod's group names a parent."""
     key = group_key(info.pod)
-    above = [] if key is None else list(iter_ancestors(view, key))
-    return bool(above) and find_parent_key(above[0][1]) is not None
+    ancestors = [] if key is None else list(iter_ancestors(view, key))
+    return bool(ancestors) and find_parent_key(ancestors[0][1]) is not None
 
 
-def waking_changes_of_tree(info: PodInfo, view: Fork) -> Iterator[WakeTrigger]:
+def tree_waking_changes(info: PodInfo, view: Fork) -> Iterator[WakeTrigger]:
+    """Yield the changes that move a rejected pod back to the queue, in words."""
     key = group_key(info.pod)
-    above = [] if key is None else list(iter_ancestors(view, key))
-    name = f"the tree of CompositePodGroup {above[-1][0].namespace}/{above[-1][0].name}" if above else "its tree"
+    ancestors = [] if key is None else list(iter_ancestors(view, key))
+    name = (
+        f"the tree of CompositePodGroup {ancestors[-1][0].namespace}/{ancestors[-1][0].name}"
+        if ancestors
+        else "its tree"
+    )
     yield WakeTrigger(POD, ADD, f"another pod of a group of {name} is created")
     yield WakeTrigger("PodGroup", ADD, f"another PodGroup of {name} is created")
     yield WakeTrigger("PodGroup", UPDATE, f"minCount of a PodGroup of {name} is lowered")
     yield WakeTrigger("CompositePodGroup", ADD, f"another CompositePodGroup of {name} is created")
 
 
-def dependencies_of_tree(info: PodInfo, view: Fork) -> Iterator[Dependency]:
+def tree_dependencies(info: PodInfo, view: Fork) -> Iterator[Dependency]:
+    """Yield the kinds of missing groups above the pod, or of all groups of a complete tree."""
     key = group_key(info.pod)
     if key is None:
         return
-    above = list(iter_ancestors(view, key))
-    if not above:
+    ancestors = list(iter_ancestors(view, key))
+    if not ancestors:
         yield Dependency("PodGroup", Effect.REFUSES)
-    elif find_parent_key(above[-1][1]) is not None:
+    elif find_parent_key(ancestors[-1][1]) is not None:
         yield Dependency("CompositePodGroup", Effect.REFUSES)
-    elif len(above) > 1:
+    elif len(ancestors) > 1:
         yield Dependency("PodGroup", Effect.EITHER)
         yield Dependency("CompositePodGroup", Effect.EITHER)
 
 
-def readiness(info: PodInfo, view: Fork, too_few: str) -> Status:
-    """What PreEnqueue says; ``too_few``: of a group that is of no other."""
+def tree_readiness(info: PodInfo, view: Fork, too_few_message: str) -> Status:
+    """Return the status of PreEnqueue for a pod in a tree.
+
+    `too_few_message` is the message for a group without a parent.
+    """
     key = group_key(info.pod)
     if key is None:
         return SUCCESS
     try:
         tree = build_tree(view, key)
-    except PluginError as failure:
-        return Status(Code.UNRESOLVABLE, (str(failure),))
+    except PluginError as error:
+        return Status(Code.UNRESOLVABLE, (str(error),))
     new = key if view.pods.find_position(info.pod.key) is None else None
     if is_ready(view, tree, new):
         return SUCCESS
-    return Status(Code.UNRESOLVABLE, (NO_QUORUM.format(tree.key.name) if tree.key.composite else too_few,))
+    return Status(Code.UNRESOLVABLE, (NO_QUORUM.format(tree.key.name) if tree.key.composite else too_few_message,))
 
 
-def needs_less(change: ChangedObject) -> bool:
-    """Fewer pods may be enough."""
+def needs_fewer_pods(change: ChangedObject) -> bool:
+    """Return whether the updated group has a lower minCount than before."""
     old, new = (group.spec.scheduling_policy.gang for group in (change.old, change.new))
     return old is not None and new is not None and bool(new.min_count < old.min_count)
 
 
-def _after_pod_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+def _is_schedulable_after_pod_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+    """Return whether the added pod is in the tree of the waiting pod."""
     key = group_key(change.new)
-    return key is not None and _same_tree(info, entity_key_of_pod_group(key), view)
+    return key is not None and _is_in_same_tree(info, entity_key_of_pod_group(key), view)
 
 
-def _after_group_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-    return _same_tree(info, entity_key_of_pod_group(_name(change)), view)
+def _is_schedulable_after_group_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+    """Return whether the added group is in the tree of the waiting pod."""
+    return _is_in_same_tree(info, entity_key_of_pod_group(_changed_group_key(change)), view)
 
 
-def _after_group_updated(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-    return _after_group_added(info, change, view) and needs_less(change)
+def _is_schedulable_after_group_updated(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+    """Return whether a group in the tree of the waiting pod needs fewer pods than before."""
+    return _is_schedulable_after_group_added(info, change, view) and needs_fewer_pods(change)
 
 
-def _after_composite_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-    return _same_tree(info, entity_key_of_composite(*_name(change)), view)
+def _is_schedulable_after_composite_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+    """Return whether the added composite group is in the tree of the waiting pod."""
+    return _is_in_same_tree(info, entity_key_of_composite(*_changed_group_key(change)), view)
 
 
-def _name(change: ChangedObject) -> GroupKey:
+def _changed_group_key(change: ChangedObject) -> GroupKey:
+    """Return the namespace and name of the changed group."""
     return change.new.metadata.namespace, change.new.metadata.name
 
 
-def _same_tree(info: PodInfo, other: EntityKey, view: Fork) -> bool:
-    """Whether the pod's group and the other have the same root, as things are after the change."""
+def _is_in_same_tree(info: PodInfo, other: EntityKey, view: Fork) -> bool:
+    """Return whether the pod's group and the other have the same root after the change."""
     own = group_key(info.pod)
     root = find_root_key(view, entity_key_of_pod_group(own)) if own else None
     return root is not None and root == find_root_key(view, other)

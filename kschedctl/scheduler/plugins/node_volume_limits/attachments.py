@@ -1,4 +1,4 @@
-"""The CSI volumes that pods attach to nodes: which ones a pod needs, and how many a node has.
+"""The CSI volumes that pods attach to nodes: which a pod needs, and how many a node has.
 
 Upstream: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go (v1.36).
 """
@@ -40,51 +40,56 @@ Keys = npt.NDArray[np.int64]
 
 
 class AttachedVolume(NamedTuple):
-    """A volume as its CSI driver knows it; one that is yet to be made has its claim for a handle."""
+    """A volume as its CSI driver identifies it."""
 
     driver: str
     handle: str
+    """The volume handle, or the claim of a volume that is yet to be provisioned."""
 
 
-def attachable_volumes(info: PodInfo, storage: Listers, migrated: bool, new: bool) -> list[AttachedVolume]:
-    """The distinct volumes that a pod needs attached, in the pod's order.
+def find_attachable_volumes(info: PodInfo, storage: Listers, migrated: bool, new: bool) -> list[AttachedVolume]:
+    """Return the distinct volumes that a pod needs attached, in the pod's order.
 
-    ``migrated``: on a node that has a CSINode, where in-tree volumes count as CSI ones. A ``new`` pod's claims must
-    exist; those of others are left out. Raises NotFoundError, PluginError.
+    `migrated` is set for nodes with a CSINode, where in-tree volumes count as CSI volumes. The claims of a `new` pod
+    must exist. Missing claims of other pods are skipped. Raises NotFoundError and PluginError.
     """
-    volumes = (_attachable(volume, info, storage, migrated, new) for volume in info.spec.volumes)
+    volumes = (_find_attachable(volume, info, storage, migrated, new) for volume in info.spec.volumes)
     return list(dict.fromkeys(volume for volume in volumes if volume is not None and all(volume)))
 
 
-def _attachable(volume: Volume, info: PodInfo, storage: Listers, migrated: bool, new: bool) -> AttachedVolume | None:
+def _find_attachable(
+    volume: Volume, info: PodInfo, storage: Listers, migrated: bool, new: bool
+) -> AttachedVolume | None:
+    """Return the CSI volume of a pod's volume, or None if it is none."""
     if volume.persistent_volume_claim is None and volume.ephemeral is None:
-        return _inline(volume, storage) if migrated else None
-    claim = claim_of(volume, info, storage, new)
-    return None if claim is None else _of_claim(claim, storage, migrated)
+        return _translate_inline(volume, storage) if migrated else None
+    claim = find_claim(volume, info, storage, new)
+    return None if claim is None else _find_volume_of_claim(claim, storage, migrated)
 
 
-def claim_of(volume: Volume, info: PodInfo, storage: Listers, new: bool) -> PersistentVolumeClaim | None:
-    """The claim that a volume of a pod stands for, None where it is none or, unless the pod is ``new``, is not there.
+def find_claim(volume: Volume, info: PodInfo, storage: Listers, new: bool) -> PersistentVolumeClaim | None:
+    """Return the claim that a pod's volume uses, or None if it uses none.
 
-    Raises NotFoundError, PluginError.
+    A missing claim raises NotFoundError for a `new` pod and gives None for other pods. Raises PluginError, too.
     """
-    wanted = find_claim_volume(info.pod, volume)
-    if wanted is None:
+    claim_volume = find_claim_volume(info.pod, volume)
+    if claim_volume is None:
         return None
-    if not wanted.claim_name:
+    if not claim_volume.claim_name:
         raise PluginError("PersistentVolumeClaim had no name")
     try:
-        claim = storage.claim(info.namespace, wanted.claim_name)
+        claim = storage.claim(info.namespace, claim_volume.claim_name)
     except NotFoundError as missing:
         if new:
-            raise NotFoundError(f"looking up PVC {info.namespace}/{wanted.claim_name}: {missing}") from None
+            raise NotFoundError(f"looking up PVC {info.namespace}/{claim_volume.claim_name}: {missing}") from None
         return None
-    if wanted.ephemeral:
+    if claim_volume.ephemeral:
         require_owner(info.pod, claim)
     return claim
 
 
-def _inline(volume: Volume, storage: Listers) -> AttachedVolume | None:
+def _translate_inline(volume: Volume, storage: Listers) -> AttachedVolume | None:
+    """Return the CSI volume of an in-line in-tree volume, or None if it does not count."""
     plugin = find_in_tree_plugin(volume)
     if plugin is None or not storage.counts_as_csi(plugin):
         return None
@@ -94,11 +99,11 @@ def _inline(volume: Volume, storage: Listers) -> AttachedVolume | None:
         raise PluginError(f"converting volume({volume.name}) from inline to csi: {error}") from None
 
 
-def _of_claim(claim: PersistentVolumeClaim, storage: Listers, migrated: bool) -> AttachedVolume | None:
-    """The claim's volume; where that is not known, one of the class's driver."""
+def _find_volume_of_claim(claim: PersistentVolumeClaim, storage: Listers, migrated: bool) -> AttachedVolume | None:
+    """Return the claim's volume or, if it is unknown, one that its class would provision."""
     volume = storage.volumes.get(claim.spec.volume_name)
     if volume is None:
-        return _of_class(claim, storage, migrated)
+        return _find_volume_of_class(claim, storage, migrated)
     if volume.spec.csi is not None:
         return AttachedVolume(volume.spec.csi.driver, volume.spec.csi.volume_handle)
     plugin = find_in_tree_plugin(volume.spec)
@@ -110,7 +115,8 @@ def _of_claim(claim: PersistentVolumeClaim, storage: Listers, migrated: bool) ->
         return None  # upstream does not count it
 
 
-def _of_class(claim: PersistentVolumeClaim, storage: Listers, migrated: bool) -> AttachedVolume | None:
+def _find_volume_of_class(claim: PersistentVolumeClaim, storage: Listers, migrated: bool) -> AttachedVolume | None:
+    """Return the volume that the claim's class would provision, or None if its driver is unknown."""
     storage_class = storage.classes.get(claim_class(claim))
     if storage_class is None:
         return None
@@ -122,16 +128,16 @@ def _of_class(claim: PersistentVolumeClaim, storage: Listers, migrated: bool) ->
 
 
 VolumesOfPod = Callable[[PodInfo, Listers], list[AttachedVolume]]
-"""The volumes that a pod that runs has attached. Raises PluginError where that cannot be told."""
+"""Returns the volumes that a running pod has attached. Raises PluginError if they cannot be determined."""
 
 
-def csi_volumes(info: PodInfo, storage: Listers) -> list[AttachedVolume]:
-    """The pod's volumes that count as CSI ones, in-tree volumes included."""
-    return attachable_volumes(info, storage, migrated=True, new=False)
+def find_csi_volumes(info: PodInfo, storage: Listers) -> list[AttachedVolume]:
+    """Return the pod's volumes that count as CSI volumes, including in-tree volumes."""
+    return find_attachable_volumes(info, storage, migrated=True, new=False)
 
 
 class AttachedVolumes:
-    """The volumes of a snapshot's PodInfos and VolumeAttachments, numbered in the order of their appearance."""
+    """The volumes of a snapshot's pod infos and VolumeAttachments, numbered in order of appearance."""
 
     def __init__(self, storage: Listers, of_pod: VolumesOfPod) -> None:
         self.listers, self._of_pod = storage, of_pod
@@ -143,24 +149,25 @@ class AttachedVolumes:
         self._counts = np.empty(0, np.int64)
 
     def of_driver(self, driver: str) -> Bools:
-        """By number: the volumes of a driver."""
+        """Return (volumes,) a mask of the driver's volumes, by number."""
         chosen: Bools = np.array(self._driver_of, np.int64) == self._drivers.get(driver, -1)
         return chosen
 
-    def on_nodes(self, view: Fork, delta: Delta) -> NodeAttachments:
-        """What is attached to each node under a hypothesis."""
-        self._add_kinds(view.pods.infos)
+    def attachments_on_nodes(self, view: Fork, delta: Delta) -> NodeAttachments:
+        """Return what is attached to each node, including hypothetical pod changes."""
+        self._add_infos(view.pods.infos)
         bound = np.flatnonzero((view.node >= 0) & (self._counts[view.pods.info] > 0))
         rows = np.concatenate((view.node[bound], delta.node)).astype(np.int64)
         sign = np.concatenate((np.ones(len(bound), np.int64), delta.sign))
-        which, volumes = self._gather(np.concatenate((view.pods.info[bound], delta.info)))
+        entry_of_volume, volumes = self._gather(np.concatenate((view.pods.info[bound], delta.info)))
         attached_rows, attached_volumes = self._attachments
         width = max(len(self.numbers), 1)
-        keys, inverse = np.unique(rows[which] * width + volumes, return_inverse=True)
-        uses = np.bincount(inverse, sign[which], len(keys))
+        keys, inverse = np.unique(rows[entry_of_volume] * width + volumes, return_inverse=True)
+        uses = np.bincount(inverse, sign[entry_of_volume], len(keys))
         return NodeAttachments(self, width, keys[uses > 0], attached_rows * width + attached_volumes)
 
     def _number(self, volume: AttachedVolume) -> int:
+        """Return the number of the volume, assigning the next one to a new volume."""
         number = self.numbers.setdefault(volume, len(self.numbers))
         if number == len(self._driver_of):
             self._driver_of.append(self._drivers.setdefault(volume.driver, len(self._drivers)))
@@ -168,7 +175,7 @@ class AttachedVolumes:
 
     @cached_property
     def _attachments(self) -> tuple[Counts, Counts]:
-        """Rows and volumes of the VolumeAttachments of CSI volumes."""
+        """Rows and volume numbers of the VolumeAttachments of CSI volumes."""
         pairs = []
         for attachment in self.listers.attachments:
             row = self.listers.nodes.index.get(attachment.spec.node_name)
@@ -179,8 +186,8 @@ class AttachedVolumes:
         rows, volumes = np.array(pairs, np.int64).reshape(-1, 2).T
         return rows, volumes
 
-    def _add_kinds(self, infos: Sequence[PodInfo]) -> None:
-        """Look up the volumes of the infos that are new; ``errors`` has those for which they cannot be told."""
+    def _add_infos(self, infos: Sequence[PodInfo]) -> None:
+        """Look up the volumes of new pod infos. `errors` has those whose volumes cannot be determined."""
         added: list[list[int]] = []
         for number in range(len(self._counts), len(infos)):
             attached_volumes: list[AttachedVolume] = []
@@ -195,29 +202,29 @@ class AttachedVolumes:
             self._volumes = np.append(self._volumes, np.array([n for numbers in added for n in numbers], np.int64))
 
     def _gather(self, infos: Counts) -> tuple[Counts, Counts]:
-        """One entry for each volume of each of the infos: the position among ``infos``, and the volume."""
+        """Return for each volume of each info the position among `infos`, and the volume's number."""
         counts = self._counts[infos]
-        which = np.repeat(np.arange(len(infos)), counts)
+        positions = np.repeat(np.arange(len(infos)), counts)
         first, begin = np.cumsum(self._counts) - self._counts, np.cumsum(counts) - counts
-        return which, self._volumes[np.repeat(first[infos] - begin, counts) + np.arange(len(which))]
+        return positions, self._volumes[np.repeat(first[infos] - begin, counts) + np.arange(len(positions))]
 
 
-class Latest:
-    """The volumes of a fork's infos as they are known until a claim or a volume is replaced."""
+class CurrentVolumes:
+    """The volumes of a fork's pod infos, valid until a claim or volume is replaced."""
 
     def __init__(self, view: Fork, of_pod: VolumesOfPod) -> None:
         self.listers, self.of_pod = listers(view), of_pod
-        self.volumes = _shared(view, of_pod)
+        self.volumes = _shared_volumes(view, of_pod)
 
     def replaced(self, obj: PersistentVolumeClaim | PersistentVolume) -> None:
-        """Another volume may be meant."""
+        """Look up all volumes again, because the claim may refer to another volume now."""
         self.volumes = AttachedVolumes(self.listers, self.of_pod)
 
 
-def _shared(view: Fork, of_pod: VolumesOfPod) -> AttachedVolumes:
-    """What pods have attached by the fork's objects: once for all forks of them, a copy that nobody changes.
+def _shared_volumes(view: Fork, of_pod: VolumesOfPod) -> AttachedVolumes:
+    """Return the attached volumes of the fork's objects, computed once for all forks with the same objects.
 
-    Of the nodes it asks for nothing but their names: it serves where some are cordoned, too.
+    Only the names of the nodes matter, so forks with cordoned nodes share the result, too. Nobody may change it.
     """
     kinds = ("PersistentVolumeClaim", "PersistentVolume", "StorageClass", "VolumeAttachment")
     return view.objects.index(
@@ -228,41 +235,47 @@ def _shared(view: Fork, of_pod: VolumesOfPod) -> AttachedVolumes:
     )
 
 
-def node_attachments(view: Fork, delta: Delta, of_pod: VolumesOfPod = csi_volumes) -> NodeAttachments:
-    """What is attached to each node of a fork under a hypothesis."""
+def find_node_attachments(view: Fork, delta: Delta, of_pod: VolumesOfPod = find_csi_volumes) -> NodeAttachments:
+    """Return what is attached to each node of a fork, including hypothetical pod changes."""
     kinds = ("PersistentVolumeClaim", "PersistentVolume")
-    latest = view.objects.follow((Latest, of_pod), lambda: Latest(view, of_pod), *kinds)
-    return latest.volumes.on_nodes(view, delta)
+    latest = view.objects.follow((CurrentVolumes, of_pod), lambda: CurrentVolumes(view, of_pod), *kinds)
+    return latest.volumes.attachments_on_nodes(view, delta)
 
 
 @dataclass(frozen=True)
 class NodeAttachments:
-    """Pairs of row and volume as ``row * width + volume``: those that pods use, and those of VolumeAttachments."""
+    """Volumes attached to nodes, as keys `row * width + volume`."""
 
     source: AttachedVolumes
     width: int
     by_pods: Keys
+    """Keys of the volumes that pods use."""
     by_attachments: Keys
+    """Keys of the volumes that have a VolumeAttachment."""
 
     @cached_property
     def _attached(self) -> Keys:
+        """Keys of all attached volumes."""
         return np.union1d(self.by_pods, self.by_attachments)
 
     def has(self, volume: AttachedVolume) -> Bools:
-        """(N,): the nodes on which a pod uses the volume."""
+        """Return (N,) a mask of the nodes on which a pod uses the volume."""
         mask = np.zeros(len(self.source.listers.nodes), np.bool_)
         number = self.source.numbers.get(volume, -1)
         mask[self.by_pods[self.by_pods % self.width == number] // self.width] = True
         return mask
 
     def count(self, driver: str, without_pods: bool) -> Counts:
-        """(N,): how many volumes of a driver are attached; those ``without_pods`` have a VolumeAttachment alone."""
+        """Return (N,) how many volumes of the driver are attached.
+
+        With `without_pods`, volumes that only have a VolumeAttachment count, too.
+        """
         attached = self._attached if without_pods else self.by_pods
         chosen = self.source.of_driver(driver)[attached % self.width]
         return np.bincount(attached[chosen] // self.width, minlength=len(self.source.listers.nodes))
 
     def errors(self, view: Fork, delta: Delta) -> Iterator[tuple[Bools, str]]:
-        """The nodes (N,) with a pod whose volumes cannot be told, and upstream's words for it."""
+        """Yield (N,) a mask of the nodes with a pod whose volumes cannot be determined, with upstream's message."""
         for number, text in self.source.errors.items():
             infos = np.arange(len(view.pods.infos)) == number
             yield view.count_by_node(infos) + delta.counts(infos, len(view.nodes)) > 0, text

@@ -1,4 +1,4 @@
-"""NodeVolumeLimits: what frees room for volumes on a node.
+"""Queueing hints of NodeVolumeLimits.
 
 Upstream: plugins/nodevolumelimits/csi.go (v1.36: EventsToRegister).
 """
@@ -22,61 +22,72 @@ from kschedctl.scheduler.plugins.helper.volumes.hints import is_schedulable_afte
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
-HEARS_OF_LIMITS = ByVersion(
+REGISTERS_LIMIT_EVENTS = ByVersion(
     "whether NodeVolumeLimits asks how many volumes a CSINode allows, and has a hint for detached ones",
     (("", False), ("1.33", True)),
 )
-HEARS_OF_ATTACHMENTS = ByVersion(
+REGISTERS_ATTACHMENT_EVENTS = ByVersion(
     "whether NodeVolumeLimits asks to be told of detached volumes", (("", False), ("1.32", True))
 )
-HINTS_AT_CLAIMS = ByVersion("whether NodeVolumeLimits has a hint for new claims", (("", False), ("1.32", True)))
+HAS_CLAIM_HINT = ByVersion("whether NodeVolumeLimits has a hint for new claims", (("", False), ("1.32", True)))
 
 
 def events_to_register(gates: FeatureGates, may_attach: Callable[[Volume], bool]) -> Iterator[ClusterEventWithHint]:
-    """What NodeVolumeLimits asks for; ``may_attach``: whether a volume may count."""
+    """Yield the events that NodeVolumeLimits registers.
+
+    `may_attach` returns whether a volume may count towards a limit.
+    """
     release = gates.release
     yield ClusterEventWithHint("CSINode", ActionType.ADD)
-    if HEARS_OF_LIMITS.at(release):
-        yield ClusterEventWithHint("CSINode", ActionType.UPDATE, after_csi_node_updated)
-    promised = NOMINATED_PODS_FREE_ROOM.at(release)
+    if REGISTERS_LIMIT_EVENTS.at(release):
+        yield ClusterEventWithHint("CSINode", ActionType.UPDATE, is_schedulable_after_csi_node_updated)
+    counts_nominated = NOMINATED_PODS_FREE_ROOM.at(release)
     yield ClusterEventWithHint(
-        POD, ActionType.DELETE, partial(after_pod_deleted, may_attach=may_attach, promised=promised)
+        POD,
+        ActionType.DELETE,
+        partial(is_schedulable_after_pod_deleted, may_attach=may_attach, counts_nominated=counts_nominated),
     )
     yield ClusterEventWithHint(
         "PersistentVolumeClaim",
         ActionType.ADD,
-        is_schedulable_after_any_claim_change if HINTS_AT_CLAIMS.at(release) else None,
+        is_schedulable_after_any_claim_change if HAS_CLAIM_HINT.at(release) else None,
     )
-    if HEARS_OF_ATTACHMENTS.at(release):
-        hint = after_attachment_deleted if HEARS_OF_LIMITS.at(release) else None
+    if REGISTERS_ATTACHMENT_EVENTS.at(release):
+        hint = is_schedulable_after_attachment_deleted if REGISTERS_LIMIT_EVENTS.at(release) else None
         yield ClusterEventWithHint("VolumeAttachment", ActionType.DELETE, hint)
 
 
-def after_pod_deleted(
-    info: PodInfo, change: ChangedObject, view: Fork, may_attach: Callable[[Volume], bool], promised: bool
+def is_schedulable_after_pod_deleted(
+    info: PodInfo, change: ChangedObject, view: Fork, may_attach: Callable[[Volume], bool], counts_nominated: bool
 ) -> bool:
-    """A pod that had a place, and a volume that counts."""
-    return frees_room(change.old, promised) and any(map(may_attach, change.old.spec.volumes))
+    """Return whether the deleted pod had a node and a volume that may count towards a limit."""
+    return frees_room(change.old, counts_nominated) and any(map(may_attach, change.old.spec.volumes))
 
 
-def after_csi_node_updated(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-    """A node on which some driver can attach more volumes than before."""
-    old, new = _limits(change.old), _limits(change.new)
+def is_schedulable_after_csi_node_updated(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+    """Return whether some driver can attach more volumes to the node than before."""
+    old, new = _limits_by_driver(change.old), _limits_by_driver(change.new)
     return any(limit > old.get(driver, 0) for driver, limit in new.items())
 
 
-def after_attachment_deleted(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-    """Any attachment for a pod with claims, else one of a driver that one of its in-line volumes needs."""
+def is_schedulable_after_attachment_deleted(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+    """Return whether the deleted attachment may belong to a driver that the pod needs.
+
+    Any attachment counts for a pod with claims.
+    """
     for volume in info.spec.volumes:
         if volume.persistent_volume_claim is not None:
             return True
         plugin = find_in_tree_plugin(volume)
-        if plugin is not None and (plugin.driver == change.old.spec.attacher or not _translates(volume, plugin.field)):
+        if plugin is not None and (
+            plugin.driver == change.old.spec.attacher or not _is_translatable(volume, plugin.field)
+        ):
             return True
     return False
 
 
-def _translates(volume: Volume, field: str) -> bool:
+def _is_translatable(volume: Volume, field: str) -> bool:
+    """Return whether the in-line volume can be translated to a CSI volume."""
     try:
         translate_handle(getattr(volume, field))
     except TranslationError:
@@ -84,6 +95,6 @@ def _translates(volume: Volume, field: str) -> bool:
     return True
 
 
-def _limits(node: CSINode) -> dict[str, int]:
-    """Driver -> how many volumes it can attach, 0 where it does not say."""
+def _limits_by_driver(node: CSINode) -> dict[str, int]:
+    """Return driver -> how many volumes it can attach, 0 if it does not say."""
     return {driver.name: (driver.allocatable.count or 0) if driver.allocatable else 0 for driver in node.spec.drivers}

@@ -1,4 +1,5 @@
-"""How many volumes nodes themselves say that they take, as ``attachable-volumes-*`` of their allocatable resources.
+"""Limits of attached volumes in the allocatable resources of nodes (`attachable-volumes-*`), and the facts about
+limits.
 
 Upstream: pkg/scheduler/framework/plugins/nodevolumelimits/utils.go and pkg/volume/util/attach_limit.go (v1.31).
 """
@@ -22,7 +23,7 @@ DRIVER_LENGTH, HASH_LENGTH = 23, 16
 
 
 class NodesWithLimits:
-    """Which of N nodes name a limit: masks (N,), by resource."""
+    """Masks (N,) of the nodes that declare limits, by resource and in total."""
 
     def __init__(self, nodes: NodeColumns) -> None:
         self.by_resource: dict[str, Bools] = {}
@@ -34,23 +35,23 @@ class NodesWithLimits:
                     self.any[row] = True
 
 
-def nodes_with_limits(view: Fork) -> NodesWithLimits:
-    """The nodes of a fork that limit volumes themselves, found out once."""
+def find_nodes_with_limits(view: Fork) -> NodesWithLimits:
+    """Return which nodes of the fork declare limits, computed once."""
     return view.objects.index(NodesWithLimits, lambda: NodesWithLimits(view.nodes), of=(view.nodes,))
 
 
-def node_limits(view: Fork, resource: str) -> Counts:
-    """(N,): how many volumes the nodes take by a resource, NO_LIMIT where they do not name it. Raises InputError."""
-    named = nodes_with_limits(view).by_resource.get(resource)
-    if named is None:
+def find_node_limits(view: Fork, resource: str) -> Counts:
+    """Return (N,) how many volumes the nodes allow by the resource, or NO_LIMIT."""
+    declares_limit = find_nodes_with_limits(view).by_resource.get(resource)
+    if declares_limit is None:
         return np.full(len(view.nodes), NO_LIMIT)
-    return np.where(named, view.allocatable[:, view.resources[resource]], NO_LIMIT)
+    return np.where(declares_limit, view.allocatable[:, view.resources[resource]], NO_LIMIT)
 
 
-def csi_limit_resource(driver: str) -> str:
-    """The resource that limits a driver's volumes.
+def build_limit_resource(driver: str) -> str:
+    """Return the resource that limits the driver's volumes.
 
-    >>> csi_limit_resource("ebs.csi.aws.com")
+    >>> build_limit_resource("ebs.csi.aws.com")
     'attachable-volumes-csi-ebs.csi.aws.com'
     """
     if len(CSI_PREFIX) + len(driver) < MAX_NAME_LENGTH:
@@ -62,19 +63,24 @@ def csi_limit_resource(driver: str) -> str:
 
 
 class DriverLimit(Detail, frozen=True):
-    """A CSI driver that has ``attached`` volumes, and would get as many ``more`` with the pod, over its ``limit``."""
+    """A CSI driver that would exceed its limit on a node."""
 
     driver: str
     attached: int
+    """The number of its volumes that are attached."""
     limit: int
     more: int
+    """The number of volumes that the pod adds."""
 
 
 class TooManyVolumes(Fact, frozen=True):
+    """The CSI drivers that would exceed their limits on a node."""
+
     drivers: tuple[DriverLimit, ...]
 
     def words(self) -> str:
-        """
+        """Return the fact as a sentence.
+
         >>> TooManyVolumes((DriverLimit("csi", attached=2, limit=2, more=1),)).words()
         'driver csi has 2 of 2 volumes attached, the pod brings 1 more'
         """

@@ -1,4 +1,4 @@
-"""EBSLimits, GCEPDLimits, AzureDiskLimits, CinderLimits: nodes to which no more in-tree disks can be attached."""
+"""EBSLimits, GCEPDLimits, AzureDiskLimits and CinderLimits: plugins that limit in-tree disks per node."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from kschedctl.scheduler.framework.pod_traits import USES_DISKS
 from kschedctl.scheduler.plugins.helper.volumes.claim_dependencies import CLAIM_KINDS, claim_dependencies
 from kschedctl.scheduler.plugins.helper.volumes.csi_nodes import NO_LIMIT
 from kschedctl.scheduler.plugins.helper.volumes.listers import NotFoundError, listers
-from kschedctl.scheduler.plugins.node_volume_limits.attachments import AttachedVolume, node_attachments
+from kschedctl.scheduler.plugins.node_volume_limits.attachments import AttachedVolume, find_node_attachments
 from kschedctl.scheduler.plugins.node_volume_limits.in_tree import (
     AZURE_DISK,
     CINDER,
     EBS,
     GCE_PD,
     InTreeDisks,
-    disks_of_running,
-    in_tree_disks,
+    find_disks_of_pod,
+    find_disks_of_running_pod,
 )
-from kschedctl.scheduler.plugins.node_volume_limits.node_limits import DriverLimit, TooManyVolumes, node_limits
+from kschedctl.scheduler.plugins.node_volume_limits.node_limits import DriverLimit, TooManyVolumes, find_node_limits
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -36,25 +36,26 @@ from kschedctl.snapshot.pod_info import PodInfo
 REASON = "node(s) exceed max volume count"
 INSTANCE_TYPES = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 NITRO, NITRO_LIMIT = re.compile(r"^[cmr]5.*|t3|z1d"), 25
-"""The machines of AWS that take fewer disks than others."""
+"""The AWS instance types that allow fewer disks than others, and their limit."""
 
 
 class NonCSILimits(DeclaredPlugin):
-    """Rejects nodes that would have more disks of a sort attached with the pod's; a disk of several pods counts once.
+    """Plugin that rejects nodes that would have too many disks of a kind attached. Shared disks count once.
 
-    Nodes with a CSINode have handed these disks over to CSI and are left to NodeVolumeLimits. Upstream:
-    pkg/scheduler/framework/plugins/nodevolumelimits/non_csi.go (v1.31). The scheduler's environment (KUBE_MAX_PD_VOLS)
-    is not known here.
+    Nodes with a CSINode have migrated these disks to CSI and are left to NodeVolumeLimits. The scheduler's environment
+    (KUBE_MAX_PD_VOLS) is not known here.
+
+    Upstream: pkg/scheduler/framework/plugins/nodevolumelimits/non_csi.go (v1.31).
     """
 
     kinds = (*CLAIM_KINDS, "CSINode")
     kinds_matter_to = USES_DISKS
     until = 31
     default_until = 30
-    disks: ClassVar[InTreeDisks]
+    disk_kind: ClassVar[InTreeDisks]
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        """Where a node has no CSINode, the disks of its other pods count too."""
+        """Yield the kinds on which the answer depends, if the pod may attach disks."""
         if self._may_attach(info):
             yield from claim_dependencies(info, listers(view))
             yield from (Dependency(kind, Effect.REFUSES) for kind in self.kinds)
@@ -68,62 +69,72 @@ class NonCSILimits(DeclaredPlugin):
         return PreFilterResult() if self._may_attach(info) else PRE_FILTER_SKIP
 
     def _may_attach(self, info: PodInfo) -> bool:
+        """Return whether a volume of the pod may be a disk of this kind."""
         return any(
             volume.persistent_volume_claim is not None
             or volume.ephemeral is not None
-            or self.disks.of(volume) is not None
+            or self.disk_kind.find_disk(volume) is not None
             for volume in info.spec.volumes
         )
 
     def filter(self, info: PodInfo, view: Fork, state: None, delta: Delta) -> Iterator[Rejection]:
+        """Yield a rejection of the nodes without a CSINode whose limit the pod's disks would exceed."""
         storage = listers(view)
-        everywhere = np.ones(len(view.nodes), np.bool_)
+        all_nodes = np.ones(len(view.nodes), np.bool_)
         try:
-            needed = in_tree_disks(info, storage, new=True)
+            needed_disks = find_disks_of_pod(info, storage, new=True)
         except NotFoundError as missing:
-            yield Rejection(everywhere, Code.UNRESOLVABLE, str(missing))
+            yield Rejection(all_nodes, Code.UNRESOLVABLE, str(missing))
             return
         except PluginError as error:
-            yield Rejection(everywhere, Code.ERROR, str(error))
+            yield Rejection(all_nodes, Code.ERROR, str(error))
             return
-        disks = [disk for disk in needed if disk.driver == self.disks.provisioner]
+        disks = [disk for disk in needed_disks if disk.driver == self.disk_kind.provisioner]
         if disks and not storage.csi_nodes.present.all():
-            yield from self._over_limit(disks, ~storage.csi_nodes.present, view, delta)
+            yield from self._reject_over_limit(disks, ~storage.csi_nodes.present, view, delta)
 
-    def _over_limit(self, disks: list[AttachedVolume], rows: Bools, view: Fork, delta: Delta) -> Iterator[Rejection]:
-        attached = node_attachments(view, delta, disks_of_running)
-        for refused, text in attached.errors(view, delta):
-            yield Rejection(rows & refused, Code.ERROR, text)
-            rows = rows & ~refused
-        used = attached.count(self.disks.provisioner, without_pods=False)
+    def _reject_over_limit(
+        self, disks: list[AttachedVolume], rows: Bools, view: Fork, delta: Delta
+    ) -> Iterator[Rejection]:
+        """Yield a rejection of the nodes that would exceed their limit. Disks in use by a pod of the node are not
+        new.
+        """
+        attached = find_node_attachments(view, delta, find_disks_of_running_pod)
+        for failed, text in attached.errors(view, delta):
+            yield Rejection(rows & failed, Code.ERROR, text)
+            rows = rows & ~failed
+        used = attached.count(self.disk_kind.provisioner, without_pods=False)
         new = np.sum([~attached.has(disk) for disk in disks], axis=0)
         limits = self._limits(view)
-        over = used + new - limits
+        excess = used + new - limits
 
-        def fact(row: int) -> TooManyVolumes:
-            limit = DriverLimit(self.disks.provisioner, int(used[row]), int(limits[row]), int(new[row]))
+        def build_fact(row: int) -> TooManyVolumes:
+            limit = DriverLimit(self.disk_kind.provisioner, int(used[row]), int(limits[row]), int(new[row]))
             return TooManyVolumes((limit,))
 
-        yield Rejection(rows & (over > 0), Code.UNSCHEDULABLE, REASON, fact, np.maximum(over, 0).astype(np.float64))
+        yield Rejection(
+            rows & (excess > 0), Code.UNSCHEDULABLE, REASON, build_fact, np.maximum(excess, 0).astype(np.float64)
+        )
 
     def _limits(self, view: Fork) -> Counts:
-        """(N,): how many the nodes take."""
-        said = node_limits(view, self.disks.resource)
-        return np.where(said == NO_LIMIT, self.assumed(view), said)
+        """Return (N,) how many disks the nodes allow."""
+        declared = find_node_limits(view, self.disk_kind.resource)
+        return np.where(declared == NO_LIMIT, self.default_limits(view), declared)
 
-    def assumed(self, view: Fork) -> Counts:
-        """(N,): how many the nodes take that do not say so."""
-        return np.full(len(view.nodes), self.disks.limit)
+    def default_limits(self, view: Fork) -> Counts:
+        """Return (N,) the limits of nodes that do not declare one."""
+        return np.full(len(view.nodes), self.disk_kind.limit)
 
 
 class EBSLimits(NonCSILimits):
-    """The disks of AWS, of which the newer machines take fewer."""
+    """Plugin that limits disks of AWS. Newer instance types allow fewer."""
 
     name = "EBSLimits"
-    disks = EBS
+    disk_kind = EBS
 
-    def assumed(self, view: Fork) -> Counts:
-        limits, typed = super().assumed(view), np.zeros(len(view.nodes), np.bool_)
+    def default_limits(self, view: Fork) -> Counts:
+        """Return (N,) the limits of nodes that do not declare one, by instance type."""
+        limits, typed = super().default_limits(view), np.zeros(len(view.nodes), np.bool_)
         for key in INSTANCE_TYPES:
             column = view.nodes.label(key)
             nitro = np.array([*(NITRO.search(value) is not None for value in column.values), False])[column.codes]
@@ -133,22 +144,22 @@ class EBSLimits(NonCSILimits):
 
 
 class GCEPDLimits(NonCSILimits):
-    """The disks of Google Cloud."""
+    """Plugin that limits disks of Google Cloud."""
 
     name = "GCEPDLimits"
-    disks = GCE_PD
+    disk_kind = GCE_PD
 
 
 class AzureDiskLimits(NonCSILimits):
-    """The disks of Azure."""
+    """Plugin that limits disks of Azure."""
 
     name = "AzureDiskLimits"
-    disks = AZURE_DISK
+    disk_kind = AZURE_DISK
 
 
 class CinderLimits(NonCSILimits):
-    """The disks of OpenStack."""
+    """Plugin that limits disks of OpenStack."""
 
     name = "CinderLimits"
-    disks = CINDER
+    disk_kind = CINDER
     default_until = NEVER

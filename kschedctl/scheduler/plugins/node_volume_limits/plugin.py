@@ -1,4 +1,4 @@
-"""NodeVolumeLimits: nodes to which a CSI driver cannot attach as many volumes more as the pod needs."""
+"""NodeVolumeLimits plugin: rejects nodes to which a CSI driver cannot attach the pod's volumes."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from kschedctl.scheduler.plugins.node_volume_limits import hints
 from kschedctl.scheduler.plugins.node_volume_limits.attachments import (
     AttachedVolume,
     NodeAttachments,
-    attachable_volumes,
-    node_attachments,
+    find_attachable_volumes,
+    find_node_attachments,
 )
 from kschedctl.scheduler.plugins.node_volume_limits.node_limits import (
     DriverLimit,
     TooManyVolumes,
-    csi_limit_resource,
-    node_limits,
-    nodes_with_limits,
+    build_limit_resource,
+    find_node_limits,
+    find_nodes_with_limits,
 )
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
@@ -57,16 +57,18 @@ COUNTS_WITHOUT_PODS = ByVersion(
     "whether CSI volumes that are attached for no pod count", (("", False), ("1.32", True)), "#127757"
 )
 NO_DRIVER = "{} CSI driver is not installed on the node"
-OF_OTHER_PODS = ("PersistentVolumeClaim", "PersistentVolume")
-OF_OTHERS = (*OF_OTHER_PODS, "VolumeAttachment")
-"""What tells how many volumes a node has."""
+KINDS_OF_OTHER_PODS = ("PersistentVolumeClaim", "PersistentVolume")
+KINDS_OF_ATTACHED_VOLUMES = (*KINDS_OF_OTHER_PODS, "VolumeAttachment")
+"""The kinds that determine how many volumes a node has."""
 
 
 class NodeVolumeLimits(DeclaredPlugin):
-    """Rejects nodes whose CSINode limits a driver to fewer volumes than it would have attached with the pod's.
+    """Plugin that rejects nodes where a CSI driver would exceed the limit in the node's CSINode.
 
-    Upstream: pkg/scheduler/framework/plugins/nodevolumelimits (v1.36). A volume that several pods of a node use counts
-    once. ``limit_scaling`` (gate VolumeLimitScaling): a driver may also ask to be installed where its volumes go.
+    A volume that several pods of a node use counts once. With `limit_scaling` (gate VolumeLimitScaling), a CSIDriver
+    can require that it is installed on nodes with its volumes.
+
+    Upstream: pkg/scheduler/framework/plugins/nodevolumelimits (v1.36).
     """
 
     name = "NodeVolumeLimits"
@@ -75,9 +77,9 @@ class NodeVolumeLimits(DeclaredPlugin):
         MIGRATABLE,
         READS_NODES,
         COUNTS_WITHOUT_PODS,
-        hints.HEARS_OF_LIMITS,
-        hints.HEARS_OF_ATTACHMENTS,
-        hints.HINTS_AT_CLAIMS,
+        hints.REGISTERS_LIMIT_EVENTS,
+        hints.REGISTERS_ATTACHMENT_EVENTS,
+        hints.HAS_CLAIM_HINT,
     )
     hints_since = 31
     without = "more volumes are placed on a node than it can attach"
@@ -96,14 +98,16 @@ class NodeVolumeLimits(DeclaredPlugin):
         return cls(gates.enabled("VolumeLimitScaling"), gates.release)
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        """Where some node limits a driver, the volumes of its other pods count too."""
+        """Yield the kinds on which the answer depends: of the pod's claims and, if nodes have limits, of other pods'
+        claims.
+        """
         if not any(map(self._may_attach, info.spec.volumes)):
             return
         storage = listers(view)
         yield from claim_dependencies(info, storage)
-        of_others = OF_OTHERS if self.counts_without_pods else OF_OTHER_PODS
-        counted = of_others if self._limited(view).any() else ()
-        for kind in ("CSINode", *counted, *["CSIDriver"] * self.limit_scaling):
+        kinds_of_others = KINDS_OF_ATTACHED_VOLUMES if self.counts_without_pods else KINDS_OF_OTHER_PODS
+        counted_kinds = kinds_of_others if self._limited_nodes(view).any() else ()
+        for kind in ("CSINode", *counted_kinds, *["CSIDriver"] * self.limit_scaling):
             yield Dependency(kind, Effect.REFUSES)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
@@ -116,13 +120,13 @@ class NodeVolumeLimits(DeclaredPlugin):
         storage = listers(view)
         for migrated, rows in ((True, storage.csi_nodes.present), (False, ~storage.csi_nodes.present)):
             if rows.any():
-                yield from self._filter(info, view, rows, migrated, delta)
+                yield from self._filter_rows(info, view, rows, migrated, delta)
 
-    def _filter(self, info: PodInfo, view: Fork, rows: Bools, migrated: bool, delta: Delta) -> Iterator[Rejection]:
-        """The answer for nodes that all have, or all lack, a CSINode."""
+    def _filter_rows(self, info: PodInfo, view: Fork, rows: Bools, migrated: bool, delta: Delta) -> Iterator[Rejection]:
+        """Yield the rejections among nodes that all have, or all lack, a CSINode."""
         storage = listers(view)
         try:
-            volumes = attachable_volumes(info, storage, migrated, new=True)
+            volumes = find_attachable_volumes(info, storage, migrated, new=True)
         except NotFoundError as missing:
             yield Rejection(rows, Code.UNRESOLVABLE, str(missing))
             return
@@ -130,57 +134,61 @@ class NodeVolumeLimits(DeclaredPlugin):
             yield Rejection(rows, Code.ERROR, str(error))
             return
         for driver in dict.fromkeys(volume.driver for volume in volumes) if self.limit_scaling else ():
-            refused = rows & _requires_driver(driver, storage) & ~storage.csi_nodes.has_driver(driver)
-            yield Rejection(refused, Code.UNSCHEDULABLE, NO_DRIVER.format(driver))
-            rows = rows & ~refused
-        rows = rows & self._limited(view)
+            rejected = rows & _requires_driver(driver, storage) & ~storage.csi_nodes.has_driver(driver)
+            yield Rejection(rejected, Code.UNSCHEDULABLE, NO_DRIVER.format(driver))
+            rows = rows & ~rejected
+        rows = rows & self._limited_nodes(view)
         if not volumes or not rows.any():
             return
-        attached = node_attachments(view, delta)
-        for refused, text in attached.errors(view, delta):
-            yield Rejection(rows & refused, Code.ERROR, text)
-            rows = rows & ~refused
-        yield self._over_limit(volumes, rows, view, attached)
+        attached = find_node_attachments(view, delta)
+        for rejected, text in attached.errors(view, delta):
+            yield Rejection(rows & rejected, Code.ERROR, text)
+            rows = rows & ~rejected
+        yield self._reject_over_limit(volumes, rows, view, attached)
 
-    def _over_limit(
+    def _reject_over_limit(
         self, volumes: list[AttachedVolume], rows: Bools, view: Fork, attached: NodeAttachments
     ) -> Rejection:
-        """The nodes on which some driver would exceed its limit. What a pod of the node uses is no new volume."""
-        refused, distance = np.zeros(len(rows), np.bool_), np.zeros(len(rows))
-        limited: list[tuple[Bools, Callable[[int], DriverLimit]]] = []
+        """Return a rejection of the nodes on which a driver would exceed its limit. Volumes in use there are not
+        new.
+        """
+        rejected, distance = np.zeros(len(rows), np.bool_), np.zeros(len(rows))
+        limits_by_driver: list[tuple[Bools, Callable[[int], DriverLimit]]] = []
         for driver in dict.fromkeys(volume.driver for volume in volumes):
             limits, used = self._limits(driver, view), attached.count(driver, self.counts_without_pods)
             new = np.sum([~attached.has(volume) for volume in volumes if volume.driver == driver], axis=0)
-            over = rows & (limits != NO_LIMIT) & (new > 0) & (used + new > limits)
-            refused |= over
-            distance[over] = np.maximum(distance, used + new - limits)[over]
-            limited.append((over, partial(_limit, driver, limits, used, new)))
+            exceeds = rows & (limits != NO_LIMIT) & (new > 0) & (used + new > limits)
+            rejected |= exceeds
+            distance[exceeds] = np.maximum(distance, used + new - limits)[exceeds]
+            limits_by_driver.append((exceeds, partial(_build_driver_limit, driver, limits, used, new)))
         return Rejection(
-            refused,
+            rejected,
             Code.UNSCHEDULABLE,
             REASON,
-            lambda row: TooManyVolumes(tuple(limit(row) for over, limit in limited if over[row])),
+            lambda row: TooManyVolumes(tuple(limit(row) for exceeds, limit in limits_by_driver if exceeds[row])),
             distance,
         )
 
-    def _limited(self, view: Fork) -> Bools:
-        """(N,): the nodes on which some limit is known."""
+    def _limited_nodes(self, view: Fork) -> Bools:
+        """Return (N,) a mask of the nodes that have some limit."""
         by_driver = listers(view).csi_nodes.limited
-        return by_driver | nodes_with_limits(view).any if self.reads_nodes else by_driver
+        return by_driver | find_nodes_with_limits(view).any if self.reads_nodes else by_driver
 
     def _limits(self, driver: str, view: Fork) -> Counts:
-        """(N,): how many volumes a driver can attach, NO_LIMIT where that is not known."""
+        """Return (N,) how many volumes the driver can attach, or NO_LIMIT."""
         by_driver = listers(view).csi_nodes.limits(driver)
         if not self.reads_nodes:
             return by_driver
-        return np.where(by_driver == NO_LIMIT, node_limits(view, csi_limit_resource(driver)), by_driver)
+        return np.where(by_driver == NO_LIMIT, find_node_limits(view, build_limit_resource(driver)), by_driver)
 
     def _may_attach(self, volume: Volume) -> bool:
+        """Return whether the volume may count towards a limit."""
         if volume.persistent_volume_claim is not None or volume.ephemeral is not None:
             return True
         return any(getattr(volume, field) is not None for field in self.migratable)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+        """Yield the changes that move a rejected pod back to the queue, in words."""
         yield WakeTrigger(POD, DELETE, "a pod with volumes leaves a node")
         yield WakeTrigger("CSINode", ADD, "a CSINode is added")
         yield WakeTrigger("CSINode", UPDATE, "a driver can attach more volumes to a node than before (CSINode)")
@@ -191,10 +199,12 @@ class NodeVolumeLimits(DeclaredPlugin):
         return sign_volumes(info)
 
 
-def _limit(driver: str, limits: Counts, used: Counts, new: Counts, row: int) -> DriverLimit:
+def _build_driver_limit(driver: str, limits: Counts, used: Counts, new: Counts, row: int) -> DriverLimit:
+    """Build the fact about a driver's limit on a node."""
     return DriverLimit(driver, int(used[row]), int(limits[row]), int(new[row]))
 
 
 def _requires_driver(driver: str, storage: Listers) -> bool:
-    known = storage.drivers.get(driver)
-    return known is not None and known.spec.prevent_pod_scheduling_if_missing is True
+    """Return whether the CSIDriver requires that it is installed on the node."""
+    csi_driver = storage.drivers.get(driver)
+    return csi_driver is not None and csi_driver.spec.prevent_pod_scheduling_if_missing is True

@@ -1,4 +1,4 @@
-"""The arguments of VolumeBinding.
+"""Arguments of VolumeBinding.
 
 Upstream: staging/src/k8s.io/kube-scheduler/config/v1/types_pluginargs.go, pkg/scheduler/apis/config/v1/defaults.go and
 pkg/scheduler/apis/config/validation/validation_pluginargs.go (v1.36).
@@ -18,12 +18,12 @@ from kschedctl.scheduler.framework.field_errors import invalid
 from kschedctl.scheduler.framework.strict_decoding import Int64
 from kschedctl.scheduler.plugins.helper.shape import MAX_CUSTOM_PRIORITY_SCORE, UtilizationShapePoint, validate_shape
 
-CAPACITY_GATE = ByVersion(
+CAPACITY_SCORING_GATE = ByVersion(
     "the gate with which VolumeBinding scores by storage capacity",
     (("", "VolumeCapacityPriority"), ("1.33", "StorageCapacityScoring")),
     "#128184",
 )
-CAPACITY_SHAPE = ByVersion(
+DEFAULT_CAPACITY_SCORES = ByVersion(
     "the scores of storage that is empty and of full one, unless arguments say otherwise",
     (("", (0, MAX_CUSTOM_PRIORITY_SCORE)), ("1.33", (MAX_CUSTOM_PRIORITY_SCORE, 0))),
     "#128184",
@@ -31,22 +31,26 @@ CAPACITY_SHAPE = ByVersion(
 
 
 class VolumeBindingArgs(PluginArgs, frozen=True):
-    """How long (seconds) binding volumes may take, and the score of a utilization of storage capacity."""
+    """Arguments of VolumeBinding."""
 
     bind_timeout_seconds: Int64 = 600
+    """The time in which the volumes of a pod must be bound."""
     shape: tuple[UtilizationShapePoint, ...] | None = None
+    """The scores of utilizations of storage capacity, or None if capacity is not scored."""
 
     def with_defaults(self, gates: FeatureGates) -> Self:
-        if self.shape or not gates.enabled(CAPACITY_GATE.at(gates.release)):
+        """Return the arguments with the default shape, if the gate is on and no shape is set."""
+        if self.shape or not gates.enabled(CAPACITY_SCORING_GATE.at(gates.release)):
             return self
-        empty, full = CAPACITY_SHAPE.at(gates.release)
+        empty, full = DEFAULT_CAPACITY_SCORES.at(gates.release)
         return replace(self, shape=(UtilizationShapePoint(0, empty), UtilizationShapePoint(100, full)))
 
     def validate(self, gates: FeatureGates) -> Iterator[str]:
+        """Yield the validation errors of the arguments."""
         if self.bind_timeout_seconds < 0:
             rule = "invalid BindTimeoutSeconds, should not be a negative value"
             yield invalid("bindTimeoutSeconds", self.bind_timeout_seconds, rule)
-        gate = CAPACITY_GATE.at(gates.release)
+        gate = CAPACITY_SCORING_GATE.at(gates.release)
         if gates.enabled(gate):
             yield from validate_shape(self.shape or (), "shape")
         elif self.shape is not None:

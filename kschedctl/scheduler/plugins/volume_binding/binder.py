@@ -1,4 +1,4 @@
-"""Which nodes the claims of a pod allow, and what would be bound or provisioned on each: all nodes at once.
+"""Evaluation of a pod's claims on all nodes at once: where they allow the pod, and what would be bound or provisioned.
 
 Upstream: pkg/scheduler/framework/plugins/volumebinding/binder.go (v1.36).
 """
@@ -30,37 +30,44 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     claim_class,
     requested_storage,
 )
-from kschedctl.scheduler.plugins.volume_binding.matching import NONE, Binding, MatchingError, find_matching_volume
+from kschedctl.scheduler.plugins.volume_binding.matching import NO_MATCH, Binding, MatchingError, find_matching_volume
 from kschedctl.snapshot.node_order import HOSTNAME
 
-Culprits = npt.NDArray[np.int32]
+ClaimIndices = npt.NDArray[np.int32]
+"""(N,) the index of a claim or pool per node, or NO_MATCH."""
 
 
 class PodVolumeClaims(NamedTuple):
-    """The claims of a pod: bound; to be bound or provisioned once a node is chosen; to be bound before that."""
+    """The claims of a pod by their state."""
 
     bound: tuple[PersistentVolumeClaim, ...]
+    """Claims that are bound."""
     delay_binding: tuple[PersistentVolumeClaim, ...]
+    """Claims that are bound or provisioned after a node is chosen."""
     immediate: tuple[PersistentVolumeClaim, ...]
+    """Claims that must be bound before a node is chosen."""
 
 
 class Provision(NamedTuple):
-    """A claim that is provisioned on the rows of ``mask``, out of ``pools[capacity[row]]`` where one is checked."""
+    """A claim that is provisioned on some nodes."""
 
     claim: PersistentVolumeClaim
     mask: Bools
+    """(N,) a mask of these nodes."""
     pools: tuple[StoragePool, ...]
-    capacity: Culprits
+    """The pools of storage whose capacity is checked, empty if none is."""
+    capacity: ClaimIndices
+    """(N,) the index of the pool that is used on each node."""
 
 
-def pod_volume_claims(claims: list[PersistentVolumeClaim], listers: Listers) -> PodVolumeClaims:
-    """The claims by what is to be done about them. A claim that names its volume counts as to be bound before."""
+def group_claims(claims: list[PersistentVolumeClaim], listers: Listers) -> PodVolumeClaims:
+    """Group the claims by state. A claim that names a volume but is not bound counts as immediate."""
     bound, delayed, immediate = [], [], []
     for claim in claims:
-        named = claim.spec.volume_name != ""
-        if named and BIND_COMPLETED in claim.metadata.annotations:
+        names_volume = claim.spec.volume_name != ""
+        if names_volume and BIND_COMPLETED in claim.metadata.annotations:
             bound.append(claim)
-        elif not named and _waits_for_consumer(claim, listers):
+        elif not names_volume and _waits_for_consumer(claim, listers):
             delayed.append(claim)
         else:
             immediate.append(claim)
@@ -68,24 +75,26 @@ def pod_volume_claims(claims: list[PersistentVolumeClaim], listers: Listers) -> 
 
 
 def _waits_for_consumer(claim: PersistentVolumeClaim, listers: Listers) -> bool:
+    """Return whether the claim's class binds its claims when their first consumer is scheduled."""
     class_ = listers.classes.get(claim_class(claim))
     return class_ is not None and class_.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
 
 
-def eligible_nodes(claims: PodVolumeClaims, listers: Listers) -> frozenset[str] | None:
-    """The hostnames that all bound volumes with some in their affinity agree on; None where there are none to tell.
+def find_eligible_hostnames(claims: PodVolumeClaims, listers: Listers) -> frozenset[str] | None:
+    """Return the hostnames that the affinities of all bound volumes allow, or None if they name none.
 
-    Upstream, until it was removed, GetEligibleNodes (v1.31.2) and GetLocalPersistentVolumeNodeNames in
-    pkg/volume/util/util.go: terms that name no host do not count, and hostnames are taken for names of nodes.
+    Upstream GetEligibleNodes (v1.31.2, removed later) and GetLocalPersistentVolumeNodeNames in pkg/volume/util/util.go:
+    terms that name no host do not count, and hostnames are taken for node names.
     """
     volumes = [listers.volumes.get(claim.spec.volume_name) for claim in claims.bound]
     if None in volumes:
         return None
-    named = [names for volume in volumes if volume is not None and (names := _hostnames(volume))]
+    named = [names for volume in volumes if volume is not None and (names := _find_hostnames(volume))]
     return frozenset.intersection(*named) if named else None
 
 
-def _hostnames(volume: PersistentVolume) -> frozenset[str]:
+def _find_hostnames(volume: PersistentVolume) -> frozenset[str]:
+    """Return the hostnames in the volume's node affinity."""
     affinity = volume.spec.node_affinity
     names: set[str] = set()
     for term in affinity.required.node_selector_terms if affinity and affinity.required else ():
@@ -95,11 +104,12 @@ def _hostnames(volume: PersistentVolume) -> frozenset[str]:
 
 
 class PodVolumes:
-    """The search on N nodes, in upstream's steps; a node that fails in a step takes no part in the later ones.
+    """The result of evaluating a pod's claims on N nodes, in upstream's steps.
 
-    Each of ``node_conflict`` (a bound volume cannot be reached), ``bind_conflict`` (no volume, and none will be
-    made), ``not_enough_space`` and ``missing`` (bound to a volume that is not there) is (N,): which of ``claims`` is to
-    blame, -1 where none is. ``errors`` are the nodes on which the scheduler itself fails, and its words.
+    A node that fails in a step takes no part in the later ones. `node_conflict` (a bound volume cannot be reached),
+    `bind_conflict` (no volume, and none can be provisioned), `not_enough_space` and `missing` (bound to a volume that
+    does not exist) are (N,): the index of the claim that rejects the node, or NO_MATCH. `errors` has the nodes on which
+    the scheduler itself fails, with its message.
     """
 
     def __init__(self, claims: PodVolumeClaims, listers: Listers, attributes_class: bool = True) -> None:
@@ -107,7 +117,7 @@ class PodVolumes:
         self.claims = (*claims.bound, *claims.delay_binding)
         self._delayed = range(len(claims.bound), len(self.claims))
         self.node_conflict, self.bind_conflict, self.not_enough_space, self.missing = (
-            np.full(len(listers.nodes), NONE, np.int32) for _ in range(4)
+            np.full(len(listers.nodes), NO_MATCH, np.int32) for _ in range(4)
         )
         self.errors: list[tuple[Bools, str]] = []
         self.bindings: list[Binding] = []
@@ -119,37 +129,41 @@ class PodVolumes:
         self._find_matching_volumes([i for i in self._delayed if i not in selected])
         self._check_provisions(selected)
 
-    def bound_on_any(self, rows: Rows) -> bool:
-        """Whether some volume would be bound on one of the rows."""
-        return any((binding.chosen[rows] != NONE).any() for binding in self.bindings)
+    def is_any_bound(self, rows: Rows) -> bool:
+        """Return whether some volume would be bound on one of the rows."""
+        return any((binding.chosen[rows] != NO_MATCH).any() for binding in self.bindings)
 
-    def failed(self) -> Bools:
-        """(N,): the nodes with an error."""
+    def failed_nodes(self) -> Bools:
+        """Return (N,) a mask of the nodes with an error."""
         failed = np.zeros(len(self._active), np.bool_)
         for mask, _ in self.errors:
             failed |= mask
         return failed
 
-    def _fail(self, mask: Bools, text: str) -> None:
+    def _add_error(self, mask: Bools, text: str) -> None:
+        """Record an error for the nodes of the mask, which take no part in later steps."""
         self.errors.append((mask, text))
         self._active = self._active & ~mask
 
     # -- bound claims --------------------------------------------------------------------------------------------
 
     def _check_bound_claims(self, claims: tuple[PersistentVolumeClaim, ...]) -> None:
-        """The first claim whose volume is missing or out of reach decides."""
-        left = self._active.copy()
+        """Record, per node, the first bound claim whose volume is missing or out of reach."""
+        undecided = self._active.copy()
         for i, claim in enumerate(claims):
             volume = self.listers.volumes.get(claim.spec.volume_name)
             if volume is None:
-                self.missing[left] = i
+                self.missing[undecided] = i
                 return
-            reachable = self._reachable(volume, left)
-            self.node_conflict[left & self._active & ~reachable] = i
-            left &= reachable & self._active
+            reachable = self._reachable_nodes(volume, undecided)
+            self.node_conflict[undecided & self._active & ~reachable] = i
+            undecided &= reachable & self._active
 
-    def _reachable(self, volume: PersistentVolume, left: Bools) -> Bools:
-        """(N,): an in-tree volume is judged as a CSI volume by the nodes that use it as one."""
+    def _reachable_nodes(self, volume: PersistentVolume, undecided: Bools) -> Bools:
+        """Return (N,) a mask of the nodes that can reach the volume.
+
+        Nodes that use the volume's plugin through CSI evaluate an in-tree volume as a CSI volume.
+        """
         topology = self.listers.topology
         reachable = topology.reachable_mask(volume.spec.node_affinity)
         plugin = find_in_tree_plugin(volume.spec)
@@ -159,15 +173,15 @@ class PodVolumes:
         try:
             translate_volume_handle(volume, plugin)
         except TranslationError as error:
-            if (left & migrated).any():
-                self._fail(left & migrated, f"could not translate pv: {error}")
+            if (undecided & migrated).any():
+                self._add_error(undecided & migrated, f"could not translate pv: {error}")
             return reachable
         return np.where(migrated, topology.reachable_mask(translate_affinity(volume, plugin)), reachable)
 
     # -- unbound claims ------------------------------------------------------------------------------------------
 
     def _check_selected_nodes(self) -> list[int]:
-        """The claims that are being provisioned for a node already; on any other node the search ends."""
+        """Reject all other nodes if a claim is already being provisioned for a node, and return these claims."""
         selected = [i for i in self._delayed if SELECTED_NODE in self.claims[i].metadata.annotations]
         for i in selected:
             row = self.listers.nodes.index.get(self.claims[i].metadata.annotations[SELECTED_NODE])
@@ -178,64 +192,68 @@ class PodVolumes:
             self._active &= ~elsewhere
         return selected
 
-    def _find_matching_volumes(self, wanting: list[int]) -> None:
-        """The smallest claims choose first."""
-        for i in sorted(wanting, key=lambda i: billionths(requested_storage(self.claims[i]))):
+    def _find_matching_volumes(self, claim_indices: list[int]) -> None:
+        """Find volumes for the claims, smallest claim first."""
+        for i in sorted(claim_indices, key=lambda i: billionths(requested_storage(self.claims[i]))):
             try:
                 binding = find_matching_volume(self.claims[i], self.listers, self.bindings, self.attributes_class)
             except MatchingError as error:
                 if self._active.any():
-                    self._fail(self._active.copy(), str(error))
+                    self._add_error(self._active.copy(), str(error))
                 return
             self.bindings.append(binding)
             self._matched.append(i)
 
     def _check_provisions(self, selected: list[int]) -> None:
-        """Claims without a volume are provisioned; the first that cannot be decides."""
-        unmatched = [(i, binding.chosen == NONE) for i, binding in zip(self._matched, self.bindings, strict=True)]
-        everywhere = np.ones(len(self._active), np.bool_)
-        left = self._active.copy()
-        for i, needed in [*((i, everywhere) for i in selected), *unmatched]:
+        """Record, per node, the first claim that has no volume and cannot be provisioned, and why."""
+        unmatched = [(i, binding.chosen == NO_MATCH) for i, binding in zip(self._matched, self.bindings, strict=True)]
+        all_nodes = np.ones(len(self._active), np.bool_)
+        undecided = self._active.copy()
+        for i, needed in [*((i, all_nodes) for i in selected), *unmatched]:
             claim = self.claims[i]
             class_ = self.listers.classes[claim_class(claim)]
-            pools, capacity = self._capacity(claim, class_)
-            refused = needed & ~self._provisionable(class_)
-            self.bind_conflict[left & refused] = i
-            left &= ~refused
+            pools, capacity = self._find_pools(claim, class_)
+            rejected = needed & ~self._provisionable_nodes(class_)
+            self.bind_conflict[undecided & rejected] = i
+            undecided &= ~rejected
             if pools is not None:
-                full = needed & (capacity == NONE)
-                self.not_enough_space[left & full] = i
-                left &= ~full
+                lacks_space = needed & (capacity == NO_MATCH)
+                self.not_enough_space[undecided & lacks_space] = i
+                undecided &= ~lacks_space
             self.provisions.append(Provision(claim, needed, pools or (), capacity))
 
-    def _provisionable(self, class_: StorageClass) -> Bools:
+    def _provisionable_nodes(self, class_: StorageClass) -> Bools:
+        """Return (N,) a mask of the nodes on which the class can provision volumes."""
         if class_.provisioner in ("", NO_PROVISIONER):
             return np.zeros(len(self._active), np.bool_)
         return self.listers.topology.allowed_mask(class_.allowed_topologies)
 
-    def _capacity(
+    def _find_pools(
         self, claim: PersistentVolumeClaim, class_: StorageClass
-    ) -> tuple[tuple[StoragePool, ...] | None, Culprits]:
-        """The pools of the class, and the first that holds the claim and that each node can use; None: not checked."""
-        capacity = np.full(len(self._active), NONE, np.int32)
-        wanted, driver = requested_storage(claim), self.listers.drivers.get(class_.provisioner)
-        if wanted is None or driver is None or not driver.spec.storage_capacity:
+    ) -> tuple[tuple[StoragePool, ...] | None, ClaimIndices]:
+        """Return the class's pools and (N,) the first that fits the claim and is usable on each node.
+
+        The pools are None if the driver does not publish its capacity, so that it is not checked.
+        """
+        capacity = np.full(len(self._active), NO_MATCH, np.int32)
+        size, driver = requested_storage(claim), self.listers.drivers.get(class_.provisioner)
+        if size is None or driver is None or not driver.spec.storage_capacity:
             return None, capacity
         pools = self.listers.pools_of_class.get(class_.metadata.name, ())
         for k, pool in enumerate(pools):
-            if pool.limit is not None and pool.limit >= wanted.value():
-                capacity[pool.rows[capacity[pool.rows] == NONE]] = k
+            if pool.limit is not None and pool.limit >= size.value():
+                capacity[pool.rows[capacity[pool.rows] == NO_MATCH]] = k
         return pools, capacity
 
     # -- one node ------------------------------------------------------------------------------------------------
 
-    def bound_on(self, row: int) -> Iterator[tuple[PersistentVolumeClaim, PersistentVolume]]:
-        """The claims that find a volume on the node, with it."""
+    def iter_bound(self, row: int) -> Iterator[tuple[PersistentVolumeClaim, PersistentVolume]]:
+        """Yield the claims that get an existing volume on the node, with the volume."""
         for binding in self.bindings:
-            volume = binding.volume(row)
+            volume = binding.find_volume(row)
             if volume is not None:
                 yield binding.claim, volume
 
-    def provisioned_on(self, row: int) -> list[PersistentVolumeClaim]:
-        """The claims for which a volume would be made."""
+    def provisioned_claims(self, row: int) -> list[PersistentVolumeClaim]:
+        """Return the claims that would be provisioned on the node."""
         return [provision.claim for provision in self.provisions if provision.mask[row]]

@@ -1,4 +1,4 @@
-"""How much of each class's storage the claims of a pod would take on a node, and the score of that.
+"""Scores by the storage capacity that a pod's claims would use on each node.
 
 Upstream: pkg/scheduler/framework/plugins/volumebinding/{volume_binding.go,scorer.go} (v1.36), gate
 StorageCapacityScoring.
@@ -19,7 +19,7 @@ from kschedctl.scheduler.framework.scores import round_half_away
 from kschedctl.scheduler.plugins.helper.shape import broken_linear
 from kschedctl.scheduler.plugins.helper.volumes.listers import requested_storage, volume_storage
 from kschedctl.scheduler.plugins.volume_binding.binder import PodVolumes
-from kschedctl.scheduler.plugins.volume_binding.matching import NONE
+from kschedctl.scheduler.plugins.volume_binding.matching import NO_MATCH
 
 SCORES_PROVISIONING = ByVersion(
     "whether volumes that would be provisioned are scored, and rows are there without any to score",
@@ -29,14 +29,18 @@ SCORES_PROVISIONING = ByVersion(
 
 
 class ClassResources(NamedTuple):
-    """(F, K) each, bytes: what is taken of K classes on F nodes, out of how much, and whether it counts at all."""
+    """The storage use of K classes on F nodes, (F, K) each, in bytes."""
 
     requested: Amounts
+    """The bytes that claims request."""
     capacity: Amounts
+    """The bytes of the volumes or pools that they use."""
     used: npt.NDArray[np.bool_]
+    """A mask of the classes that are used on each node."""
 
     @classmethod
-    def none(cls, rows: Rows, classes: int) -> ClassResources:
+    def zeros(cls, rows: Rows, classes: int) -> ClassResources:
+        """Create empty resources."""
         shape = len(rows), classes
         return cls(np.zeros(shape, np.int64), np.zeros(shape, np.int64), np.zeros(shape, np.bool_))
 
@@ -44,16 +48,19 @@ class ClassResources(NamedTuple):
 def score_by_capacity(
     points: Sequence[tuple[int, int]], volumes: PodVolumes, rows: Rows, provisioning: bool = True
 ) -> Scores:
-    """(F,): by the volumes that would be bound; where there are none, by those that would be provisioned, or 0."""
+    """Return (F,) scores by the volumes that would be bound or, if none, by those that would be provisioned.
+
+    Without `provisioning`, only volumes that would be bound are scored.
+    """
     static = _static_resources(volumes, rows)
     if not provisioning:
-        return capacity_score(points, static)
+        return score_utilization(points, static)
     dynamic = _dynamic_resources(volumes, rows)
-    return np.where(static.used.any(axis=1), capacity_score(points, static), capacity_score(points, dynamic))
+    return np.where(static.used.any(axis=1), score_utilization(points, static), score_utilization(points, dynamic))
 
 
-def capacity_score(points: Sequence[tuple[int, int]], resources: ClassResources) -> Scores:
-    """(F,): the function through the points at each class's utilization in percent, the mean over the classes."""
+def score_utilization(points: Sequence[tuple[int, int]], resources: ClassResources) -> Scores:
+    """Return (F,) the mean over the used classes of the function through the points at the utilization in percent."""
     requested, capacity, used = resources
     full = (capacity == 0) | (requested > capacity)
     percent = np.where(full, 100, requested * 100 // np.where(capacity == 0, 1, capacity))
@@ -61,41 +68,46 @@ def capacity_score(points: Sequence[tuple[int, int]], resources: ClassResources)
     return round_half_away(total / np.maximum(classes, 1))
 
 
-def _static_resources(found_volumes: PodVolumes, rows: Rows) -> ClassResources:
-    """The volumes that would be bound, by class: claims ask for a part of them."""
+def _static_resources(pod_volumes: PodVolumes, rows: Rows) -> ClassResources:
+    """Return the resources of the volumes that would be bound, of which the claims request a part."""
     classes: dict[str, int] = {}
-    for binding in found_volumes.bindings:
+    for binding in pod_volumes.bindings:
         for volume in binding.volumes:
             classes.setdefault(volume.spec.storage_class_name, len(classes))
-    class_resources = ClassResources.none(rows, len(classes))
-    for binding in found_volumes.bindings:
+    class_resources = ClassResources.zeros(rows, len(classes))
+    for binding in pod_volumes.bindings:
         chosen = binding.chosen[rows]
-        at = np.flatnonzero(chosen != NONE)
-        distinct, which = np.unique(chosen[at], return_inverse=True)
+        positions = np.flatnonzero(chosen != NO_MATCH)
+        distinct, volume_of_position = np.unique(chosen[positions], return_inverse=True)
         volumes = [binding.volumes[i] for i in distinct.tolist()]
-        columns = np.array([classes[volume.spec.storage_class_name] for volume in volumes], np.int64)[which]
-        class_resources.requested[at, columns] += _bytes(requested_storage(binding.claim))
-        class_resources.capacity[at, columns] += np.array([_bytes(volume_storage(v)) for v in volumes], np.int64)[which]
-        class_resources.used[at, columns] = True
+        columns = np.array([classes[volume.spec.storage_class_name] for volume in volumes], np.int64)[
+            volume_of_position
+        ]
+        class_resources.requested[positions, columns] += _bytes(requested_storage(binding.claim))
+        class_resources.capacity[positions, columns] += np.array(
+            [_bytes(volume_storage(v)) for v in volumes], np.int64
+        )[volume_of_position]
+        class_resources.used[positions, columns] = True
     return class_resources
 
 
 def _dynamic_resources(volumes: PodVolumes, rows: Rows) -> ClassResources:
-    """The volumes that would be provisioned out of a known capacity, by class."""
+    """Return the resources of the volumes that would be provisioned from pools with known capacity."""
     classes: dict[str, int] = {}
     for provision in volumes.provisions:
         classes.setdefault(provision.claim.spec.storage_class_name or "", len(classes))
-    class_resources = ClassResources.none(rows, len(classes))
+    class_resources = ClassResources.zeros(rows, len(classes))
     for provision in volumes.provisions:
         pool = provision.capacity[rows]
-        at = np.flatnonzero(provision.mask[rows] & (pool != NONE))
+        positions = np.flatnonzero(provision.mask[rows] & (pool != NO_MATCH))
         column = classes[provision.claim.spec.storage_class_name or ""]
         free = np.array([pool.free for pool in provision.pools], np.int64)
-        class_resources.requested[at, column] += _bytes(requested_storage(provision.claim))
-        class_resources.capacity[at, column] = free[pool[at]]
-        class_resources.used[at, column] = True
+        class_resources.requested[positions, column] += _bytes(requested_storage(provision.claim))
+        class_resources.capacity[positions, column] = free[pool[positions]]
+        class_resources.used[positions, column] = True
     return class_resources
 
 
 def _bytes(quantity: Quantity | None) -> int:
+    """Return the quantity in bytes, 0 for None."""
     return quantity.value() if quantity else 0

@@ -1,4 +1,4 @@
-"""What stands behind VolumeBinding's reasons on a node: the claim, the volume, the class, the node."""
+"""Facts behind the rejections of VolumeBinding: the claim, the volume, the class and the node's labels."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     requested_storage,
 )
 from kschedctl.scheduler.plugins.volume_binding.binder import PodVolumes
-from kschedctl.scheduler.plugins.volume_binding.matching import NONE
+from kschedctl.scheduler.plugins.volume_binding.matching import NO_MATCH
 
 
 class UnboundClaim(Detail, frozen=True):
-    """A claim that has to be bound before a node is looked for, to its ``volume`` if it names one.
-
-    ``provisioner``: what makes volumes of its class, empty where nothing does.
-    """
+    """A claim that must be bound before a node is chosen."""
 
     claim: str
     volume: str = ""
+    """The volume that it names, if any."""
     storage_class: str = ""
     class_exists: bool = False
     provisioner: str = ""
+    """The provisioner of its class, empty if the class does not provision volumes."""
 
     def words(self) -> str:
-        """
+        """Return the fact as a sentence.
+
         >>> UnboundClaim("shop/data", storage_class="fast").words()
         'claim shop/data is not bound: its class fast does not exist'
         """
@@ -53,6 +53,8 @@ class UnboundClaim(Detail, frozen=True):
 
 
 class ClaimsUnbound(Fact, frozen=True):
+    """Claims that must be bound before a node is chosen."""
+
     claims: tuple[UnboundClaim, ...]
 
     def words(self) -> str:
@@ -60,26 +62,29 @@ class ClaimsUnbound(Fact, frozen=True):
 
 
 class VolumeOutOfReach(Fact, frozen=True):
-    """What the required node affinity of a bound volume wants; empty where its terms match nothing."""
+    """A bound volume whose node affinity does not match the node."""
 
     volume: str
     claim: str
     wanted: tuple[Wanted, ...]
+    """The requirements of its required terms, empty if the terms match nothing."""
 
     def words(self) -> str:
-        """
+        """Return the fact as a sentence.
+
         >>> VolumeOutOfReach("pv1", "shop/data", (Wanted("zone", "In", ("a",), "b"),)).words()
         'PersistentVolume pv1 of claim shop/data wants zone In [a], the node has b'
         """
-        wanted = (
-            f"{requirement.key} {requirement.operator} [{', '.join(requirement.values)}], {_has(requirement)}"
+        requirements = (
+            f"{requirement.key} {requirement.operator} [{', '.join(requirement.values)}], "
+            f"{_describe_label_of_node(requirement)}"
             for requirement in self.wanted
         )
-        text = "; ".join(dict.fromkeys(wanted)) or "a node that cannot exist: its terms match nothing"
+        text = "; ".join(dict.fromkeys(requirements)) or "a node that cannot exist: its terms match nothing"
         return f"PersistentVolume {self.volume} of claim {self.claim} wants {text}"
 
     def demands(self) -> tuple[LabelDemand, ...]:
-        """Where it wants nothing but values of one label."""
+        """Return the values of the label, if the affinity consists of In requirements on a single label."""
         if len({requirement.key for requirement in self.wanted}) != 1 or any(
             requirement.operator != "In" for requirement in self.wanted
         ):
@@ -89,7 +94,7 @@ class VolumeOutOfReach(Fact, frozen=True):
 
 
 class ProvisionedElsewhere(Fact, frozen=True):
-    """A volume for the claim is being made for another node."""
+    """A claim whose volume is being provisioned for another node."""
 
     claim: str
     node: str
@@ -99,41 +104,48 @@ class ProvisionedElsewhere(Fact, frozen=True):
 
 
 class NoVolume(Fact, frozen=True):
-    """A claim of so many ``requested`` bytes, written ``size``, that finds no volume.
-
-    ``provisions``: its class does provision volumes, only where the ``topologies`` allow it.
-    """
+    """A claim for which no volume is available."""
 
     claim: str
     storage_class: str
     size: str
+    """The requested size as a quantity."""
     requested: int
+    """The requested size in bytes."""
     provisions: bool
+    """Whether the class provisions volumes, though not on this node."""
     topologies: tuple[tuple[Wanted, ...], ...] = ()
+    """The topologies in which the class provisions volumes."""
 
     def words(self) -> str:
-        """
+        """Return the fact as a sentence.
+
         >>> print(NoVolume("a/d", "fast", "1Gi", 1 << 30, provisions=False).words())
         no available PersistentVolume of class fast for claim a/d (1Gi wanted), and the class does not provision volumes
         """
         size = f"{self.size} " if self.size else ""
-        none = f"no available PersistentVolume of class {self.storage_class} for claim {self.claim} ({size}wanted)"
+        no_volume = f"no available PersistentVolume of class {self.storage_class} for claim {self.claim} ({size}wanted)"
         if not self.provisions:
-            return f"{none}, and the class does not provision volumes"
-        allowed = "; or ".join(" and ".join(map(_allowed, term)) for term in self.topologies)
-        return f"{none}, and the class provisions only where {allowed or 'no topology matches'}"
+            return f"{no_volume}, and the class does not provision volumes"
+        allowed = "; or ".join(" and ".join(map(_describe_allowed, term)) for term in self.topologies)
+        return f"{no_volume}, and the class provisions only where {allowed or 'no topology matches'}"
 
 
 class NotEnoughStorage(Fact, frozen=True):
-    """``largest``: the most bytes that a CSIStorageCapacity, the ``capacity``, has there; None: none is known."""
+    """A claim that is larger than the free storage that the driver publishes for the node."""
 
     claim: str
     storage_class: str
     size: str
+    """The requested size as a quantity."""
     requested: int
+    """The requested size in bytes."""
     largest_size: str = ""
+    """The size of the largest volume that fits, as a quantity."""
     largest: int | None = None
+    """The size of the largest volume that fits in bytes, None if no CSIStorageCapacity is known for the node."""
     capacity: str = ""
+    """The CSIStorageCapacity with the largest volume size."""
     driver: str = ""
     """The class's CSI driver, whose CSIDriver says storageCapacity: true."""
     pools: int = 0
@@ -162,7 +174,7 @@ class NotEnoughStorage(Fact, frozen=True):
 
 
 class VolumeMissing(Fact, frozen=True):
-    """The claim is bound to a volume that does not exist."""
+    """A claim that is bound to a volume that does not exist."""
 
     claim: str
     volume: str
@@ -171,28 +183,31 @@ class VolumeMissing(Fact, frozen=True):
         return f"claim {self.claim} is bound to PersistentVolume {self.volume}, which does not exist"
 
 
-def _allowed(wanted: Wanted) -> str:
-    return f"{wanted.key} in [{', '.join(wanted.values)}] ({_has(wanted)})"
+def _describe_allowed(requirement: Wanted) -> str:
+    """Return the allowed values of a label and the node's value in words."""
+    return f"{requirement.key} in [{', '.join(requirement.values)}] ({_describe_label_of_node(requirement)})"
 
 
-def _has(wanted: Wanted) -> str:
-    return "the node has no such label" if wanted.found is None else f"the node has {wanted.found}"
+def _describe_label_of_node(requirement: Wanted) -> str:
+    """Return the node's value of the label in words."""
+    return "the node has no such label" if requirement.found is None else f"the node has {requirement.found}"
 
 
-def immediate(claims: Sequence[PersistentVolumeClaim], listers: Listers) -> ClaimsUnbound:
-    """The claims that have to be bound before a node is looked for, and what is missing for that."""
-    return ClaimsUnbound(tuple(_unbound(claim, listers) for claim in claims))
+def build_unbound_fact(claims: Sequence[PersistentVolumeClaim], listers: Listers) -> ClaimsUnbound:
+    """Build the fact about the claims that must be bound before a node is chosen."""
+    return ClaimsUnbound(tuple(_build_unbound_claim(claim, listers) for claim in claims))
 
 
-def _unbound(claim: PersistentVolumeClaim, listers: Listers) -> UnboundClaim:
+def _build_unbound_claim(claim: PersistentVolumeClaim, listers: Listers) -> UnboundClaim:
+    """Build the fact about one claim that must be bound before a node is chosen."""
     name = claim_class(claim)
-    made_by = listers.classes.get(name)
-    provisioner = made_by.provisioner if made_by and made_by.provisioner != NO_PROVISIONER else ""
-    return UnboundClaim(claim_key(claim), claim.spec.volume_name, name, made_by is not None, provisioner)
+    storage_class = listers.classes.get(name)
+    provisioner = storage_class.provisioner if storage_class and storage_class.provisioner != NO_PROVISIONER else ""
+    return UnboundClaim(claim_key(claim), claim.spec.volume_name, name, storage_class is not None, provisioner)
 
 
-def node_conflict(volumes: PodVolumes, row: int) -> VolumeOutOfReach:
-    """The volume that cannot be reached, and the labels that it asks for."""
+def build_node_conflict_fact(volumes: PodVolumes, row: int) -> VolumeOutOfReach:
+    """Build the fact about the bound volume that cannot be reached from the node."""
     claim = volumes.claims[volumes.node_conflict[row]]
     volume = volumes.listers.volumes[claim.spec.volume_name]
     labels = volumes.listers.nodes.objects[row].metadata.labels
@@ -204,14 +219,14 @@ def node_conflict(volumes: PodVolumes, row: int) -> VolumeOutOfReach:
     ):
         affinity = translate_affinity(volume, plugin)
     terms = affinity.required.node_selector_terms if affinity and affinity.required else ()
-    wanted = dict.fromkeys(
+    requirements = dict.fromkeys(
         Wanted(r.key, r.operator, r.values or (), labels.get(r.key)) for term in terms for r in term.match_expressions
     )
-    return VolumeOutOfReach(volume.metadata.name, claim_key(claim), tuple(wanted))
+    return VolumeOutOfReach(volume.metadata.name, claim_key(claim), tuple(requirements))
 
 
-def bind_conflict(volumes: PodVolumes, row: int) -> ProvisionedElsewhere | NoVolume:
-    """Why the claim finds no volume, and why none would be made."""
+def build_bind_conflict_fact(volumes: PodVolumes, row: int) -> ProvisionedElsewhere | NoVolume:
+    """Build the fact about the claim that gets no volume on the node and cannot be provisioned."""
     claim = volumes.claims[volumes.bind_conflict[row]]
     selected = claim.metadata.annotations.get(SELECTED_NODE)
     if selected not in (None, volumes.listers.nodes.names[row]):
@@ -223,43 +238,49 @@ def bind_conflict(volumes: PodVolumes, row: int) -> ProvisionedElsewhere | NoVol
         tuple(Wanted(r.key, "In", tuple(r.values), labels.get(r.key)) for r in term.match_label_expressions)
         for term in class_.allowed_topologies
     )
-    return NoVolume(claim_key(claim), claim_class(claim), *_size(claim), provisions, topologies if provisions else ())
+    return NoVolume(
+        claim_key(claim), claim_class(claim), *_requested_size(claim), provisions, topologies if provisions else ()
+    )
 
 
-def not_enough_space(volumes: PodVolumes, row: int) -> NotEnoughStorage:
-    """How much is wanted, and the most that a pool within reach holds."""
+def build_not_enough_space_fact(volumes: PodVolumes, row: int) -> NotEnoughStorage:
+    """Build the fact about the claim that is larger than every pool within the node's reach."""
     claim = volumes.claims[volumes.not_enough_space[row]]
     pools = volumes.listers.pools_of_class.get(claim_class(claim), ())
-    known = [pool for pool in pools if pool.limit is not None]
-    within_reach = [pool for pool in known if row in pool.rows]
+    sized_pools = [pool for pool in pools if pool.limit is not None]
+    reachable_pools = [pool for pool in sized_pools if row in pool.rows]
     driver = volumes.listers.classes[claim_class(claim)].provisioner
-    fact = NotEnoughStorage(claim_key(claim), claim_class(claim), *_size(claim), driver=driver, pools=len(known))
-    if not within_reach:
+    fact = NotEnoughStorage(
+        claim_key(claim), claim_class(claim), *_requested_size(claim), driver=driver, pools=len(sized_pools)
+    )
+    if not reachable_pools:
         return fact
-    best = max(within_reach, key=lambda pool: pool.limit or 0)
-    text = best.capacity.capacity if best.capacity.maximum_volume_size is None else best.capacity.maximum_volume_size
-    return replace(fact, largest_size=str(text), largest=best.limit, capacity=best.capacity.metadata.name)
+    best = max(reachable_pools, key=lambda pool: pool.limit or 0)
+    max_size = (
+        best.capacity.capacity if best.capacity.maximum_volume_size is None else best.capacity.maximum_volume_size
+    )
+    return replace(fact, largest_size=str(max_size), largest=best.limit, capacity=best.capacity.metadata.name)
 
 
-def lacking_space(volumes: PodVolumes) -> npt.NDArray[np.float64]:
-    """(N,): what the largest pool that the node can use lacks of the claim that is to blame, as a share of its size."""
-    culprits, lacking = volumes.not_enough_space, np.zeros(len(volumes.not_enough_space))
-    for index in np.unique(culprits[culprits != NONE]).tolist():
+def missing_space_shares(volumes: PodVolumes) -> npt.NDArray[np.float64]:
+    """Return (N,) the share of the claim's size that the node's largest pool lacks, 0 for other nodes."""
+    culprits, shares = volumes.not_enough_space, np.zeros(len(volumes.not_enough_space))
+    for index in np.unique(culprits[culprits != NO_MATCH]).tolist():
         claim, largest = volumes.claims[index], np.zeros(len(culprits))
         for pool in volumes.listers.pools_of_class.get(claim_class(claim), ()):
             largest[pool.rows] = np.maximum(largest[pool.rows], pool.limit or 0)
-        mine, (_, wanted) = culprits == index, _size(claim)
-        lacking[mine] = 1 - np.minimum(largest[mine] / max(wanted, 1), 1)
-    return lacking
+        of_claim, (_, size) = culprits == index, _requested_size(claim)
+        shares[of_claim] = 1 - np.minimum(largest[of_claim] / max(size, 1), 1)
+    return shares
 
 
-def missing(volumes: PodVolumes, row: int) -> VolumeMissing:
-    """The claim, and the volume that is not there."""
+def build_missing_fact(volumes: PodVolumes, row: int) -> VolumeMissing:
+    """Build the fact about the claim whose volume does not exist."""
     claim = volumes.claims[volumes.missing[row]]
     return VolumeMissing(claim_key(claim), claim.spec.volume_name)
 
 
-def _size(claim: PersistentVolumeClaim) -> tuple[str, int]:
-    """What the claim asks for, as a quantity and in bytes."""
+def _requested_size(claim: PersistentVolumeClaim) -> tuple[str, int]:
+    """Return the size that the claim requests, as a quantity and in bytes."""
     size = requested_storage(claim)
     return (str(size), size.value()) if size else ("", 0)

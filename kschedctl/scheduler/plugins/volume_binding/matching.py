@@ -1,7 +1,7 @@
 """The PersistentVolume that a claim would be bound to on each node.
 
-Upstream: FindMatchingVolume in staging/src/k8s.io/component-helpers/storage/volume/pv_helpers.go (v1.36), on the
-scheduler's path.
+Upstream: FindMatchingVolume in staging/src/k8s.io/component-helpers/storage/volume/pv_helpers.go (v1.36), as the
+scheduler calls it.
 """
 
 from __future__ import annotations
@@ -25,93 +25,96 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
 from kschedctl.scheduler.plugins.helper.volumes.topology import Topology
 
 Matches = npt.NDArray[np.int32]
-"""(N,): index into the candidates, -1 where none matches."""
-NONE = -1
+"""(N,) an index into the candidates, or NO_MATCH."""
+NO_MATCH = -1
 
 
 class MatchingError(Exception):
-    """A claim for which no volume can be sought, in upstream's words."""
+    """Raised for a claim for which no volume can be searched, with upstream's message."""
 
 
 class Binding(NamedTuple):
-    """What a claim finds: on each row ``volumes[chosen[row]]``, or nothing."""
+    """The volume that a claim gets on each node."""
 
     claim: PersistentVolumeClaim
     volumes: Sequence[PersistentVolume]
+    """The candidates."""
     chosen: Matches
+    """(N,) the index of the chosen candidate, or NO_MATCH."""
 
-    def volume(self, row: int) -> PersistentVolume | None:
-        """The volume found on a row."""
-        return None if self.chosen[row] == NONE else self.volumes[self.chosen[row]]
+    def find_volume(self, row: int) -> PersistentVolume | None:
+        """Return the volume for the node, or None."""
+        return None if self.chosen[row] == NO_MATCH else self.volumes[self.chosen[row]]
 
 
 def find_matching_volume(
     claim: PersistentVolumeClaim, listers: Listers, earlier: Sequence[Binding], attributes_class: bool = True
 ) -> Binding:
-    """The volume for the claim on every node, each node by itself: a volume that is reserved for the claim, else the
-    smallest that is large enough and reachable, the first of equals. What ``earlier`` claims took on a node is gone.
+    """Find the volume for the claim on every node, each considered by itself.
 
-    ``attributes_class`` is the gate VolumeAttributesClass. Raises MatchingError, InputError.
+    A volume that is reserved for the claim is chosen first, then the smallest that is large enough and reachable.
+    Volumes that `earlier` claims chose on a node are not available there. `attributes_class` is the gate
+    VolumeAttributesClass. Raises MatchingError and InputError.
     """
-    selector = _check(claim, attributes_class)
-    offered = listers.volumes_of_class.get(claim_class(claim), ClassVolumes())
-    search = _Search(listers.topology, offered.volumes, earlier)
-    wanted = billionths(requested_storage(claim))
+    selector = _parse_selector(claim, attributes_class)
+    class_volumes = listers.volumes_of_class.get(claim_class(claim), ClassVolumes())
+    search = _VolumeSearch(listers.topology, class_volumes.volumes, earlier)
+    required_size = billionths(requested_storage(claim))
     suitable = [
-        offered.sizes[i] >= wanted and _suits(volume, claim, attributes_class)
-        for i, volume in enumerate(offered.volumes)
+        class_volumes.sizes[i] >= required_size and _is_usable(volume, claim, attributes_class)
+        for i, volume in enumerate(class_volumes.volumes)
     ]
-    for i, volume in enumerate(offered.volumes):
-        if suitable[i] and is_bound_to(volume, claim):
+    for i, volume in enumerate(class_volumes.volumes):
+        if suitable[i] and is_reserved_for(volume, claim):
             search.reserve(i)
-    for i in offered.by_size:
-        if not search.left:
+    for i in class_volumes.by_size:
+        if not search.open_count:
             break
-        if suitable[i] and _is_available(offered.volumes[i], claim, selector):
+        if suitable[i] and _is_available(class_volumes.volumes[i], claim, selector):
             search.choose(i)
-    return Binding(claim, offered.volumes, search.chosen)
+    return Binding(claim, class_volumes.volumes, search.chosen)
 
 
-class _Search:
-    """The rows that have no volume yet, and what the others have."""
+class _VolumeSearch:
+    """The progress of a search: the nodes that have no volume yet, and the choices for the others."""
 
     def __init__(self, topology: Topology, volumes: Sequence[PersistentVolume], earlier: Sequence[Binding]) -> None:
         self.topology, self.volumes = topology, volumes
-        self.chosen = np.full(len(topology.nodes), NONE, np.int32)
+        self.chosen = np.full(len(topology.nodes), NO_MATCH, np.int32)
         self.open = np.ones(len(topology.nodes), np.bool_)
-        self.left = len(topology.nodes)
-        self._taken = [binding.chosen for binding in earlier if binding.volumes is volumes]
+        self.open_count = len(topology.nodes)
+        self._earlier_choices = [binding.chosen for binding in earlier if binding.volumes is volumes]
 
     def reserve(self, i: int) -> None:
-        """A volume that waits for the claim: no other is looked at, even where this one cannot be reached."""
-        free = self.open.copy()
-        for taken in self._taken:
-            free &= taken != i
-        self.chosen[free & self.topology.reachable_mask(self.volumes[i].spec.node_affinity)] = i
-        self.open &= ~free
-        self.left = int(self.open.sum())
+        """Choose a volume that is reserved for the claim. No other is considered, even if it cannot be reached."""
+        available = self.open.copy()
+        for earlier_choice in self._earlier_choices:
+            available &= earlier_choice != i
+        self.chosen[available & self.topology.reachable_mask(self.volumes[i].spec.node_affinity)] = i
+        self.open &= ~available
+        self.open_count = int(self.open.sum())
 
     def choose(self, i: int) -> None:
-        """A volume that anyone may have, wherever it can be reached and nothing was found before."""
+        """Choose an unreserved volume on the open nodes that can reach it."""
         rows = self.topology.reachable_rows(self.volumes[i].spec.node_affinity)
         rows = rows[self.open[rows]]
-        for taken in self._taken:
-            rows = rows[taken[rows] != i]
+        for earlier_choice in self._earlier_choices:
+            rows = rows[earlier_choice[rows] != i]
         self.chosen[rows] = i
         self.open[rows] = False
-        self.left -= len(rows)
+        self.open_count -= len(rows)
 
 
-def is_bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Whether the volume is reserved for this very claim."""
-    holder, wanted = volume.spec.claim_ref, claim.metadata
-    if holder is None or (holder.name, holder.namespace or "") != (wanted.name, wanted.namespace):
+def is_reserved_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Return whether the volume is reserved for this claim."""
+    claim_ref, claim_meta = volume.spec.claim_ref, claim.metadata
+    if claim_ref is None or (claim_ref.name, claim_ref.namespace or "") != (claim_meta.name, claim_meta.namespace):
         return False
-    return not holder.uid or holder.uid == wanted.uid
+    return not claim_ref.uid or claim_ref.uid == claim_meta.uid
 
 
-def _check(claim: PersistentVolumeClaim, attributes_class: bool) -> Selector:
-    """The claim's selector of volumes. Raises MatchingError."""
+def _parse_selector(claim: PersistentVolumeClaim, attributes_class: bool) -> Selector:
+    """Return the claim's selector of volumes. Raises MatchingError."""
     if claim.spec.volume_attributes_class_name and not attributes_class:
         raise MatchingError(
             f"unsupported volumeAttributesClassName is set on claim {claim_key(claim)} "
@@ -124,11 +127,11 @@ def _check(claim: PersistentVolumeClaim, attributes_class: bool) -> Selector:
         raise MatchingError(problem) from None
 
 
-def _suits(volume: PersistentVolume, claim: PersistentVolumeClaim, attributes_class: bool) -> bool:
-    """What even a reserved volume must have, its size aside."""
+def _is_usable(volume: PersistentVolume, claim: PersistentVolumeClaim, attributes_class: bool) -> bool:
+    """Return whether the volume, apart from its size, meets what even reserved volumes must meet."""
     if volume.metadata.deletion_timestamp is not None:
         return False
-    if volume.spec.claim_ref is not None and not is_bound_to(volume, claim):
+    if volume.spec.claim_ref is not None and not is_reserved_for(volume, claim):
         return False
     wanted_class = (claim.spec.volume_attributes_class_name or "") if attributes_class else ""
     same_mode = (volume.spec.volume_mode or "Filesystem") == (claim.spec.volume_mode or "Filesystem")
@@ -136,7 +139,7 @@ def _suits(volume: PersistentVolume, claim: PersistentVolumeClaim, attributes_cl
 
 
 def _is_available(volume: PersistentVolume, claim: PersistentVolumeClaim, selector: Selector) -> bool:
-    """What a volume that is reserved for nobody must have besides."""
+    """Return whether a volume that is not reserved for the claim is free and matches it."""
     return (
         volume.spec.claim_ref is None
         and volume.status.phase == "Available"

@@ -1,4 +1,4 @@
-"""VolumeBinding: volumes that cannot be reached from a node, and claims that nothing on it can satisfy."""
+"""VolumeBinding plugin: rejects nodes where a pod's volumes cannot be reached, bound or provisioned."""
 
 from __future__ import annotations
 
@@ -47,12 +47,16 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     iter_claim_volumes,
     listers,
 )
-from kschedctl.scheduler.plugins.volume_binding.arguments import CAPACITY_GATE, CAPACITY_SHAPE, VolumeBindingArgs
+from kschedctl.scheduler.plugins.volume_binding.arguments import (
+    CAPACITY_SCORING_GATE,
+    DEFAULT_CAPACITY_SCORES,
+    VolumeBindingArgs,
+)
 from kschedctl.scheduler.plugins.volume_binding.binder import (
     PodVolumeClaims,
     PodVolumes,
-    eligible_nodes,
-    pod_volume_claims,
+    find_eligible_hostnames,
+    group_claims,
 )
 from kschedctl.scheduler.plugins.volume_binding.capacity_scoring import (
     SCORES_PROVISIONING,
@@ -65,15 +69,15 @@ from kschedctl.scheduler.plugins.volume_binding.facts import (
     ProvisionedElsewhere,
     VolumeMissing,
     VolumeOutOfReach,
-    bind_conflict,
-    immediate,
-    lacking_space,
-    missing,
-    node_conflict,
-    not_enough_space,
+    build_bind_conflict_fact,
+    build_missing_fact,
+    build_node_conflict_fact,
+    build_not_enough_space_fact,
+    build_unbound_fact,
+    missing_space_shares,
 )
-from kschedctl.scheduler.plugins.volume_binding.matching import NONE
-from kschedctl.scheduler.plugins.volume_binding.reservation import assumed_volumes, bound_volumes
+from kschedctl.scheduler.plugins.volume_binding.matching import NO_MATCH
+from kschedctl.scheduler.plugins.volume_binding.reservation import build_assumed_objects, build_bound_objects
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -98,22 +102,25 @@ REASON_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
 
 
 class BindingState:
-    """The pod's claims, and the search on all nodes, made when it is first asked for."""
+    """The pod's claims, and their evaluation on all nodes, which is computed on first use."""
 
     def __init__(self, claims: PodVolumeClaims, storage: Listers, attributes_class: bool) -> None:
         self.claims, self.listers, self.attributes_class = claims, storage, attributes_class
 
     @cached_property
     def volumes(self) -> PodVolumes:
+        """The evaluation of the claims on all nodes."""
         return PodVolumes(self.claims, self.listers, self.attributes_class)
 
 
 class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
-    """Rejects nodes that a pod's bound volumes cannot be reached from, and those where its unbound claims find neither
-    a PersistentVolume nor a class that could provision one. With a ``shape`` (the gate StorageCapacityScoring, or what
-    came before it) it prefers nodes by the utilization of the storage that the claims would take.
+    """Plugin that rejects nodes that cannot reach a pod's bound volumes or satisfy its unbound claims.
 
-    Upstream: pkg/scheduler/framework/plugins/volumebinding (v1.36). ``attributes_class``: gate VolumeAttributesClass.
+    A claim is satisfied by a PersistentVolume or by a class that can provision one. With a `shape` (gate
+    StorageCapacityScoring or its predecessor), nodes are scored by the utilization of the storage that the claims would
+    use. `attributes_class` is the gate VolumeAttributesClass.
+
+    Upstream: pkg/scheduler/framework/plugins/volumebinding (v1.36).
     """
 
     name = "VolumeBinding"
@@ -121,8 +128,8 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
     changed = (
         REASON_NODE_CONFLICT,
         NARROWS_BY_HOSTNAME,
-        CAPACITY_GATE,
-        CAPACITY_SHAPE,
+        CAPACITY_SCORING_GATE,
+        DEFAULT_CAPACITY_SCORES,
         SCORES_PROVISIONING,
         hints.HAS_DRIVER_HINT,
     )
@@ -153,7 +160,7 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
 
     @classmethod
     def make(cls, args: VolumeBindingArgs, gates: FeatureGates) -> Self:
-        shape = args.shape if gates.enabled(CAPACITY_GATE.at(gates.release)) else None
+        shape = args.shape if gates.enabled(CAPACITY_SCORING_GATE.at(gates.release)) else None
         return cls(shape, gates.enabled("VolumeAttributesClass"), gates.release)
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
@@ -163,52 +170,56 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         return hints.volume_binding_events(gates)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[BindingState]:
+        """Look up and group the pod's claims. Reject all nodes if a claim cannot be used or must be bound first."""
         storage = listers(view)
         try:
             claims = [find_usable_claim(info, storage, *volume[1:]) for volume in iter_claim_volumes(info.pod)]
-        except (NotFoundError, PluginError) as problem:
-            return PreFilterResult(Status(Code.UNRESOLVABLE, (str(problem),)))
+        except (NotFoundError, PluginError) as error:
+            return PreFilterResult(Status(Code.UNRESOLVABLE, (str(error),)))
         if not claims:
             return PRE_FILTER_SKIP
-        sorted_claims = pod_volume_claims(claims, storage)
+        sorted_claims = group_claims(claims, storage)
         if sorted_claims.immediate:
-            fact = immediate(sorted_claims.immediate, storage)
+            fact = build_unbound_fact(sorted_claims.immediate, storage)
             return PreFilterResult(Status(Code.UNRESOLVABLE, (REASON_IMMEDIATE,)), fact=fact)
-        names = eligible_nodes(sorted_claims, storage) if self.narrows_by_hostname else None
-        return PreFilterResult(node_names=names, state=BindingState(sorted_claims, storage, self.attributes_class))
+        node_names = find_eligible_hostnames(sorted_claims, storage) if self.narrows_by_hostname else None
+        return PreFilterResult(node_names=node_names, state=BindingState(sorted_claims, storage, self.attributes_class))
 
     def filter(self, info: PodInfo, view: Fork, state: BindingState | None, delta: Delta) -> Iterator[Rejection]:
+        """Yield errors, then a rejection for each of the reasons for which claims exclude nodes."""
         if state is None:
             raise PluginError("not found")
         volumes: PodVolumes = state.volumes
         for mask, text in volumes.errors:
             yield Rejection(mask, Code.ERROR, text)
-        ok = ~volumes.failed()
-        refusals: tuple[tuple[npt.NDArray[np.int32], str, Callable[[PodVolumes, int], Fact]], ...] = (
-            (volumes.node_conflict, self.reason_node_conflict, node_conflict),
-            (volumes.bind_conflict, REASON_BIND_CONFLICT, bind_conflict),
-            (volumes.not_enough_space, REASON_NOT_ENOUGH_SPACE, not_enough_space),
-            (volumes.missing, REASON_MISSING, missing),
+        without_error = ~volumes.failed_nodes()
+        checks: tuple[tuple[npt.NDArray[np.int32], str, Callable[[PodVolumes, int], Fact]], ...] = (
+            (volumes.node_conflict, self.reason_node_conflict, build_node_conflict_fact),
+            (volumes.bind_conflict, REASON_BIND_CONFLICT, build_bind_conflict_fact),
+            (volumes.not_enough_space, REASON_NOT_ENOUGH_SPACE, build_not_enough_space_fact),
+            (volumes.missing, REASON_MISSING, build_missing_fact),
         )
-        for culprits, reason, fact in refusals:
+        for claim_indices, reason, build_fact in checks:
             yield Rejection(
-                ok & (culprits != NONE),
+                without_error & (claim_indices != NO_MATCH),
                 Code.UNRESOLVABLE,
                 reason,
-                lambda row, fact=fact: fact(volumes, row),  # type: ignore[misc]
-                lacking_space(volumes) if fact is not_enough_space else None,
+                lambda row, fact=build_fact: fact(volumes, row),  # type: ignore[misc]
+                missing_space_shares(volumes) if build_fact is build_not_enough_space_fact else None,
             )
 
     # -- Score ---------------------------------------------------------------------------------------------------
 
     def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[BindingState]:
+        """Reuse the state of PreFilter, or skip Score if there is nothing to score."""
         if not self.shape:
             return PRE_SCORE_SKIP
         state = self.pre_filter(info, view).state
-        scored = self.scores_provisioning or (state and state.volumes.bound_on_any(rows))
-        return PreScoreResult(state) if scored else PRE_SCORE_SKIP
+        is_scored = self.scores_provisioning or (state and state.volumes.is_any_bound(rows))
+        return PreScoreResult(state) if is_scored else PRE_SCORE_SKIP
 
     def score(self, info: PodInfo, view: Fork, state: BindingState | None, rows: Rows) -> Scores:
+        """Return (F,) the scores of the capacity that the claims would use, or 0 without a shape."""
         if state is None or not self.shape:
             return np.zeros(len(rows), np.int64)
         return score_by_capacity(self.shape, state.volumes, rows, self.scores_provisioning)
@@ -219,22 +230,24 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
     # -- Reserve -------------------------------------------------------------------------------------------------
 
     def reserve(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: BindingState | None) -> Changes:
-        return bound_volumes(state.volumes, row, view.nodes.names[row]) if state else {}
+        return build_bound_objects(state.volumes, row, view.nodes.names[row]) if state else {}
 
     def assume(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: BindingState | None) -> Changes:
-        return assumed_volumes(state.volumes, row, view.nodes.names[row]) if state else {}
+        return build_assumed_objects(state.volumes, row, view.nodes.names[row]) if state else {}
 
     def release(self, view: Fork, positions: Sequence[int]) -> Changes:
-        """Claims outlive their pods, and so do their volumes."""
+        """Return no changes, because claims and volumes outlive their pods."""
         return {}
 
     def reservation(self, info: PodInfo, view: Fork, row: int, state: BindingState | None) -> Reservation:
+        """Return which claims would be bound to which volumes on the node and which would be provisioned."""
         if state is None:
             return Reservation()
-        bound = {claim_key(claim): volume.metadata.name for claim, volume in state.volumes.bound_on(row)}
-        return Reservation(bound, tuple(map(claim_key, state.volumes.provisioned_on(row))))
+        bound = {claim_key(claim): volume.metadata.name for claim, volume in state.volumes.iter_bound(row)}
+        return Reservation(bound, tuple(map(claim_key, state.volumes.provisioned_claims(row))))
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+        """Yield the changes that move a rejected pod back to the queue, in words."""
         yield WakeTrigger(
             "PersistentVolumeClaim",
             ADD_OR_UPDATE,

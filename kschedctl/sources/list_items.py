@@ -15,13 +15,26 @@ import msgspec
 from msgspec.structs import replace
 
 from kschedctl.api.container_states import NotableContainers
-from kschedctl.api.decoding import get_json_decoder
-from kschedctl.api.objects import ZERO_TIME, Condition, Pod, PodMeta, PodSpec, PodStatus, Struct, Volume
+from kschedctl.api.decoding import decode_json, get_json_decoder
+from kschedctl.api.objects import (
+    ZERO_TIME,
+    Condition,
+    ContainerImage,
+    Node,
+    NodeStatus,
+    ObjectMeta,
+    Pod,
+    PodMeta,
+    PodSpec,
+    PodStatus,
+    Resources,
+    Struct,
+    Volume,
+)
 from kschedctl.api.pod_columns import MAX_MESSAGE_LENGTH
 from kschedctl.api.pod_table import PodRows, PodTable, PodTableBuilder
 from kschedctl.sources.documents.place import Place
-from kschedctl.sources.object_names import check_names
-from kschedctl.sources.quantities import check_quantities, pod_resources
+from kschedctl.sources.object_checks import check_names, check_quantities, pod_resources
 
 _META = ("labels", "owner_references")
 _SPEC = (
@@ -53,7 +66,7 @@ def _partly(struct: type[Struct], undecoded: Iterable[str]) -> type[object]:
 
 
 _Meta, _Spec, _Status = (_partly(*part) for part in ((PodMeta, _META), (PodSpec, _SPEC), (PodStatus, _STATUS)))
-FIELDS: list[tuple[str, Any, Any]] = [
+POD_FIELDS: list[tuple[str, Any, Any]] = [
     ("metadata", _Meta, _Meta()),
     ("spec", _Spec, _Spec()),
     ("status", _Status, _Status()),
@@ -238,3 +251,46 @@ def _common(item: Any) -> Pod:
 @cache
 def _decoder(struct: type[Struct], name: str) -> msgspec.json.Decoder[object]:
     return get_json_decoder(get_type_hints(struct, include_extras=True)[name])
+
+
+_NodeStatusItem = msgspec.defstruct(
+    "NodeStatusItem", [("images", list[msgspec.Raw], [])], bases=(NodeStatus,), rename="camel", frozen=True, gc=False
+)
+NODE_FIELDS: list[tuple[str, Any, Any]] = [("status", _NodeStatusItem, _NodeStatusItem())]
+"""The fields of an item that is a node and not decoded as its struct is: name, type and default."""
+
+
+class NodeItems:
+    """Turns the items of lists into nodes."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+        self._images: dict[bytes, ContainerImage] = {}
+        self._amounts: dict[tuple[tuple[str, object], ...], Resources] = {}
+        self._conditions: dict[tuple[tuple[str, str, str], ...], tuple[Condition, ...]] = {}
+
+    def nodes(self, items: Iterable[Any]) -> list[Node]:
+        """Raises msgspec.ValidationError for an image that is none."""
+        return [Node(self._metadata(item.metadata), item.spec, self._status(item.status)) for item in items]
+
+    def _metadata(self, metadata: ObjectMeta) -> ObjectMeta:
+        """The hostname among the labels is the name, mostly; the others many nodes have."""
+        text = self._texts.setdefault
+        labels = {text(key, key): text(value, value) for key, value in metadata.labels.items()}
+        return replace(metadata, name=text(metadata.name, metadata.name), labels=labels)
+
+    def _status(self, status: Any) -> NodeStatus:
+        images = tuple([self._images.get(text) or self._new(text) for text in map(bytes, status.images)])
+        told = tuple([(c.type, c.status, c.reason) for c in status.conditions])  # nothing reads the rest
+        conditions = self._conditions.get(told) or self._conditions.setdefault(
+            told, tuple([Condition(*c) for c in told])
+        )
+        allocatable, capacity = self._shared(status.allocatable), self._shared(status.capacity)
+        return NodeStatus(allocatable, capacity, images, conditions, status.declared_features)
+
+    def _shared(self, amounts: Resources) -> Resources:
+        return self._amounts.setdefault(tuple(amounts.items()), amounts)
+
+    def _new(self, text: bytes) -> ContainerImage:
+        image = self._images[text] = decode_json(text, ContainerImage)
+        return image

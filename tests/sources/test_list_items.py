@@ -12,7 +12,7 @@ from kschedctl.sources.collector import Collector
 from kschedctl.sources.documents.files import Reader
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.json_lists import ListReader, big_list
-from kschedctl.sources.pod_items import PodItems
+from kschedctl.sources.list_items import PodItems
 
 Json = dict[str, Any]
 

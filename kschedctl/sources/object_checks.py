@@ -5,15 +5,17 @@ What counts as impossible is what the snapshot cannot count: kschedctl/snapshot/
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
 from kschedctl.api.objects import (
     CoschedulingPodGroup,
     Node,
+    ObjectMeta,
     PersistentVolume,
     PersistentVolumeClaim,
+    PodMeta,
     PodSpec,
     Resources,
     RuntimeClass,
@@ -87,3 +89,19 @@ RESOURCES: dict[str, Callable[[Any], Found]] = {
     "VolcanoPodGroup": _min_resources,
 }
 """Kind -> where its objects hold quantities."""
+
+
+def check_names(meta: ObjectMeta | PodMeta, where: Callable[[], Place], *, may_be_generated: bool) -> None:
+    """Raises InputError for an object that has no name, and for names that no API server takes for any kind."""
+    if not meta.name and not (may_be_generated and meta.generate_name):
+        raise where().error("required", "metadata.name")
+    for field, name in (("name", meta.name), ("namespace", meta.namespace)):
+        if "/" in name:
+            raise where().error(f'"{name[:253]}" may not contain "/"', f"metadata.{field}")
+
+
+def check_made(names: Iterable[str]) -> None:
+    """The names and namespaces in what programs made. Raises ValueError for one with a slash."""
+    wrong = next((name for name in names if "/" in name), "")
+    if wrong:
+        raise ValueError(f'the name "{wrong[:253]}" contains "/"')
