@@ -136,5 +136,5 @@ def _with(pod: Pod, field: str, **fields: object) -> Pod:
 
 
 REMEDIES = {
-    InterPodAffinity: PluginRemedies((waiting.leaving, terms, label_namespaces, neighbours.in_the_way), indirect=True)
+    InterPodAffinity: PluginRemedies((waiting.leaving, terms, label_namespaces, neighbours.move_or_drop), indirect=True)
 }

@@ -15,7 +15,7 @@ from kschedctl.fixes.trial.changes import Fix, on_pod
 from kschedctl.fixes.trial.prices import Price
 from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import neighbours
-from kschedctl.fixes.ways.neighbours import counts
+from kschedctl.fixes.ways.neighbours import find_domain_counts
 from kschedctl.fixes.ways.node_labels import label_node, other_topologies
 from kschedctl.fixes.ways.unready_nodes import is_of_condition
 from kschedctl.scheduler.framework.facts import TopologyLabelMissing
@@ -57,7 +57,7 @@ def _hard(pod: Pod, key: str) -> list[tuple[int, TopologySpreadConstraint]]:
 def _values(tried: TriedNode, key: str) -> list[str]:
     """Values of the label that other nodes have, those of the least crowded domains first."""
     column = tried.cycle.view.nodes.label(key)
-    counted = next((count for count in counts(tried) if count.column is column), None)
+    counted = next((count for count in find_domain_counts(tried) if count.column is column), None)
     order = range(column.size) if counted is None else counted.counts.argsort(kind="stable").tolist()
     return [column.values[code] for code in order][:MOST_DOMAINS]
 
@@ -66,7 +66,7 @@ def _counted(tried: TriedNode, place: int) -> DomainCounts | None:
     """What the constraint in that place counts."""
     own = tried.trial.pod.spec.topology_spread_constraints
     before = sum(constraint.when_unsatisfiable == HARD for constraint in own[:place])
-    pods = counts(tried)
+    pods = find_domain_counts(tried)
     return pods[before] if before < len(pods) else None
 
 
@@ -170,4 +170,4 @@ def _change(
     return Fix(kind, target, text, "author", on_pod(tried.trial.pod, change), cost, weakens, price=price)
 
 
-REMEDIES = {PodTopologySpread: PluginRemedies((skewed, neighbours.in_the_way), indirect=True)}
+REMEDIES = {PodTopologySpread: PluginRemedies((skewed, neighbours.move_or_drop), indirect=True)}

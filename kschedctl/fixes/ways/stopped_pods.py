@@ -9,8 +9,8 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.fixes.trial.changes import Fix
 from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import neighbours, volumes, waiting
-from kschedctl.fixes.ways.given_back import gone
-from kschedctl.fixes.ways.neighbours import evictable, one_fewer
+from kschedctl.fixes.ways.given_back import delete_pod
+from kschedctl.fixes.ways.neighbours import is_evictable, scale_down
 from kschedctl.replay import kubectl
 from kschedctl.scheduler.plugins.volume_restrictions import ClaimInUse, DiskMounted, VolumeRestrictions
 
@@ -28,18 +28,18 @@ def stopped(tried: TriedNode, position: Position) -> Iterator[Fix]:
     """The pod given up for good: a bare one, or the replica that its workload would give up."""
     view = tried.cycle.view
     pod = view.pods.objects[position]
-    if not evictable(tried, position):
+    if not is_evictable(tried, position):
         return
     if find_owner(pod).kind != "Pod":
-        yield from one_fewer(tried, position)
+        yield from scale_down(tried, position)
         return
     text, command = f"stop pod {pod.key}", kubectl.render_eviction(pod)
     weakens = f"pod {pod.key} is gone for good: no controller owns it"
-    yield Fix("StopPod", pod.key, text, "operator", gone(view, pod), STOP, weakens, (command,), "pod", pod.key)
+    yield Fix("StopPod", pod.key, text, "operator", delete_pod(view, pod), STOP, weakens, (command,), "pod", pod.key)
 
 
 REMEDIES = {
     VolumeRestrictions: PluginRemedies(
-        (waiting.leaving, volumes.unbound, neighbours.in_the_way, holding), clears_with="volume"
+        (waiting.leaving, volumes.unbound, neighbours.move_or_drop, holding), clears_with="volume"
     )
 }

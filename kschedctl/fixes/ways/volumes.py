@@ -24,17 +24,17 @@ from kschedctl.fixes.ways import missing_objects, new_volumes, storage_pools
 from kschedctl.fixes.ways.claims import (
     REMADE,
     ClaimChange,
-    as_offered,
-    claim_named,
-    given,
-    made_anew,
+    adapt_to_volume,
+    build_binding,
+    find_claim,
+    is_bound_late,
     pod_claims,
-    remade,
-    waits,
+    recreate_claim,
+    reset_claim,
     with_class,
     with_size,
 )
-from kschedctl.fixes.ways.deleted_claims import retained
+from kschedctl.fixes.ways.deleted_claims import retain_volume
 from kschedctl.replay import kubectl
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.scheduler.engine.cycle import Cycle
@@ -72,37 +72,37 @@ def unbound(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     """The claim that VolumeBinding or VolumeZone refuses the node, or the pod, for."""
     match refusal.fact:
         case ClaimsUnbound(claims=(first, *_)):
-            claim = claim_named(tried, first.claim)
+            claim = find_claim(tried, first.claim)
             if claim is not None:
                 yield from _immediate(tried, claim)
                 yield from other_storage(tried, claim)
         case NoVolume(claim=name) | NotEnoughStorage(claim=name) | ProvisionedElsewhere(claim=name):
-            claim = claim_named(tried, name)
+            claim = find_claim(tried, name)
             if claim is not None:
                 yield from _of_node(tried, claim, refusal)
                 yield from other_storage(tried, claim)
         case VolumeMissing(claim=name):
-            claim = claim_named(tried, name)
+            claim = find_claim(tried, name)
             if claim is not None:
                 yield from other_storage(tried, claim)
         case VolumeOutOfReach(claim=name) | VolumeInOtherZone(claim=name):
-            claim = claim_named(tried, name)
+            claim = find_claim(tried, name)
             if claim is not None:
                 yield from other_storage(tried, claim)
         case None:
-            yield from missing_objects.claims(tried)
+            yield from missing_objects.fix_claims(tried)
             for claim in _without_volume(tried)[:1]:
                 yield from other_storage(tried, claim)
 
 
 def other_storage(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """A claim's other volumes and classes, and new volumes: with the volume that it has, what is on it is given up."""
-    if claim.spec.volume_name and waits(claim_class(claim), listers(tried.cycle.view)):
+    if claim.spec.volume_name and is_bound_late(claim_class(claim), listers(tried.cycle.view)):
         text = ", so that a volume is found or made where the pod goes"
-        yield from remade(tried, REMADE, claim, made_anew, text=text, cost=OTHER_VOLUME)
+        yield from recreate_claim(tried, REMADE, claim, reset_claim, text=text, cost=OTHER_VOLUME)
     yield from _volumes(tried, claim)
     yield from _classes(tried, claim)
-    yield from new_volumes.for_claim(tried, claim)
+    yield from new_volumes.create_volume(tried, claim)
 
 
 def _without_volume(tried: TriedNode) -> list[PersistentVolumeClaim]:
@@ -137,7 +137,7 @@ def _most_alike(tried: TriedNode, claim: PersistentVolumeClaim) -> list[Persiste
             continue
         rows = storage.topology.reachable_rows(volume.spec.node_affinity)
         near = tried.row is None or tried.row in rows
-        differences = len(as_offered(claim, volume)[1]) + (volume.spec.claim_ref is not None)
+        differences = len(adapt_to_volume(claim, volume)[1]) + (volume.spec.claim_ref is not None)
         ranked.append((not near, differences, billionths(volume_storage(volume)), volume.metadata.name, volume))
     return [ranked_volume[-1] for ranked_volume in sorted(ranked)[:MOST_VOLUMES]]
 
@@ -147,28 +147,30 @@ def _to_be_had(tried: TriedNode, volume: PersistentVolume) -> bool:
     holder = volume.spec.claim_ref
     if holder is None:
         return volume.status.phase == "Available"
-    claim = claim_named(tried, f"{holder.namespace}/{holder.name}")
+    claim = find_claim(tried, f"{holder.namespace}/{holder.name}")
     gone = claim is None or (bool(holder.uid) and holder.uid != claim.metadata.uid)
     return gone or volume.status.phase in ("Released", "Failed")
 
 
 def _as_offered(tried: TriedNode, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Iterator[Fix]:
     """The claim made anew as the free volume satisfies it; where it is satisfied as it is, the volume bound to it."""
-    fitting, differences = as_offered(claim, volume)
-    bind, taken = given(fitting, volume, listers(tried.cycle.view))
+    fitting, differences = adapt_to_volume(claim, volume)
+    bind, taken = build_binding(fitting, volume, listers(tried.cycle.view))
     if not differences and not claim.spec.volume_name:
         if bind is not None:
             yield _bound(claim, volume, _binding(claim, volume))
         return
 
     def change(known: PersistentVolumeClaim) -> PersistentVolumeClaim:
-        new = as_offered(made_anew(known), volume)[0]
+        new = adapt_to_volume(reset_claim(known), volume)[0]
         return bind(new) if bind else new
 
     text = f" for volume {volume.metadata.name}{': ' * bool(differences)}{', '.join(differences)}"
     cost = OTHER_VOLUME + 2 * len(differences) + (OF_ANOTHER_CLASS if volume_class(volume) != claim_class(claim) else 0)
     more, name = (taken,) if bind else (), volume.metadata.name
-    yield from remade(tried, "OtherVolume", claim, change, text=text, cost=cost, target=name, more=more, where=name)
+    yield from recreate_claim(
+        tried, "OtherVolume", claim, change, text=text, cost=cost, target=name, more=more, where=name
+    )
 
 
 def _binding(claim: PersistentVolumeClaim, volume: PersistentVolume) -> tuple[ObjectEdit, ...]:
@@ -194,8 +196,8 @@ def _released(tried: TriedNode, claim: PersistentVolumeClaim, volume: Persistent
     """The volume of a claim that is gone, reserved for this one, which may be the same one recreated."""
     key, name, own = ObjectKey.of(volume), volume.metadata.name, claim_key(claim)
     before = f"{holder.namespace}/{holder.name}" if (holder := volume.spec.claim_ref) else ""
-    bind, taken = given(claim, volume, listers(tried.cycle.view))
-    kept, edits = retained(volume)
+    bind, taken = build_binding(claim, volume, listers(tried.cycle.view))
+    kept, edits = retain_volume(volume)
     edits = (*edits, ObjectEdit(ObjectKey.of(claim), bind), taken) if bind else (*edits, ObjectEdit(key, _for(claim)))
     reference = {
         "namespace": claim.metadata.namespace,
@@ -238,17 +240,19 @@ def _classes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     storage = listers(tried.cycle.view)
     named = claim_class(claim)
     is_missing = bool(named) and named not in storage.classes
-    makes = [name for name, class_ in sorted(storage.classes.items()) if _makes(class_) and waits(name, storage)]
+    makes = [
+        name for name, class_ in sorted(storage.classes.items()) if _makes(class_) and is_bound_late(name, storage)
+    ]
     for name in [name for name in makes if name != named][:MOST_CLASSES]:
         text = f" with class {name} instead of {named or 'none'}{', which does not exist' * is_missing}"
-        for fix in remade(
+        for fix in recreate_claim(
             tried, "OtherStorageClass", claim, _of_class(name), text=text, cost=OTHER_CLASS, target=name, where=name
         ):
             yield copy_with(fix, price=Price.CORRECTION) if is_missing and fix.price is None else fix
 
 
 def _of_class(name: str) -> ClaimChange:
-    return lambda known: with_class(made_anew(known), name)
+    return lambda known: with_class(reset_claim(known), name)
 
 
 def _makes(class_: StorageClass) -> bool:
@@ -262,9 +266,9 @@ def _immediate(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     if volume is not None and (volume.spec.claim_ref is None or is_reserved_for(volume, claim)):
         yield _bound(claim, volume, _binding(claim, volume))
     elif class_ is None:
-        yield from missing_objects.storage_class(tried, claim)
+        yield from missing_objects.fix_storage_class(tried, claim)
     elif _makes(class_) and class_.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER:
-        yield new_volumes.awaited(tried, claim)
+        yield new_volumes.await_provisioner(tried, claim)
         text = f"recreate StorageClass {name} with volumeBindingMode WaitForFirstConsumer"
         yield _class_anew("WaitForFirstConsumer", class_, text, _waiting, WAIT)
 
@@ -300,13 +304,13 @@ def _of_node(tried: TriedNode, claim: PersistentVolumeClaim, refusal: NodeRefusa
             if fact.largest:
                 size = fact.largest_size
                 text = f" with {size} instead of {fact.size}"
-                yield from remade(
+                yield from recreate_claim(
                     tried, "SmallerClaim", claim, _of_size(size), text=text, cost=OTHER_VOLUME, target=size
                 )
 
 
 def _of_size(size: str) -> ClaimChange:
-    return lambda known: with_size(made_anew(known), size)
+    return lambda known: with_size(reset_claim(known), size)
 
 
 def _node_forgotten(claim: PersistentVolumeClaim, node: str) -> Fix:

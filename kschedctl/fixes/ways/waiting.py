@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from kschedctl.api.objects import Pod
 from kschedctl.fixes.trial.changes import Fix
 from kschedctl.fixes.trial.tried_node import NodeRefusal, TriedNode
-from kschedctl.fixes.ways.given_back import gone
+from kschedctl.fixes.ways.given_back import delete_pod
 from kschedctl.replay import kubectl
 from kschedctl.scheduler.plugins.inter_pod_affinity.facts import PodInTheWay
 from kschedctl.scheduler.plugins.node_ports import HostPortHeld
@@ -30,7 +30,7 @@ def leaving(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     what = "pod that is terminating leaves" if len(keys) == 1 else "pods that are terminating leave"
     node = tried.cycle.view.nodes.names[tried.at]
     text = f"wait until {len(keys)} {what} {node}: {named}"
-    edits = tuple(edit for pod in pods for edit in gone(tried.cycle.view, pod))
+    edits = tuple(edit for pod in pods for edit in delete_pod(tried.cycle.view, pod))
     commands = tuple(map(_awaited, _by_namespace(keys)))
     yield Fix("Wait", keys, text, "operator", edits, LEAVES, "", commands, "pods", node)
 
