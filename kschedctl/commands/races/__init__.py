@@ -27,7 +27,7 @@ def races(
     of `nodes`, `rates` in pods per second, `expiries` and `seconds`. Parameters that are not given come from a
     `cluster` or its `measures`, otherwise defaults are used. Raises UsageError.
 
-    >>> compare_expiries({"nodes": [10], "rates": [1.0], "seconds": 10.0}).assumptions.seconds
+    >>> races({"nodes": [10], "rates": [1.0], "seconds": 10.0}).assumptions.seconds
     10.0
     """
     if measures is None and cluster is not None:

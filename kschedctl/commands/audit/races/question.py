@@ -46,7 +46,7 @@ class Expiry:
 def parse_expiry(text: str) -> Expiry:
     """Parse a duration, `adaptive` or `never`; 0 means never. Raises UsageError.
 
-    >>> parse_expiry("120s").text, parse_expiry("0").text, parse_expiry("compute_adaptive_ttl").ttl(2000)
+    >>> parse_expiry("120s").text, parse_expiry("0").text, parse_expiry("adaptive").ttl(2000)
     ('120s', 'never', 60.0)
     """
     if text == ADAPTIVE:
