@@ -13,7 +13,7 @@ from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.prices import Price
 from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import device_claims, device_requests, extended_resources, waiting
-from kschedctl.fixes.ways.stopped_pods import stopped
+from kschedctl.fixes.ways.stopped_pods import stop_pod
 from kschedctl.replay import kubectl
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.scheduler.engine.cycle import Cycle
@@ -85,7 +85,7 @@ def _free_claim(tried: TriedNode, claim: ResourceClaim) -> Iterator[Fix]:
     for user in users[:MOST]:
         position = pods.get(f"{claim.metadata.namespace}/{user.name}")
         if user.resource == "pods" and position is not None and tried.cycle.view.node[position] >= 0:
-            yield from stopped(tried, position)
+            yield from stop_pod(tried, position)
 
 
 def _unallocated(claim: ResourceClaim) -> ResourceClaim:
@@ -102,7 +102,7 @@ def _reallocate(tried: TriedNode, key: str) -> Iterator[Fix]:
     for user in others[:MOST]:
         position = tried.cycle.view.pods.index.get(f"{claim.metadata.namespace}/{user.name}")
         if user.resource == "pods" and position is not None:
-            yield from stopped(tried, position)
+            yield from stop_pod(tried, position)
     if not others:
         own = ObjectKey.of(claim)
         text = f"recreate ResourceClaim {key}, so that it gets devices where the pod goes"
@@ -189,4 +189,4 @@ def _count_devices(inventory: Inventory, row: Row) -> tuple[int, int]:
     return len(devices), sum(map(inventory.state.holds, devices))
 
 
-REMEDIES = {DynamicResources: PluginRemedies((waiting.leaving, fix_devices), columns=_columns)}
+REMEDIES = {DynamicResources: PluginRemedies((waiting.await_terminating, fix_devices), columns=_columns)}

@@ -17,7 +17,7 @@ from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_un
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.machine_sizes import is_plausible
 from kschedctl.fixes.trial.tried_node import TriedNode, label_keys
-from kschedctl.fixes.ways.unready_nodes import in_order, is_fault, is_no_node_initialized
+from kschedctl.fixes.ways.unready_nodes import is_fault, is_no_node_initialized, without_condition_taints
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.scheduler.framework import Rejection
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
@@ -226,7 +226,9 @@ def _add_node(view: Fork, model: Node, new: str, sizes: Resources) -> Iterator[O
 
 def _fresh_spec(node: Node) -> NodeSpec:
     """Return the spec of a new node like this one: neither cordoned nor faulty."""
-    taints = tuple(taint for taint in in_order(node).spec.taints if taint.key != UNSCHEDULABLE_TAINT.key)
+    taints = tuple(
+        taint for taint in without_condition_taints(node).spec.taints if taint.key != UNSCHEDULABLE_TAINT.key
+    )
     return replace(node.spec, unschedulable=False, taints=taints, provider_id="")
 
 

@@ -216,7 +216,7 @@ def _without(tried: TriedNode, fact: Insufficient) -> Fix:
 REMEDIES = {
     NodeResourcesFit: PluginRemedies(
         (
-            waiting.leaving,
+            waiting.await_terminating,
             extended_resources.published,
             in_milli,
             resizes.revert,

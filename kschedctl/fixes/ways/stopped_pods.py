@@ -1,4 +1,4 @@
-"""Pods that hold what there is once: stopped, with all that they give back then, or run with one replica fewer."""
+"""Fixes that stop pods that hold a disk, a claim or devices."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from kschedctl.scheduler.plugins.volume_restrictions import ClaimInUse, DiskMoun
 STOP = 49
 
 
-def holding(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """The pod that has the disk mounted, or that uses the claim which is for one pod only."""
+def stop_holder(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+    """Yield fixes that stop the pod that has mounted the disk or uses the exclusive claim."""
     match refusal.fact:
         case DiskMounted(pod=pod) | ClaimInUse(pod=pod) if pod in tried.cycle.view.pods.index:
-            yield from stopped(tried, tried.cycle.view.pods.index[pod])
+            yield from stop_pod(tried, tried.cycle.view.pods.index[pod])
 
 
-def stopped(tried: TriedNode, position: Position) -> Iterator[Fix]:
-    """The pod given up for good: a bare one, or the replica that its workload would give up."""
+def stop_pod(tried: TriedNode, position: Position) -> Iterator[Fix]:
+    """Yield the fix that evicts a bare pod for good, or scales down the workload of the pod."""
     view = tried.cycle.view
     pod = view.pods.objects[position]
     if not is_evictable(tried, position):
@@ -40,6 +40,6 @@ def stopped(tried: TriedNode, position: Position) -> Iterator[Fix]:
 
 REMEDIES = {
     VolumeRestrictions: PluginRemedies(
-        (waiting.leaving, volumes.unbound, neighbours.move_or_drop, holding), clears_with="volume"
+        (waiting.await_terminating, volumes.fix_claims, neighbours.move_or_drop, stop_holder), clears_with="volume"
     )
 }

@@ -11,7 +11,7 @@ from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import neighbours, volumes, waiting
 from kschedctl.fixes.ways.given_back import find_attached_volumes, find_driver_users
-from kschedctl.fixes.ways.stopped_pods import stopped
+from kschedctl.fixes.ways.stopped_pods import stop_pod
 from kschedctl.replay import kubectl
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.scheduler.framework.declaration import PluginClass
@@ -38,7 +38,7 @@ def exceeded(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     yield from _raised(tried, limit)
     yield from _unused(tried, limit)
     for position in find_driver_users(tried.cycle.view, tried.at, limit.driver)[:MOST]:
-        yield from stopped(tried, position)
+        yield from stop_pod(tried, position)
 
 
 def _raised(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
@@ -89,7 +89,7 @@ def _unused(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
         yield Fix("DetachVolume", key, text, "operator", edits, DETACH, weakens, (command,), limit.driver, name)
 
 
-WAYS = (waiting.leaving, volumes.unbound, neighbours.move_or_drop, exceeded)
+WAYS = (waiting.await_terminating, volumes.fix_claims, neighbours.move_or_drop, exceeded)
 REMEDIES: dict[PluginClass, PluginRemedies] = {
     NodeVolumeLimits: PluginRemedies(WAYS, clears_with="volume"),
     **dict.fromkeys((EBSLimits, GCEPDLimits, AzureDiskLimits, CinderLimits), PluginRemedies(WAYS)),

@@ -1,4 +1,4 @@
-"""Volumes for claims that have none, or have one that the node cannot reach: others, new ones, room for new ones."""
+"""Fixes for claims whose volume is missing or out of the node's reach: other volumes, new ones, or another class."""
 
 from __future__ import annotations
 
@@ -68,18 +68,18 @@ OF_ANOTHER_CLASS = 4
 MOST_VOLUMES, MOST_CLASSES = 6, 5
 
 
-def unbound(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """The claim that VolumeBinding or VolumeZone refuses the node, or the pod, for."""
+def fix_claims(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+    """Yield fixes for the claim for which VolumeBinding or VolumeZone rejects the node or the pod."""
     match refusal.fact:
         case ClaimsUnbound(claims=(first, *_)):
             claim = find_claim(tried, first.claim)
             if claim is not None:
-                yield from _immediate(tried, claim)
+                yield from _fix_immediate_claim(tried, claim)
                 yield from other_storage(tried, claim)
         case NoVolume(claim=name) | NotEnoughStorage(claim=name) | ProvisionedElsewhere(claim=name):
             claim = find_claim(tried, name)
             if claim is not None:
-                yield from _of_node(tried, claim, refusal)
+                yield from _fix_provisioning(tried, claim, refusal)
                 yield from other_storage(tried, claim)
         case VolumeMissing(claim=name):
             claim = find_claim(tried, name)
@@ -91,7 +91,7 @@ def unbound(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
                 yield from other_storage(tried, claim)
         case None:
             yield from missing_objects.fix_claims(tried)
-            for claim in _without_volume(tried)[:1]:
+            for claim in _find_lost_claims(tried)[:1]:
                 yield from other_storage(tried, claim)
 
 
@@ -100,13 +100,13 @@ def other_storage(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fi
     if claim.spec.volume_name and is_bound_late(claim_class(claim), listers(tried.cycle.view)):
         text = ", so that a volume is found or made where the pod goes"
         yield from recreate_claim(tried, REMADE, claim, reset_claim, text=text, cost=OTHER_VOLUME)
-    yield from _volumes(tried, claim)
-    yield from _classes(tried, claim)
+    yield from _use_other_volumes(tried, claim)
+    yield from _use_other_classes(tried, claim)
     yield from new_volumes.create_volume(tried, claim)
 
 
-def _without_volume(tried: TriedNode) -> list[PersistentVolumeClaim]:
-    """The pod's claims that are bound to volumes that are not there."""
+def _find_lost_claims(tried: TriedNode) -> list[PersistentVolumeClaim]:
+    """Return the pod's claims that are bound to volumes that do not exist."""
     known = listers(tried.cycle.view).volumes
     claims = [
         pod_claim.found
@@ -119,21 +119,21 @@ def _without_volume(tried: TriedNode) -> list[PersistentVolumeClaim]:
 # -- volumes that are there ------------------------------------------------------------------------------------------
 
 
-def _volumes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """Volumes that are free, and of the claim's class those that nobody has any more, the most alike first."""
-    for volume in _most_alike(tried, claim):
+def _use_other_volumes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+    """Yield fixes that use free or released volumes, the most similar first."""
+    for volume in _rank_volumes(tried, claim):
         if volume.spec.claim_ref is None:
-            yield from _as_offered(tried, claim, volume)
+            yield from _use_volume(tried, claim, volume)
         elif volume_class(volume) == claim_class(claim):
-            yield _released(tried, claim, volume)
+            yield _release_volume(tried, claim, volume)
 
 
-def _most_alike(tried: TriedNode, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
-    """The volumes that can be had: within reach of the node, then with the fewest differences, then the smallest."""
+def _rank_volumes(tried: TriedNode, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
+    """Return available volumes: reachable ones first, then those with the fewest differences, then the smallest."""
     storage = listers(tried.cycle.view)
     ranked = []
     for volume in storage.volumes.values():
-        if volume.metadata.deletion_timestamp is not None or not _to_be_had(tried, volume):
+        if volume.metadata.deletion_timestamp is not None or not _is_available(tried, volume):
             continue
         rows = storage.topology.reachable_rows(volume.spec.node_affinity)
         near = tried.row is None or tried.row in rows
@@ -142,8 +142,8 @@ def _most_alike(tried: TriedNode, claim: PersistentVolumeClaim) -> list[Persiste
     return [ranked_volume[-1] for ranked_volume in sorted(ranked)[:MOST_VOLUMES]]
 
 
-def _to_be_had(tried: TriedNode, volume: PersistentVolume) -> bool:
-    """Whether it is nobody's, or its claim is gone."""
+def _is_available(tried: TriedNode, volume: PersistentVolume) -> bool:
+    """Return whether the volume is free, or its claim is gone."""
     holder = volume.spec.claim_ref
     if holder is None:
         return volume.status.phase == "Available"
@@ -152,13 +152,13 @@ def _to_be_had(tried: TriedNode, volume: PersistentVolume) -> bool:
     return gone or volume.status.phase in ("Released", "Failed")
 
 
-def _as_offered(tried: TriedNode, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Iterator[Fix]:
-    """The claim made anew as the free volume satisfies it; where it is satisfied as it is, the volume bound to it."""
+def _use_volume(tried: TriedNode, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Iterator[Fix]:
+    """Yield the fix that recreates the claim to match the volume, or binds the volume to it."""
     fitting, differences = adapt_to_volume(claim, volume)
     bind, taken = build_binding(fitting, volume, listers(tried.cycle.view))
     if not differences and not claim.spec.volume_name:
         if bind is not None:
-            yield _bound(claim, volume, _binding(claim, volume))
+            yield _bind_volume(claim, volume, _binding(claim, volume))
         return
 
     def change(known: PersistentVolumeClaim) -> PersistentVolumeClaim:
@@ -181,8 +181,8 @@ def _binding(claim: PersistentVolumeClaim, volume: PersistentVolume) -> tuple[Ob
     )
 
 
-def _bound(claim: PersistentVolumeClaim, volume: PersistentVolume, edits: tuple[ObjectEdit, ...]) -> Fix:
-    """A free volume that suits: the volume controller does it at once when it is told the claim."""
+def _bind_volume(claim: PersistentVolumeClaim, volume: PersistentVolume, edits: tuple[ObjectEdit, ...]) -> Fix:
+    """Build the fix that reserves a suitable free volume for the claim."""
     name, meta = volume.metadata.name, claim.metadata
     reference = {"spec": {"claimRef": {"namespace": meta.namespace, "name": meta.name}}}
     commands = (kubectl.render_patch(ObjectKey.of(volume), reference),)
@@ -192,13 +192,17 @@ def _bound(claim: PersistentVolumeClaim, volume: PersistentVolume, edits: tuple[
     )
 
 
-def _released(tried: TriedNode, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Fix:
-    """The volume of a claim that is gone, reserved for this one, which may be the same one recreated."""
+def _release_volume(tried: TriedNode, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Fix:
+    """Build the fix that reserves the volume of a deleted claim for this one."""
     key, name, own = ObjectKey.of(volume), volume.metadata.name, claim_key(claim)
     before = f"{holder.namespace}/{holder.name}" if (holder := volume.spec.claim_ref) else ""
     bind, taken = build_binding(claim, volume, listers(tried.cycle.view))
     kept, edits = retain_volume(volume)
-    edits = (*edits, ObjectEdit(ObjectKey.of(claim), bind), taken) if bind else (*edits, ObjectEdit(key, _for(claim)))
+    edits = (
+        (*edits, ObjectEdit(ObjectKey.of(claim), bind), taken)
+        if bind
+        else (*edits, ObjectEdit(key, _reserve_for(claim)))
+    )
     reference = {
         "namespace": claim.metadata.namespace,
         "name": claim.metadata.name,
@@ -219,8 +223,8 @@ def _released(tried: TriedNode, claim: PersistentVolumeClaim, volume: Persistent
     )
 
 
-def _for(claim: PersistentVolumeClaim) -> Callable[[PersistentVolume], PersistentVolume]:
-    """A volume that no other claim may have, and that is bound once the scheduler has chosen a node."""
+def _reserve_for(claim: PersistentVolumeClaim) -> Callable[[PersistentVolume], PersistentVolume]:
+    """Return a change that reserves the volume for the claim."""
     reference = TypedObjectReference(name=claim.metadata.name, namespace=claim.metadata.namespace)
 
     def change(volume: PersistentVolume) -> PersistentVolume:
@@ -232,7 +236,7 @@ def _for(claim: PersistentVolumeClaim) -> Callable[[PersistentVolume], Persisten
 # -- classes ---------------------------------------------------------------------------------------------------------
 
 
-def _classes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+def _use_other_classes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield the claim recreated for a class whose volumes are made where the pod goes.
 
     That is a correction if the claim names a class that does not exist.
@@ -259,12 +263,12 @@ def _makes(class_: StorageClass) -> bool:
     return class_.provisioner not in ("", NO_PROVISIONER)
 
 
-def _immediate(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """The class of a claim that has to be bound before any node is looked at: made to wait, or made at all."""
+def _fix_immediate_claim(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+    """Yield fixes for an unbound claim with immediate binding: bind, wait, or change its class."""
     name, volume = claim_class(claim), listers(tried.cycle.view).volumes.get(claim.spec.volume_name)
     class_ = listers(tried.cycle.view).classes.get(name)
     if volume is not None and (volume.spec.claim_ref is None or is_reserved_for(volume, claim)):
-        yield _bound(claim, volume, _binding(claim, volume))
+        yield _bind_volume(claim, volume, _binding(claim, volume))
     elif class_ is None:
         yield from missing_objects.fix_storage_class(tried, claim)
     elif _makes(class_) and class_.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER:
@@ -289,15 +293,15 @@ def _class_anew(
 # -- claims that wait for the pod ------------------------------------------------------------------------------------
 
 
-def _of_node(tried: TriedNode, claim: PersistentVolumeClaim, refusal: NodeRefusal) -> Iterator[Fix]:
-    """What keeps a volume from being made for the node."""
+def _fix_provisioning(tried: TriedNode, claim: PersistentVolumeClaim, refusal: NodeRefusal) -> Iterator[Fix]:
+    """Yield fixes for what keeps a volume from being provisioned for the node."""
     match refusal.fact:
         case ProvisionedElsewhere(node=node):
-            yield _node_forgotten(claim, node)
+            yield _forget_selected_node(claim, node)
         case NoVolume(provisions=True):
             class_ = listers(tried.cycle.view).classes.get(claim_class(claim))
             if class_ is not None:
-                yield _topology_allowed(tried, class_)
+                yield _allow_topology(tried, class_)
         case NotEnoughStorage() as fact:
             yield from storage_pools.ignored(tried, fact)
             yield storage_pools.enlarged(tried, claim, fact)
@@ -313,8 +317,8 @@ def _of_size(size: str) -> ClaimChange:
     return lambda known: with_size(reset_claim(known), size)
 
 
-def _node_forgotten(claim: PersistentVolumeClaim, node: str) -> Fix:
-    """The claim without the node for which its volume was to be made."""
+def _forget_selected_node(claim: PersistentVolumeClaim, node: str) -> Fix:
+    """Build the fix that removes the claim's selected-node annotation."""
 
     def change(known: PersistentVolumeClaim) -> PersistentVolumeClaim:
         annotations = {key: value for key, value in known.metadata.annotations.items() if key != SELECTED_NODE}
@@ -326,8 +330,8 @@ def _node_forgotten(claim: PersistentVolumeClaim, node: str) -> Fix:
     return Fix("ForgetSelectedNode", key, text, "operator", (ObjectEdit(key, change),), FORGET_NODE, commands=commands)
 
 
-def _topology_allowed(tried: TriedNode, class_: StorageClass) -> Fix:
-    """The class made anew, with the node's topology among those that it allows."""
+def _allow_topology(tried: TriedNode, class_: StorageClass) -> Fix:
+    """Build the fix that adds the node's topology to those that the class allows."""
     labels = tried.cycle.view.nodes.objects[tried.at].metadata.labels
     first = class_.allowed_topologies[0].match_label_expressions if class_.allowed_topologies else ()
     own = tuple(
@@ -344,7 +348,7 @@ def _topology_allowed(tried: TriedNode, class_: StorageClass) -> Fix:
 
 
 def _columns(cycle: Cycle) -> Iterator[Ints]:
-    """Which claim for a volume each node is refused for, and which claims find a volume there."""
+    """Yield (N,) columns: the claims that conflict on each node, and which claims find a volume there."""
     state = cycle.pre_filter.find_state(VolumeBinding)
     if state is None:
         return
@@ -354,6 +358,6 @@ def _columns(cycle: Cycle) -> Iterator[Ints]:
 
 
 REMEDIES = {
-    VolumeBinding: PluginRemedies((unbound,), clears_with="volume", columns=_columns),
-    VolumeZone: PluginRemedies((unbound,), clears_with="volume"),
+    VolumeBinding: PluginRemedies((fix_claims,), clears_with="volume", columns=_columns),
+    VolumeZone: PluginRemedies((fix_claims,), clears_with="volume"),
 }
