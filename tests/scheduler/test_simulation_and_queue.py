@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.queue_run.pod_groups import QueuedPodGroups
 from kschedctl.scheduler.queue_run.queue_run import CycleRecord, QueueReplay
-from kschedctl.scheduler.queueing.waiting_pods import MOST_ROUNDS, PREEMPTION_LOOP
+from kschedctl.scheduler.queueing.waiting_pods import MAX_ROUNDS, PREEMPTION_LOOP
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.queued_pods import QueuedPods
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -251,7 +251,7 @@ def test_a_gang_that_goes_round_is_not_tried_without_end() -> None:
     failures = Counter(failed.message for record in records for failed in record.failed.values())
     assert failures[PREEMPTION_LOOP.message] == 4
     popped = Counter(run.info(record.popped).pod.metadata.name for record in records if record.victims)
-    assert popped["g1-0"] == 3 + MOST_ROUNDS
+    assert popped["g1-0"] == 3 + MAX_ROUNDS
 
 
 def compare(cluster: Cluster) -> None:

@@ -220,7 +220,7 @@ class ClusterSnapshot:
 
     @property
     def _rows(self) -> np.ndarray:
-        """The rows of the nodes that exist, in order."""
+        """Return the rows of the existing nodes, in order."""
         if self._ordered is None:
             self._ordered = np.array(self.order)
         return self._ordered

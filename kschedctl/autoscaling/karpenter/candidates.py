@@ -14,7 +14,7 @@ from functools import cached_property
 from kschedctl.api.karpenter import NodeClaim, NodePool
 from kschedctl.api.objects import Condition, Node, Pod
 from kschedctl.api.times import parse_microseconds
-from kschedctl.autoscaling.durations import nanoseconds
+from kschedctl.autoscaling.durations import parse_go_duration
 from kschedctl.autoscaling.karpenter.events import EventLog
 from kschedctl.autoscaling.karpenter.instance_types import InstanceType
 from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, DO_NOT_DISRUPT, INSTANCE_TYPE, NODE_POOL, ZONE
@@ -195,7 +195,7 @@ def is_true(claim: NodeClaim, type: str) -> bool:
 
 def duration(text: str | None) -> int | None:
     """Parse a duration to nanoseconds. Return None for Never. Raises InputError."""
-    return None if text is None or text == NEVER else nanoseconds(text, "duration")
+    return None if text is None or text == NEVER else parse_go_duration(text, "duration")
 
 
 def is_settling(state: StateNode, pool: NodePool | None, now: int) -> bool:

@@ -28,7 +28,7 @@ from kschedctl.autoscaling.karpenter.provision import overlay_verdicts
 from kschedctl.autoscaling.karpenter.requirements import Requirements
 from kschedctl.autoscaling.karpenter.setting import NO_POOLS, KarpenterSetting
 from kschedctl.autoscaling.karpenter.soft_constraints import describe_soft_constraints
-from kschedctl.autoscaling.progress import Begin, unseen
+from kschedctl.autoscaling.progress import Begin, ignore_progress
 from kschedctl.cluster import Cluster
 from kschedctl.reports.disruption import (
     AloneAnswer,
@@ -57,7 +57,7 @@ def disrupt(
     options: Mapping[str, object] | None = None,
     *,
     now: str,
-    begin: Begin = unseen,
+    begin: Begin = ignore_progress,
 ) -> Disruption:
     """Replay Karpenter's (v1.14) next disruption of nodes, with the reasons that keep the others. Raises InputError.
 

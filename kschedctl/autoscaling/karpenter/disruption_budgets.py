@@ -10,7 +10,7 @@ import re
 from collections import Counter
 
 from kschedctl.api.karpenter import DisruptionBudget, NodePool
-from kschedctl.autoscaling.durations import nanoseconds
+from kschedctl.autoscaling.durations import parse_go_duration
 from kschedctl.autoscaling.karpenter.candidates import is_true
 from kschedctl.autoscaling.karpenter.events import EventLog
 from kschedctl.autoscaling.karpenter.schedules import hits
@@ -61,7 +61,7 @@ def allowance(pool: NodePool, nodes: int, reason: str, now: int) -> int:
 def _get_budget_limit(budget: DisruptionBudget, nodes: int, now: int) -> int:
     """Return the number of nodes that one budget allows, percentages rounded up. Raises InputError."""
     if budget.schedule is not None or budget.duration is not None:
-        length = nanoseconds(budget.duration or "0s", "duration")
+        length = parse_go_duration(budget.duration or "0s", "duration")
         if not hits(budget.schedule or "", now, length):
             return UNLIMITED
     text = str(budget.nodes)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod
-from kschedctl.autoscaling.growth import NewNodes, as_refused
+from kschedctl.autoscaling.growth import NewNodes, mark_unschedulable
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.autoscaling.karpenter.launched_nodes import launched_nodes
 from kschedctl.autoscaling.karpenter.new_node import NAME
@@ -58,7 +58,7 @@ class LaunchingPools:
         why = {key: error.error for key, error in report.pod_errors.items()}
         why |= {event.name: event.message for event in report.rejected}
         claims = [claim for claim in report.new_node_claims if claim.node_pool not in report.limits_exceeded]
-        return launched_nodes(cluster, claims, self._sold)._replace(refused=why)
+        return launched_nodes(cluster, claims, self._sold)._replace(reasons=why)
 
     def _with_refused(self, cluster: Cluster) -> Cluster:
         """Return the cluster with all waiting pods as kube-scheduler refused them."""
@@ -76,5 +76,5 @@ class LaunchingPools:
 
 def _as_unschedulable(pod: Pod) -> Pod:
     """Return the pod as rejected by kube-scheduler, without a nomination, which Karpenter would skip."""
-    pod = as_refused(pod)
+    pod = mark_unschedulable(pod)
     return replace(pod, status=replace(pod.status, nominated_node_name=""))

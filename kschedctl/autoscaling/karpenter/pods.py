@@ -9,7 +9,7 @@ from kschedctl.api.objects import Pod, Taint
 from kschedctl.api.quantity import INT64_MAX
 from kschedctl.api.times import parse_microseconds
 from kschedctl.api.tolerations import is_tolerated
-from kschedctl.autoscaling.durations import nanoseconds
+from kschedctl.autoscaling.durations import parse_go_duration
 from kschedctl.errors import InputError
 
 DISRUPTED = Taint("karpenter.sh/disrupted", effect="NoSchedule")
@@ -71,7 +71,7 @@ def protection(said: str) -> int:
     if said == "true":
         return INT64_MAX
     try:
-        return max(nanoseconds(said, ""), 0)
+        return max(parse_go_duration(said, ""), 0)
     except InputError:
         return 0
 

@@ -25,7 +25,7 @@ class PoolGroups:
         self._read = read_groups(told.groups)
         flags, faults = read_options(told.options)
         self.faults = (*told.faults, *self._read.errors, *faults)
-        self._loop = AutoscalerLoop.begin(cluster, self._read, flags, now, told.active)
+        self._loop = AutoscalerLoop.begin(cluster, self._read, flags, now, told.active_scale_ups)
 
     def over(self, by_label: Pools, view: Fork) -> Pools:
         """Return the pools with nodes of groups reassigned to pools named after the group."""

@@ -80,4 +80,6 @@ def _other(port: ContainerPort, new: int, on_host: bool) -> ContainerPort:
     return replace(port, host_port=new, container_port=new if on_host else port.container_port)
 
 
-REMEDIES = {NodePorts: PluginRemedies((waiting.leaving, free_ports, neighbours.in_the_way), facts_tell_all=True)}
+REMEDIES = {
+    NodePorts: PluginRemedies((waiting.await_terminating, free_ports, neighbours.move_or_drop), facts_tell_all=True)
+}

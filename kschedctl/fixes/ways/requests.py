@@ -216,13 +216,13 @@ def _without(tried: TriedNode, fact: Insufficient) -> Fix:
 REMEDIES = {
     NodeResourcesFit: PluginRemedies(
         (
-            waiting.leaving,
+            waiting.await_terminating,
             extended_resources.published,
             in_milli,
             resizes.revert,
             lower,
-            extended_resources.backed,
-            neighbours.in_the_way,
+            extended_resources.back_by_class,
+            neighbours.move_or_drop,
             pod_limits.raise_max_pods,
         ),
         facts_tell_all=True,

@@ -20,11 +20,11 @@ from kschedctl.lint.scheduler_configuration.configuration_errors import (
 )
 from kschedctl.scheduler.configuration.configuration import SchedulerConfiguration
 from kschedctl.scheduler.configuration.document import API_VERSION, GROUP, KIND
-from kschedctl.scheduler.configuration.other_versions import OfOtherVersion
-from kschedctl.scheduler.configuration.profile import Profile, default_plugins
+from kschedctl.scheduler.configuration.other_versions import VersionMismatch
+from kschedctl.scheduler.configuration.profile import Profile, list_default_plugins
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.registry.in_tree import IN_TREE, in_tree
-from kschedctl.scheduler.registry.scheduler_plugins import SCHEDULER_PLUGINS, registered_plugins
+from kschedctl.scheduler.registry.in_tree import IN_TREE, get_in_tree_plugins
+from kschedctl.scheduler.registry.scheduler_plugins import SCHEDULER_PLUGINS, find_registered_plugins
 from kschedctl.text.counts import agreeing, counted
 
 PAGE = "https://kubernetes.io/docs/reference/scheduling/config/"
@@ -43,7 +43,7 @@ class _CheckedProfile:
     written: JsonObject
     """The profile in the document, without defaults."""
     gates: FeatureGates
-    unknown_here: tuple[OfOtherVersion, ...]
+    unknown_here: tuple[VersionMismatch, ...]
     """What the document has that only other versions of kube-scheduler know."""
 
 
@@ -79,7 +79,7 @@ def check_configuration(
         yield from ((PERCENTAGE, problem) for problem in _find_unsuitable_percentages(subject, configuration, nodes))
 
 
-def _name_version(path: Path, message: str, unknown_here: Iterable[OfOtherVersion]) -> tuple[Path, str]:
+def _name_version(path: Path, message: str, unknown_here: Iterable[VersionMismatch]) -> tuple[Path, str]:
     """Return the path and message of an error, with the version that has what this one does not know, if any."""
     for unknown in unknown_here:
         if unknown.path[: len(path)] == path and unknown.name in message:
@@ -133,7 +133,7 @@ WITHOUT_STATE = _build_rule(
 
 def _find_disabled_defaults(checked: _CheckedProfile) -> Iterator[Problem]:
     """Yield a problem for each disabled default plugin that is important."""
-    for plugin in default_plugins(checked.gates):
+    for plugin in list_default_plugins(checked.gates):
         declared = IN_TREE[plugin.name].plugin
         consequence = declared.without if declared else ""
         if consequence and plugin.name not in checked.profile.enabled_names:
@@ -169,7 +169,7 @@ WEIGHT_ZERO = _build_rule(
 
 def _find_unknown_disabled_plugins(checked: _CheckedProfile) -> Iterator[Problem]:
     """Yield a problem for each disabled plugin that does not exist."""
-    existing = {*in_tree(checked.gates.minor), *registered_plugins(other_builds=True), "*"}
+    existing = {*get_in_tree_plugins(checked.gates.minor), *find_registered_plugins(other_builds=True), "*"}
     for point in object_at(checked.written, "plugins"):
         for i, plugin in enumerate(array_at(checked.written, "plugins", point, "disabled")):
             name = object_at(plugin).get("name")
@@ -190,7 +190,7 @@ UNKNOWN = _build_rule(
 
 def _find_foreign_plugins(checked: _CheckedProfile) -> Iterator[Problem]:
     """Yield a problem for each enabled plugin that the released kube-scheduler does not have."""
-    out_of_tree = SCHEDULER_PLUGINS.keys() - registered_plugins(other_builds=False).keys()
+    out_of_tree = SCHEDULER_PLUGINS.keys() - find_registered_plugins(other_builds=False).keys()
     for point in object_at(checked.written, "plugins"):
         for i, plugin in enumerate(array_at(checked.written, "plugins", point, "enabled")):
             name = str(object_at(plugin).get("name"))
@@ -198,7 +198,7 @@ def _find_foreign_plugins(checked: _CheckedProfile) -> Iterator[Problem]:
                 message = f"{name} is of kubernetes-sigs/scheduler-plugins: kube-scheduler does not start with it"
             elif name in checked.profile.foreign:
                 message = f"{name} is no plugin of kube-scheduler as it is released: it does not start with it"
-                for similar in get_close_matches(name, in_tree(checked.gates.minor), n=1, cutoff=0.8):
+                for similar in get_close_matches(name, get_in_tree_plugins(checked.gates.minor), n=1, cutoff=0.8):
                     message += f"; is {similar} meant?"
             else:
                 continue
@@ -222,7 +222,11 @@ def _find_unused_args(checked: _CheckedProfile) -> Iterator[Problem]:
         name, path = str(object_at(config).get("name")), (*checked.path, "pluginConfig", i)
         unknown_args = [unknown for unknown in checked.unknown_here if unknown.path[: len(path)] == path]
         if name not in running:
-            state = "is not enabled" if name in in_tree(checked.gates.minor) else "is not known, and not enabled"
+            state = (
+                "is not enabled"
+                if name in get_in_tree_plugins(checked.gates.minor)
+                else "is not known, and not enabled"
+            )
             _, message = _name_version(path, f"arguments of {name}, which {state} in this profile", unknown_args)
             yield checked.subject.build_problem(path, message)
         elif unknown_args:

@@ -13,7 +13,7 @@ from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.field_edits import FieldEdit, SetField
 from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
 from kschedctl.lint.objects.subject import Path, Problem, Subject, format_path
-from kschedctl.scheduler.configuration.version_fields import unread
+from kschedctl.scheduler.configuration.version_fields import iter_unread_fields
 
 
 def find_too_new_fields_and_versions(context: LintContext) -> Iterator[Problem]:
@@ -23,7 +23,7 @@ def find_too_new_fields_and_versions(context: LintContext) -> Iterator[Problem]:
             yield _build_version_problem(subject, f"{version.name} {absence}", context.gates.minor)
     for subject in context.subjects:
         for kind, at, fields in _iter_typed_parts(subject):
-            for path, field in unread(kind, fields, context.gates):
+            for path, field in iter_unread_fields(kind, fields, context.gates):
                 yield subject.build_problem((*at, *path), f"{format_path(path[1:])} {field.needs(context.gates)}")
 
 
