@@ -1,4 +1,4 @@
-"""Limits of how many volumes a driver attaches to a node: raised, or volumes detached."""
+"""Fixes for volume limits of nodes: raise the limit, or detach volumes."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ RAISE, DETACH = 40, 35
 MOST = 3
 
 
-def exceeded(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """The first driver whose limit the pod's volumes exceed."""
+def fix_limit(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+    """Yield fixes for the first driver whose limit the pod's volumes exceed."""
     if not isinstance(refusal.fact, TooManyVolumes):
         return
     limit = refusal.fact.drivers[0]
-    yield from _raised(tried, limit)
-    yield from _unused(tried, limit)
+    yield from _raise_limit(tried, limit)
+    yield from _detach_unused(tried, limit)
     for position in find_driver_users(tried.cycle.view, tried.at, limit.driver)[:MOST]:
         yield from stop_pod(tried, position)
 
 
-def _raised(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
-    """What the CSINode says, raised. The driver says it to the kubelet: there is no command that holds for all."""
+def _raise_limit(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
+    """Yield the fix that raises the limit in the CSINode. No command does so for every driver."""
     csi_node = listers(tried.cycle.view).csi_nodes.nodes[tried.at]
     if csi_node is None:
         return
@@ -71,8 +71,8 @@ def _raised(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
     )
 
 
-def _unused(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
-    """Volumes that are attached to the node and that none of its pods uses."""
+def _detach_unused(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
+    """Yield fixes that detach volumes that no pod on the node uses."""
     view = tried.cycle.view
     storage, name = listers(view), view.nodes.names[tried.at]
     used = {volume.handle for at in view.pods_on(tried.at) for volume in find_attached_volumes(view, at)}
@@ -89,7 +89,7 @@ def _unused(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
         yield Fix("DetachVolume", key, text, "operator", edits, DETACH, weakens, (command,), limit.driver, name)
 
 
-WAYS = (waiting.await_terminating, volumes.fix_claims, neighbours.move_or_drop, exceeded)
+WAYS = (waiting.await_terminating, volumes.fix_claims, neighbours.move_or_drop, fix_limit)
 REMEDIES: dict[PluginClass, PluginRemedies] = {
     NodeVolumeLimits: PluginRemedies(WAYS, clears_with="volume"),
     **dict.fromkeys((EBSLimits, GCEPDLimits, AzureDiskLimits, CinderLimits), PluginRemedies(WAYS)),
