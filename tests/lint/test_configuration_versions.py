@@ -15,7 +15,7 @@ import pytest
 
 from kschedctl.cli.main import main
 from kschedctl.errors import ConfigurationError
-from kschedctl.lint.objects.subject import Subject, path_text
+from kschedctl.lint.objects.subject import Subject, format_path
 from kschedctl.lint.scheduler_configuration.checks import check_configuration
 from kschedctl.scheduler.configuration.configuration import load_configuration
 from kschedctl.scheduler.configuration.other_versions import iter_version_mismatches
@@ -45,7 +45,7 @@ def check_fields(version: str, document: Mapping[str, Any], gates: Mapping[str, 
     found = check_configuration(
         Subject("KubeSchedulerConfiguration", "", document=document), FeatureGates(version, gates)
     )
-    return {path_text(problem.path): problem.message for _, problem in found}
+    return {format_path(problem.path): problem.message for _, problem in found}
 
 
 REFUSED = [

@@ -55,7 +55,7 @@ def check_configuration(
     version = str(document.get("apiVersion", ""))
     if version.startswith(f"{GROUP}/") and version != API_VERSION:
         lifecycle = describe_lifecycle(version, KIND) or "is no longer read"
-        yield OLD_VERSION, subject.problem(("apiVersion",), f"{version} {lifecycle}: only {API_VERSION} is read")
+        yield OLD_VERSION, subject.build_problem(("apiVersion",), f"{version} {lifecycle}: only {API_VERSION} is read")
         return
 
     unknown_here = tuple(list_unknown_to_version(document, gates))
@@ -63,7 +63,7 @@ def check_configuration(
         configuration = load_with_registered_plugins(document, gates)
     except ConfigurationError as error:
         for path, message in find_errors(document, gates) or [(parse_error_path(str(error)), format_error(error))]:
-            yield INVALID, subject.problem(*_name_version(path, message, unknown_here))
+            yield INVALID, subject.build_problem(*_name_version(path, message, unknown_here))
         return
 
     profiles = array_at(document, "profiles") or ({},)
@@ -119,7 +119,7 @@ def _find_plugins_without_state(checked: _CheckedProfile) -> Iterator[Problem]:
                     f"{name} runs at {point} but not at {preparing_point}: it fails, and no pod that it concerns is "
                     "scheduled"
                 )
-                yield checked.subject.problem((*checked.path, "plugins", preparing_point), message)
+                yield checked.subject.build_problem((*checked.path, "plugins", preparing_point), message)
 
 
 WITHOUT_STATE = _build_rule(
@@ -137,7 +137,7 @@ def _find_disabled_defaults(checked: _CheckedProfile) -> Iterator[Problem]:
         declared = IN_TREE[plugin.name].plugin
         consequence = declared.without if declared else ""
         if consequence and plugin.name not in checked.profile.enabled_names:
-            yield checked.subject.problem((*checked.path, "plugins"), f"without {plugin.name}, {consequence}")
+            yield checked.subject.build_problem((*checked.path, "plugins"), f"without {plugin.name}, {consequence}")
 
 
 DISABLED = _build_rule(
@@ -155,7 +155,7 @@ def _find_zero_weights(checked: _CheckedProfile) -> Iterator[Problem]:
         for i, plugin in enumerate(array_at(checked.written, "plugins", point, "enabled")):
             if object_at(plugin).get("weight") == 0:
                 message = f"weight 0 of {object_at(plugin).get('name')} counts as 1"
-                yield checked.subject.problem((*checked.path, "plugins", point, "enabled", i, "weight"), message)
+                yield checked.subject.build_problem((*checked.path, "plugins", point, "enabled", i, "weight"), message)
 
 
 WEIGHT_ZERO = _build_rule(
@@ -176,7 +176,7 @@ def _find_unknown_disabled_plugins(checked: _CheckedProfile) -> Iterator[Problem
             if name not in existing:
                 path = (*checked.path, "plugins", point, "disabled", i)
                 _, message = _name_version(path, f"there is no plugin {name} to disable", checked.unknown_here)
-                yield checked.subject.problem(path, message)
+                yield checked.subject.build_problem(path, message)
 
 
 UNKNOWN = _build_rule(
@@ -202,7 +202,7 @@ def _find_foreign_plugins(checked: _CheckedProfile) -> Iterator[Problem]:
                     message += f"; is {similar} meant?"
             else:
                 continue
-            yield checked.subject.problem((*checked.path, "plugins", point, "enabled", i, "name"), message)
+            yield checked.subject.build_problem((*checked.path, "plugins", point, "enabled", i, "name"), message)
 
 
 FOREIGN = _build_rule(
@@ -228,9 +228,9 @@ def _find_unused_args(checked: _CheckedProfile) -> Iterator[Problem]:
                 else "is not known, and not enabled"
             )
             _, message = _name_version(path, f"arguments of {name}, which {state} in this profile", unknown_args)
-            yield checked.subject.problem(path, message)
+            yield checked.subject.build_problem(path, message)
         elif unknown_args:
-            yield checked.subject.problem(path, f"{unknown_args[0]}: this version does not look at them")
+            yield checked.subject.build_problem(path, f"{unknown_args[0]}: this version does not look at them")
 
 
 UNUSED_ARGS = _build_rule(
@@ -282,7 +282,7 @@ def _find_unsuitable_percentages(
             )
         else:
             continue
-        yield subject.problem((*path, "percentageOfNodesToScore"), message)
+        yield subject.build_problem((*path, "percentageOfNodesToScore"), message)
 
 
 PERCENTAGE = _build_rule(

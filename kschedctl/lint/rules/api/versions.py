@@ -12,7 +12,7 @@ from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.field_edits import FieldEdit, SetField
 from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
-from kschedctl.lint.objects.subject import Path, Problem, Subject, path_text
+from kschedctl.lint.objects.subject import Path, Problem, Subject, format_path
 from kschedctl.scheduler.configuration.version_fields import iter_unread_fields
 
 
@@ -24,7 +24,7 @@ def find_too_new_fields_and_versions(context: LintContext) -> Iterator[Problem]:
     for subject in context.subjects:
         for kind, at, fields in _iter_typed_parts(subject):
             for path, field in iter_unread_fields(kind, fields, context.gates):
-                yield subject.problem((*at, *path), f"{path_text(path[1:])} {field.needs(context.gates)}")
+                yield subject.build_problem((*at, *path), f"{format_path(path[1:])} {field.needs(context.gates)}")
 
 
 API_NEEDS_VERSION = Rule(
@@ -146,10 +146,10 @@ def _build_version_problem(subject: Subject, message: str, minor: int, successor
         successor = ""
     name = successor or next(reversed(served), "")
     if not name:
-        return subject.problem(("apiVersion",), message)
+        return subject.build_problem(("apiVersion",), message)
     if name in served and not served[name].is_served_by_default:
-        return subject.problem(("apiVersion",), message, f"Write apiVersion: {name}, which is off by default")
-    return subject.problem(("apiVersion",), message, f"Write apiVersion: {name}", name)
+        return subject.build_problem(("apiVersion",), message, f"Write apiVersion: {name}, which is off by default")
+    return subject.build_problem(("apiVersion",), message, f"Write apiVersion: {name}", name)
 
 
 def _iter_typed_parts(subject: Subject) -> Iterator[tuple[str, Path, JsonObject]]:

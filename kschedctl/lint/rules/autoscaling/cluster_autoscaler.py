@@ -24,7 +24,7 @@ def find_unreadable_priorities(context: LintContext) -> Iterator[Problem]:
         try:
             read_priorities(config_map)
         except ValueError as error:
-            yield subject.problem(PRIORITIES_PATH if "priorities" in config_map.data else ("data",), str(error))
+            yield subject.build_problem(PRIORITIES_PATH if "priorities" in config_map.data else ("data",), str(error))
 
 
 CA_PRIORITIES_UNREADABLE = Rule(
@@ -58,11 +58,13 @@ def find_unmatched_priorities(context: LintContext) -> Iterator[Problem]:
         for number, patterns in priorities.items():
             for pattern in patterns:
                 if not any(matches_any((pattern,), name) for name in named.ids):
-                    yield subject.problem(PRIORITIES_PATH, f"{pattern} of priority {number} matches no node group")
+                    yield subject.build_problem(
+                        PRIORITIES_PATH, f"{pattern} of priority {number} matches no node group"
+                    )
         everything = tuple(pattern for patterns in priorities.values() for pattern in patterns)
         for name in named.ids:
             if not matches_any(everything, name):
-                yield subject.problem(
+                yield subject.build_problem(
                     PRIORITIES_PATH, f"node group {name} has no priority: it grows only where no other one helps"
                 )
 
@@ -96,7 +98,7 @@ def find_unusable_groups(context: LintContext) -> Iterator[Problem]:
         for taint in () if group.nodes or group.template is None else group.template.spec.taints:
             if taint.effect in HARD_EFFECTS and not any(is_tolerated(tolerations, taint) for tolerations in by_name):
                 message = f"no pod tolerates {taint}, which a new node would have: the group does not grow"
-                yield Subject(kind, name, namespace).problem(("metadata", "annotations"), message)
+                yield Subject(kind, name, namespace).build_problem(("metadata", "annotations"), message)
 
 
 CA_GROUP_UNUSABLE = Rule(
