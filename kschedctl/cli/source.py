@@ -16,7 +16,7 @@ from kschedctl.api.observed.failed_creation import FAILED_CREATE, FAILURE_SOURCE
 from kschedctl.cli.options import Scope, Source, parse_feature_gates
 from kschedctl.cluster import ELSEWHERE, LIMITS, OBSERVED, OF_CREATION, Cluster, Gap
 from kschedctl.errors import UsageError
-from kschedctl.sources.cluster import moment_of
+from kschedctl.sources.cluster import get_read_time
 from kschedctl.sources.read import ReadResult, load_configuration_file, read
 
 if TYPE_CHECKING:
@@ -253,4 +253,4 @@ def get_cluster_time(cluster: Cluster, source: Source) -> str:
     """Return the RFC 3339 time at which the cluster was read; for files it is now."""
     if source.demo:
         return demo.DEMO_TIME
-    return moment_of(cluster)
+    return get_read_time(cluster)

@@ -31,11 +31,11 @@ from kschedctl.api.versions_read import is_newer_version, is_readable
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_GIVEN, OBSERVED, OF_CREATION, Gap, gaps_of, read_newer
 from kschedctl.errors import InputError
 from kschedctl.sources.documents.place import Place
-from kschedctl.sources.kinds import without_type
+from kschedctl.sources.kinds import to_plain_struct
 from kschedctl.sources.list_items import NodeItems, PodItems
-from kschedctl.sources.new_fields import READ_WHOLE, ToldFields
-from kschedctl.sources.object_checks import RESOURCES, check_names, check_quantities
-from kschedctl.sources.typed import typed
+from kschedctl.sources.new_fields import FULLY_KNOWN_KINDS, NewFieldWarnings
+from kschedctl.sources.object_checks import RESOURCE_FIELDS, validate_names, validate_quantities
+from kschedctl.sources.typed import decode_document
 from kschedctl.text.counts import counted
 
 CONFIGURATION = "KubeSchedulerConfiguration"
@@ -107,7 +107,7 @@ class Collector:
         self.covered: set[str] = set()
         self._cut: set[str] = set()
         self._faulty: set[str] = set()
-        self._told_fields = ToldFields()
+        self._told_fields = NewFieldWarnings()
         self.left_out: dict[str, Gap] = {}
         self._objects: dict[str, list[object]] = {}
         self._pods = PodTableBuilder()
@@ -117,7 +117,9 @@ class Collector:
     @property
     def objects(self) -> dict[str, Sequence[Any]]:
         """All that was added, by kind; of pods a table. No more can be added."""
-        return {kind: self._items.table() if kind == "Pod" else objects for kind, objects in self._objects.items()}
+        return {
+            kind: self._items.build_table() if kind == "Pod" else objects for kind, objects in self._objects.items()
+        }
 
     def document(self, document: object, place: Place, listed: bool = False) -> None:
         """A document, or an item of a list, as it was parsed. Raises InputError."""
@@ -157,9 +159,9 @@ class Collector:
         Nothing is added yet. InputError is about names and quantities.
         """
         if kind == "Pod":
-            return self._items.rows(items, where)
+            return self._items.build_rows(items, where)
         if kind in OBSERVED:
-            return self._told(kind, [without_type(kind, item) for item in items])
+            return self._told(kind, [to_plain_struct(kind, item) for item in items])
         if KINDS[kind].names:
             named = [item for item in items if is_read_name(kind, item.metadata.name)]
             self.skipped[kind] += len(items) - len(named)
@@ -168,7 +170,7 @@ class Collector:
             items = [item for item in items if item.metadata.uid and item.metadata.name]
         for index, item in enumerate(items):
             _check(kind, item, partial(where, index))
-        return self._nodes.nodes(items) if kind == "Node" else [without_type(kind, item) for item in items]
+        return self._nodes.build_nodes(items) if kind == "Node" else [to_plain_struct(kind, item) for item in items]
 
     def add(self, kind: str, objects: list[Any] | PodRows, origin: str) -> None:
         """Add objects of one kind, which have passed all checks, and note the file that they come from."""
@@ -243,8 +245,8 @@ class Collector:
         if not is_read_name(kind, object_at(document, "metadata").get("name")):
             self.skipped[kind] += 1
             return
-        obj = typed(document, KINDS[kind].struct, place)
-        if kind in READ_WHOLE:
+        obj = decode_document(document, KINDS[kind].struct, place)
+        if kind in FULLY_KNOWN_KINDS:
             self.look_at_all_fields(kind, document, place)
         if kind in OBSERVED:
             if kept := self._told(kind, [obj]):
@@ -258,7 +260,7 @@ class Collector:
         if not _has_uid(document):
             return
         try:
-            obj = typed(document, KINDS[kind].struct, place)
+            obj = decode_document(document, KINDS[kind].struct, place)
             _check(kind, obj, lambda: place)
         except InputError:
             self._faulty.add(kind)
@@ -286,11 +288,11 @@ class Collector:
 
     def look_for_new_fields(self, pod: JsonObject, place: Place) -> None:
         """Warn once of each field of a stored pod's spec that only a newer API can know."""
-        self.warnings += self._told_fields.of_pod(pod, place)
+        self.warnings += self._told_fields.iter_pod_warnings(pod, place)
 
     def look_at_all_fields(self, kind: str, document: JsonObject, place: Place) -> None:
-        """The same of an object of a kind that is in READ_WHOLE."""
-        self.warnings += self._told_fields.of(kind, document, place)
+        """The same of an object of a kind that is in FULLY_KNOWN_KINDS."""
+        self.warnings += self._told_fields.iter_warnings(kind, document, place)
 
     def _warn_of_fields(self, document: dict[str, object], place: Place) -> None:
         """Warn of fields that the API does not know: it drops them."""
@@ -302,9 +304,9 @@ class Collector:
 
 def _check(kind: str, obj: Any, where: Callable[[], Place]) -> None:
     """Raises InputError for an object without a name that can be one, and for quantities that are none."""
-    check_names(obj.metadata, where, may_be_generated=kind == "Pod")
-    if kind in RESOURCES:
-        check_quantities(RESOURCES[kind](obj), where)
+    validate_names(obj.metadata, where, may_be_generated=kind == "Pod")
+    if kind in RESOURCE_FIELDS:
+        validate_quantities(RESOURCE_FIELDS[kind](obj), where)
 
 
 def _key(kind: str, namespace: str, name: str) -> tuple[str, str, str]:

@@ -25,12 +25,12 @@ from kschedctl.api.operator_resources import is_custom_group
 from kschedctl.api.versions_read import is_newer_version
 from kschedctl.errors import InputError
 from kschedctl.sources.collector import Collector
-from kschedctl.sources.documents.documents import decoded
+from kschedctl.sources.documents.documents import decode_utf8
 from kschedctl.sources.documents.files import Reader
-from kschedctl.sources.documents.json_documents import parse_json, problem
+from kschedctl.sources.documents.json_documents import describe_json_error, parse_json
 from kschedctl.sources.documents.place import Place
-from kschedctl.sources.kinds import TypeMeta, item_decoder, items_decoder, kind_of_item
-from kschedctl.sources.new_fields import READ_WHOLE, NewFields
+from kschedctl.sources.kinds import TypeMeta, get_item_decoder, get_item_kind, get_items_decoder
+from kschedctl.sources.new_fields import FULLY_KNOWN_KINDS, NewPodFields
 
 STEP = 128 << 10  # bytes read at a time: few enough to stay in a processor's cache
 LARGEST_ITEM = 64 << 20
@@ -65,7 +65,7 @@ class ListReader:
         self._known = unique_kind_name(self._kind, self._version)
         self._wanted = not self._kind or collector.wanted(self._known, self._version, place)
         self._index = 0
-        self._new_fields = NewFields(self._tell_new_fields)
+        self._new_fields = NewPodFields(self._tell_new_fields)
         self._kinds: set[str] = set()
 
     def read(self) -> bytes:
@@ -97,10 +97,10 @@ class ListReader:
             self._each([bytes(item) for item in _raw_items.decode(array)])
             return
         try:
-            items: list[object] = items_decoder(self._known).decode(array)
+            items: list[object] = get_items_decoder(self._known).decode(array)
             self._typed(items)
             looked_at = self._look_for_new_fields(array, items)
-            only_pods = len(set(map(type, items))) == 1 and kind_of_item(items[0]) == "Pod"
+            only_pods = len(set(map(type, items))) == 1 and get_item_kind(items[0]) == "Pod"
             self._look_for_flags(b"[" + b",".join(looked_at) + b"]" if only_pods else array)
             self._index += len(items)
         except (msgspec.ValidationError, UnicodeDecodeError, OverflowError):
@@ -119,12 +119,14 @@ class ListReader:
 
     def _look_for_new_fields(self, array: bytes, items: list[object]) -> list[msgspec.Raw]:
         """The JSON of the pods that were looked at: of pods of one template the first."""
-        looked_at = self._new_fields.look(items, partial(_raw_items.decode, array), self._index)
-        whole = {type(item) for item in items if kind_of_item(item) in READ_WHOLE} if self._known != "Pod" else ()
+        looked_at = self._new_fields.check_items(items, partial(_raw_items.decode, array), self._index)
+        whole = (
+            {type(item) for item in items if get_item_kind(item) in FULLY_KNOWN_KINDS} if self._known != "Pod" else ()
+        )
         raw = _raw_items.decode(array) if whole else ()
         for number, (item, document) in enumerate(zip(items, raw, strict=False), self._index):
             if type(item) in whole:
-                kind = kind_of_item(item)
+                kind = get_item_kind(item)
                 self._collector.look_at_all_fields(kind, msgspec.json.decode(document), self._place.item(number))
         return looked_at
 
@@ -136,7 +138,7 @@ class ListReader:
         runs: list[tuple[str, Any]] = []
         start = self._index
         for alike in ([*run] for _, run in groupby(items, type)):
-            kind = kind_of_item(alike[0])
+            kind = get_item_kind(alike[0])
             runs.append((kind, self._collector.checked(kind, alike, partial(self._nth, start))))
             start += len(alike)
         for kind, objects in runs:
@@ -161,7 +163,7 @@ class ListReader:
     def _parse(self, data: bytes, place: Place) -> Any:
         """The value that JSON is, strictly. Raises InputError."""
         try:
-            return next(parse_json(decoded(data, place.file), place.file)).value
+            return next(parse_json(decode_utf8(data, place.file), place.file)).value
         except InputError as error:
             raise place.error(error.what) from None
 
@@ -178,7 +180,7 @@ class ListReader:
         self._kinds.add(kind)
         if is_newer_version(kind, version):
             raise msgspec.ValidationError(version)  # it is looked at field by field
-        objects = self._collector.checked(kind, [item_decoder(kind).decode(data)], lambda _: place)
+        objects = self._collector.checked(kind, [get_item_decoder(kind).decode(data)], lambda _: place)
         self._collector.add(kind, objects, place.origin)
 
     def _one_by_one(self) -> bool:
@@ -211,7 +213,7 @@ class ListReader:
         """Raise unless the item may only be cut off by the end of the buffer."""
         cut_off = error.pos > size - 64 or error.msg.startswith("Unterminated")
         if not cut_off:
-            raise self._place.item(index).error(f"invalid JSON: {problem(error)}") from None
+            raise self._place.item(index).error(f"invalid JSON: {describe_json_error(error)}") from None
 
     def _more(self) -> bool:
         """Read on, into a buffer at least twice as large. Raises InputError when that is of no use."""

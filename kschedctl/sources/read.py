@@ -20,8 +20,8 @@ from kschedctl.cluster import Gap
 from kschedctl.errors import InputError
 from kschedctl.sources.applied import kustomizations
 from kschedctl.sources.collector import CONFIGURATION, Collector, Manifest, Origins
-from kschedctl.sources.documents.documents import SMALL, load_documents, parse, read_content
-from kschedctl.sources.documents.files import STDIN, find_files, open_file, shown
+from kschedctl.sources.documents.documents import SMALL, load_documents, parse_documents, read_content
+from kschedctl.sources.documents.files import STDIN, display_path, find_files, open_file
 from kschedctl.sources.documents.place import ParsedDocument, Place
 from kschedctl.sources.json_lists import ListReader, big_list
 
@@ -96,7 +96,7 @@ def read(
         stored=tuple(collector.stored),
         around=tuple(collector.around),
         skipped=dict(collector.skipped),
-        skipped_files=files.passed_over,
+        skipped_files=files.skipped_count,
         warnings=tuple(collector.warnings),
         configuration=collector.configuration,
         origins=Origins(collector.found),
@@ -111,10 +111,10 @@ def load_configuration_file(path: str, stdin: BinaryIO | None = None) -> JsonObj
     """The one document of a file, which should be a KubeSchedulerConfiguration; that it is one is checked later."""
     documents = load_documents(path, stdin)
     if len(documents) != 1:
-        raise InputError(f"expected one {CONFIGURATION}, found {len(documents)} documents", where=shown(path))
+        raise InputError(f"expected one {CONFIGURATION}, found {len(documents)} documents", where=display_path(path))
     value, number, line = documents[0]
     if not isinstance(value, dict):
-        raise Place(shown(path), number, line).error(f"expected a {CONFIGURATION}, got {type_name(value)}")
+        raise Place(display_path(path), number, line).error(f"expected a {CONFIGURATION}, got {type_name(value)}")
     return value
 
 
@@ -135,7 +135,7 @@ def read_objects(path: str) -> list[JsonObject]:
 def _require_object(value: object, path: str, document: ParsedDocument) -> JsonObject:
     """Return the value of a document, or an element of it. Raises InputError if it is not an object."""
     if not isinstance(value, dict):
-        place = Place(shown(path), document.number, document.line)
+        place = Place(display_path(path), document.number, document.line)
         raise place.error(f"expected an object, got {type_name(value)}")
     return value
 
@@ -145,7 +145,7 @@ def _build(builds: Iterable[Build], collector: Collector) -> set[str]:
     parts = set[str]()
     for build in builds:
         for made in build.objects():
-            collector.document(made.value, Place(shown(made.file_of(())), 1, made.locate(())[0]))
+            collector.document(made.value, Place(display_path(made.file_of(())), 1, made.locate(())[0]))
         parts |= build.files
     return parts
 
@@ -154,12 +154,12 @@ def _read_file(path: str, named: bool, collector: Collector, stdin: BinaryIO | N
     """``named``: by the user; in other files of a folder, documents that are no objects are passed over."""
     if not named and (option := RECIPES.get(os.path.basename(path))):
         not_built = "not built, the other files are taken as they stand"
-        collector.warnings.append(f"{shown(path)}: {not_built}: {option} builds it")
+        collector.warnings.append(f"{display_path(path)}: {not_built}: {option} builds it")
         return
     try:
         _read_documents(path, named, collector, stdin)
     except RecursionError:
-        raise InputError("nested too deeply", where=shown(path)) from None
+        raise InputError("nested too deeply", where=display_path(path)) from None
 
 
 def _read_documents(path: str, named: bool, collector: Collector, stdin: BinaryIO | None) -> None:
@@ -171,7 +171,7 @@ def _read_documents(path: str, named: bool, collector: Collector, stdin: BinaryI
             data = ListReader(data, head, reader, collector, place).read().lstrip()
             data += reader.read(max(SMALL - len(data), 0))
             number, collector.documents = number + 1, collector.documents + 1
-        for value, index, line in parse(read_content(reader, data), number):
+        for value, index, line in parse_documents(read_content(reader, data), number):
             place = Place(reader.name, index, line)
             if named or (isinstance(value, dict) and value.get("kind")):
                 collector.document(value, place)

@@ -16,8 +16,8 @@ from kschedctl.sources.applied.standing_alone import Folders, above
 from kschedctl.sources.applied.tests import TestScripts, is_expectation, is_part
 from kschedctl.sources.builds.build import Build, BuiltObject
 from kschedctl.sources.documents.documents import Content, load_content, parse_without_schemas
-from kschedctl.sources.documents.files import STDIN, shown
-from kschedctl.sources.documents.positions import LocatedObject, Text, objects_of
+from kschedctl.sources.documents.files import STDIN, display_path
+from kschedctl.sources.documents.positions import LocatedObject, Text, iter_objects
 
 TEMPLATES = "templates"
 CHARTS = "templates of charts"
@@ -108,7 +108,7 @@ class _Reading:
 
     def file(self, file: str) -> None:
         """Raises nothing: what is wrong with the file is kept."""
-        name = "<stdin>" if file == STDIN else shown(file)
+        name = "<stdin>" if file == STDIN else display_path(file)
         content = None
         try:
             content = load_content(file)
@@ -133,7 +133,7 @@ class _Reading:
         templated = any(pattern.search(content.text) for pattern in (_PLACEHOLDER, _VARIABLE, _UPPER_AMOUNT))
         for document in parse_without_schemas(content):
             located_objects = [
-                located_object for located_object in objects_of(document, text) if _is_object(located_object.value)
+                located_object for located_object in iter_objects(document, text) if _is_object(located_object.value)
             ]
             where = name if document.number == 1 else f"{name}, document {document.number}"
             if not located_objects and not _is_empty_list(document.value):

@@ -23,7 +23,7 @@ from kschedctl.fixes.new_node_rivals import queue_with_new_nodes
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.reports.scale_down import ScaleDown
 from kschedctl.reports.scale_up import ScaleUp
-from kschedctl.sources.cluster import moment_of
+from kschedctl.sources.cluster import get_read_time
 
 
 def scale_up(
@@ -113,7 +113,7 @@ class GroupsBasis(TypedDict):
 
 
 def _loop(cluster: Cluster, named: NodeGroups, now: str, active: Mapping[str, int] | None) -> LoopBegin:
-    return {"now": now or moment_of(cluster), "active_scale_ups": named.active if active is None else active}
+    return {"now": now or get_read_time(cluster), "active_scale_ups": named.active if active is None else active}
 
 
 def _basis(named: NodeGroups) -> GroupsBasis:
