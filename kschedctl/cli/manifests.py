@@ -73,7 +73,7 @@ def read_manifests(source: Source, namespace: str | None, live: LiveKinds = NOTH
     """
     if not source.filename:
         raise UsageError("no manifests", hint="give files with -f; - reads what helm template or kustomize print")
-    reading = read(source.filename, recursive=source.recursive, builds=source.builds)
+    reading = read(source.filename, recursive=source.recursive, find_builds=source.builds)
     log_reading(reading)
     log_left_out(reading)
     return {

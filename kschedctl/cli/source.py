@@ -154,7 +154,7 @@ def _read_snapshot(source: Source, path: str) -> Cluster:
 
     cluster, left_out = read_archive(path), dict[str, Gap]()
     if source.filename:
-        reading = read(source.filename, recursive=source.recursive, builds=source.builds)
+        reading = read(source.filename, recursive=source.recursive, find_builds=source.builds)
         log_reading(reading)
         left_out = dict(reading.left_out)
         gaps = {kind: gap for kind, gap in cluster.gaps.items() if kind in reading.gaps} | left_out
@@ -178,7 +178,7 @@ def _read_snapshot(source: Source, path: str) -> Cluster:
 def read_files(source: Source) -> tuple[Cluster, ReadResult]:
     """Read the cluster that files describe, and all they contain. Raises KschedctlError."""
     embedded = [str(file) for file in demo.files()] if source.demo else []
-    reading = read([*embedded, *source.filename], recursive=source.recursive, builds=source.builds)
+    reading = read([*embedded, *source.filename], recursive=source.recursive, find_builds=source.builds)
     log_reading(reading)
     cluster = Cluster.of(
         reading.objects,

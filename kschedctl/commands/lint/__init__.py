@@ -122,14 +122,14 @@ def _build_manifest_context(
     context = LintContext.from_manifests(
         located, described.cluster, gates, destination.namespace, get_sets=manifests.sets.of
     )
-    unreadable = tuple(Subject("File", "", place=place).problem((), place.what) for place in manifests.broken)
+    unreadable = tuple(Subject("File", "", place=place).problem((), place.message) for place in manifests.broken)
     passed_over = tuple(PassedOver(what, where, HINTS.get(what, "")) for what, where in manifests.passed_over.items())
     return replace(
         context,
         invalid=(*context.invalid, *described.problems),
         unreadable=unreadable,
         passed_over=passed_over,
-        all_manifests_read=manifests.whole,
+        all_manifests_read=manifests.is_complete,
         is_self_described=described.is_self_described,
         stored_manifests=described.stored_manifests,
     )

@@ -39,7 +39,7 @@ from kschedctl.lint.settings import LintSettings
 from kschedctl.reports.findings import Findings
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.sources.documents.files import STDIN, find_files, relative_path
-from kschedctl.sources.output_file import check_output_files, write_file
+from kschedctl.sources.output_file import validate_output_files, write_file
 from kschedctl.sources.repository import Repository, read_repository
 
 EXAMPLES = (
@@ -192,7 +192,7 @@ def lint(
     project = Project(settings, settings_file.parent if settings_file else Path.cwd())
     paths = [*source.filename, *words]
     manifests = _read_manifests(paths, source, rule_options, project)
-    check_output_files(rule_options.write_baseline)
+    validate_output_files(rule_options.write_baseline)
     rule_options.validate_fix_options(manifests)
     cluster = cluster_options.load_cluster(source)
     instance_types = cluster_options.read_types()
