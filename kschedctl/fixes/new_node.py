@@ -7,20 +7,20 @@ from dataclasses import replace
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.autoscaling.growth import Autoscaler
-from kschedctl.autoscaling.node_groups.found import Given, NodeGroups, find_node_groups, has_node_groups
+from kschedctl.autoscaling.node_groups.found import NodeGroups, UserGroups, find_node_groups, has_node_groups
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.reports.new_node import NewNode, NodeGrowth
 from kschedctl.reports.remedy import Remedy
 
-NOBODY = Given()
+NOBODY = UserGroups()
 
 
 def new_node(
     asked: TargetPod,
     now: str,
-    given: Given = NOBODY,
+    given: UserGroups = NOBODY,
     types: Sequence[JsonObject] | None = None,
     settings: JsonObject | None = None,
 ) -> NewNode | None:
@@ -46,7 +46,7 @@ def new_node(
 def new_node_alone(
     asked: TargetPod,
     now: str,
-    given: Given = NOBODY,
+    given: UserGroups = NOBODY,
     types: Sequence[JsonObject] | None = None,
     settings: JsonObject | None = None,
 ) -> NewNode | None:
@@ -70,7 +70,7 @@ def autoscaler_fixes(
     asked: TargetPod,
     told: NewNode,
     now: str,
-    given: Given = NOBODY,
+    given: UserGroups = NOBODY,
     *,
     types: Sequence[JsonObject] | None = None,
     settings: JsonObject | None = None,
@@ -106,7 +106,7 @@ def autoscaler_fixes(
 def autoscaler_of(
     cluster: Cluster,
     now: str,
-    given: Given = NOBODY,
+    given: UserGroups = NOBODY,
     types: Sequence[JsonObject] | None = None,
     settings: JsonObject | None = None,
     *,
@@ -129,7 +129,7 @@ def autoscaler_of(
 def node_growth(
     cluster: Cluster,
     now: str,
-    given: Given = NOBODY,
+    given: UserGroups = NOBODY,
     types: Sequence[JsonObject] | None = None,
     settings: JsonObject | None = None,
 ) -> NodeGrowth | None:
@@ -144,12 +144,12 @@ def node_growth(
     return simulate_growth(cluster, autoscaler_of(cluster, now, given, types, settings), explains=True)
 
 
-def has_groups(cluster: Cluster, given: Given) -> bool:
+def has_groups(cluster: Cluster, given: UserGroups) -> bool:
     """Whether anybody, or the cluster itself, tells of node groups that grow."""
     return bool(given.groups or given.label) or has_node_groups(cluster)
 
 
-def node_groups(cluster: Cluster, given: Given) -> NodeGroups:
+def node_groups(cluster: Cluster, given: UserGroups) -> NodeGroups:
     """Groups and options. Raises InputError, UsageError where nothing names a group."""
     groups = find_node_groups(cluster, given)
     if not groups.groups and not groups.faults:

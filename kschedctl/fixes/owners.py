@@ -11,7 +11,7 @@ from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.fixes.trial.immutable import is_updated
-from kschedctl.lint.objects.stored_pods import as_written, without_node_pin
+from kschedctl.lint.objects.stored_pods import remove_node_pin, to_written_spec
 from kschedctl.replay import kubectl
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.replay.patches import build_strategic_patch, to_document, wrap_in_template
@@ -75,9 +75,9 @@ def owner_patch(before: Pod, after: Pod, waiting: Iterable[Pod] = ()) -> OwnerPa
 
 def _template(pod: Pod, owner: Owner) -> dict[str, Json]:
     """What of the pod stands in its template; of a bare one in the pod itself."""
-    spec = as_written(pod)
+    spec = to_written_spec(pod)
     if owner.kind == "DaemonSet":
-        spec = without_node_pin(spec)
+        spec = remove_node_pin(spec)
     if owner.kind != "Pod":
         own = tuple(t for t in spec.tolerations if t.key not in ADDED_TOLERATIONS or t.toleration_seconds is None)
         overhead = {} if spec.runtime_class_name else spec.overhead

@@ -14,7 +14,7 @@ from msgspec import structs
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Struct
 from kschedctl.api.ownership import Owner
-from kschedctl.autoscaling.node_groups.found import Given
+from kschedctl.autoscaling.node_groups.found import UserGroups
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.one_pod import PodReference, find_target
 from kschedctl.commands.explain.report import UNSCHEDULABLE
@@ -70,7 +70,7 @@ def remedies_with_room(
     tried: Tried = lambda _: None,
     *,
     now: str = "",
-    given: Given = NOBODY,
+    given: UserGroups = NOBODY,
 ) -> Remedies:
     """Fixes of a pod, with a plan that moves others where no fix is that.
 
@@ -80,7 +80,7 @@ def remedies_with_room(
     return _with_autoscaler(report, asked, wishes, now or get_read_time(asked.scheduler.cluster), given)
 
 
-def _with_autoscaler(report: Remedies, asked: TargetPod, wishes: RemedyWishes, now: str, given: Given) -> Remedies:
+def _with_autoscaler(report: Remedies, asked: TargetPod, wishes: RemedyWishes, now: str, given: UserGroups) -> Remedies:
     """Return the fixes with those that let an autoscaler make a node for the pod."""
     cluster = asked.scheduler.cluster
     if report.verdict != UNSCHEDULABLE or not (has_groups(cluster, given) or cluster.karpenter_node_pools):
