@@ -23,7 +23,7 @@ from kschedctl.commands.explain.report import Explanation
 from kschedctl.commands.remedies.pod_fixes import remedies_of
 from kschedctl.commands.remedies.report import Remedies
 from kschedctl.errors import UsageError
-from kschedctl.fixes.supposing import supposed
+from kschedctl.fixes.supposing import apply_suppositions
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_pods import is_pending, iter_workloads
 from kschedctl.scheduler.scheduler import Scheduler
@@ -77,7 +77,7 @@ class BrowseSession:
         pod = self.cluster.pod(*key.split("/", 1))
         if pod is None:
             raise UsageError(f"{key} is gone")
-        return supposed(TargetPod(self.scheduler, self.scheduler.view.stored(pod)), words)
+        return apply_suppositions(TargetPod(self.scheduler, self.scheduler.view.stored(pod)), words)
 
     def explain(self, asked: TargetPod) -> Explanation:
         return drop_unwritten_message(explain_target(asked))

@@ -23,9 +23,9 @@ from kschedctl.commands.remedies.pod_fixes import remedies_of
 from kschedctl.commands.remedies.report import Remedies, RemediesOfMany
 from kschedctl.commands.remedies.with_room import with_room
 from kschedctl.commands.simulate import prepare
-from kschedctl.fixes.new_node import NOBODY, autoscaler_fixes, has_groups, new_node_alone
+from kschedctl.fixes.new_node import NOBODY, explain_new_node_for_pod, find_autoscaler_fixes, has_any_node_groups
 from kschedctl.fixes.node_pools import AUTOSCALER_KINDS
-from kschedctl.fixes.ranking import with_autoscaler_fixes
+from kschedctl.fixes.ranking import insert_autoscaler_fixes
 from kschedctl.fixes.search import RemedyWishes
 from kschedctl.replay.controllers.creation_failures import CreationFailures, find_unread_kinds
 from kschedctl.replay.controllers.target_pod import TargetPod
@@ -83,14 +83,14 @@ def remedies_with_room(
 def _with_autoscaler(report: Remedies, asked: TargetPod, wishes: RemedyWishes, now: str, given: Given) -> Remedies:
     """Return the fixes with those that let an autoscaler make a node for the pod."""
     cluster = asked.scheduler.cluster
-    if report.verdict != UNSCHEDULABLE or not (has_groups(cluster, given) or cluster.karpenter_node_pools):
+    if report.verdict != UNSCHEDULABLE or not (has_any_node_groups(cluster, given) or cluster.karpenter_node_pools):
         return report
     if not any(wishes.considers(kind, "operator") for kind in AUTOSCALER_KINDS):
         return report
-    verdict = new_node_alone(asked, now, given)
-    fixes = autoscaler_fixes(asked, verdict, now, given) if verdict else ()
+    verdict = explain_new_node_for_pod(asked, now, given)
+    fixes = find_autoscaler_fixes(asked, verdict, now, given) if verdict else ()
     wished = [fix for fix in fixes if all(wishes.considers(kind, fix.by) for kind in fix.kinds)]
-    return structs.replace(report, remedies=complete_first(with_autoscaler_fixes(report.remedies, wished)))
+    return structs.replace(report, remedies=complete_first(insert_autoscaler_fixes(report.remedies, wished)))
 
 
 def pending_remedies(

@@ -21,14 +21,14 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.cycle_report import explain_pod
 from kschedctl.commands.explain.fixes import find_unheard_extenders, may_be_fixed, run_search
 from kschedctl.commands.remedies.report import ChosenRemedy, HelplessPods, RemediesOfMany
-from kschedctl.fixes.document import remedy_of
-from kschedctl.fixes.impossible import impossible
-from kschedctl.fixes.ranking import Ranked, dearness
-from kschedctl.fixes.rollouts import RolledOut, Rollouts
+from kschedctl.fixes.document import build_remedy
+from kschedctl.fixes.impossible import explain_impossible_fixes
+from kschedctl.fixes.ranking import RankedFix, build_cost_key
+from kschedctl.fixes.rollouts import RolloutResult, Rollouts
 from kschedctl.fixes.search import RemedyWishes
-from kschedctl.fixes.trial.changes import Edited, edited, reader
+from kschedctl.fixes.trial.changes import EditedObject, apply_fixes, build_object_reader
 from kschedctl.fixes.trial.prices import Price
-from kschedctl.fixes.trial.trials import Trials, changed_cluster
+from kschedctl.fixes.trial.trials import Trials, apply_edits_to_cluster
 from kschedctl.fixes.ways.new_nodes import more_like
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.object_keys import ObjectKey
@@ -53,7 +53,7 @@ class Alike:
     """Pods of one workload that ask for the same and wait; and what helps one of them."""
 
     pods: tuple[Pod, ...]
-    found: tuple[Ranked, ...] = ()
+    found: tuple[RankedFix, ...] = ()
     impossible: tuple[str, ...] = ()
 
 
@@ -62,7 +62,7 @@ class Proposal:
     """A remedy of the first of some pods, for all of them; ``hopes``: whom it may help."""
 
     pods: tuple[Pod, ...]
-    remedy: Ranked
+    remedy: RankedFix
     hopes: frozenset[str]
 
     @property
@@ -76,7 +76,7 @@ class Proposal:
             return None
         model, view = trial.changes[0].edits[0].like, trial.scheduler.view
         fix = more_like(view, view.nodes.objects[view.nodes.index[model]], min(count, MOST_MORE))
-        return replace(self, remedy=self.remedy._replace(trial=Trials(trial.scheduler, self.pods[0]).of((fix,))))
+        return replace(self, remedy=self.remedy._replace(trial=Trials(trial.scheduler, self.pods[0]).replay((fix,))))
 
 
 def proposals_of(groups: Iterable[Alike]) -> list[Proposal]:
@@ -198,7 +198,7 @@ class GreedyChoice:
         self.rest = rest
 
     def _tried(self, proposal: Proposal) -> UnexplainedSettling:
-        changed = changed_cluster(self.cluster, self._edits(proposal), whole=True)
+        changed = apply_edits_to_cluster(self.cluster, self._edits(proposal), whole=True)
         return UnexplainedSettling.settle(changed, self.call_extender)
 
     def _hoped(self, proposal: Proposal) -> int:
@@ -217,9 +217,9 @@ class GreedyChoice:
         guessed = min(self._hoped(proposal), GUESSED * len(proposal.remedy.trial.opens))
         return self.cleared.get(proposal, guessed)
 
-    def _edits(self, more: Proposal) -> dict[ObjectKey, Edited]:
+    def _edits(self, more: Proposal) -> dict[ObjectKey, EditedObject]:
         """What all the chosen and one more change; what is asked of one pod is asked of all alike."""
-        edits: dict[ObjectKey, Edited] = {}
+        edits: dict[ObjectKey, EditedObject] = {}
         for proposal in (*(chosen for chosen, _ in self.chosen), more):
             edits |= edits_for_all(self.cluster, proposal, edits)
         return edits
@@ -227,18 +227,18 @@ class GreedyChoice:
 
 def _worth(proposal: Proposal, waiting: int) -> tuple[int, Price, float]:
     """The fewer wait afterwards the better, then the cheaper the dearest of its changes, then how much they are."""
-    prices, cost = dearness(proposal.remedy.trial.changes)
+    prices, cost = build_cost_key(proposal.remedy.trial.changes)
     return waiting, prices[0], cost
 
 
 def edits_for_all(
-    cluster: Cluster, proposal: Proposal, before: dict[ObjectKey, Edited] | None = None
-) -> dict[ObjectKey, Edited]:
+    cluster: Cluster, proposal: Proposal, before: dict[ObjectKey, EditedObject] | None = None
+) -> dict[ObjectKey, EditedObject]:
     """What the proposal changes, after what is changed ``before``."""
-    known, read = before or {}, reader(cluster)
+    known, read = before or {}, build_object_reader(cluster)
     own = proposal.own
     fixes = proposal.remedy.trial.changes
-    changed = edited(fixes, lambda key: known[key].after if key in known else read(key))
+    changed = apply_fixes(fixes, lambda key: known[key].after if key in known else read(key))
     edits = {
         key: edit._replace(before=known[key].before if key in known else edit.before)
         for key, edit in changed.items()
@@ -251,7 +251,7 @@ def edits_for_all(
                 now = edit.change(after)
                 assert isinstance(now, Pod)
                 after = now
-            edits[ObjectKey.of(pod)] = Edited(pod, after)
+            edits[ObjectKey.of(pod)] = EditedObject(pod, after)
     return edits
 
 
@@ -282,7 +282,7 @@ def remedies_of_many(
         waiting=len(waiting),
         cleared=sum(key not in choice.rest.waiting for key in waiting),
         chosen=tuple(
-            _chosen(proposal, cleared, outside, cluster, choice.rollouts.of(proposal.remedy.trial))
+            _chosen(proposal, cleared, outside, cluster, choice.rollouts.replay(proposal.remedy.trial))
             for proposal, cleared in choice.chosen
         ),
         left=tuple(_left([*helped, *groups[len(helped) :]], choice.rest)),
@@ -310,16 +310,20 @@ def _helped(scheduler: Scheduler, group: Alike, wishes: RemedyWishes, progress: 
         return group
     search, best = run_search(asked, wishes)
     progress(1)
-    return replace(group, found=tuple(best), impossible=impossible(search))
+    return replace(group, found=tuple(best), impossible=explain_impossible_fixes(search))
 
 
 def _chosen(
-    proposal: Proposal, cleared: Collection[str], outside: Collection[str], cluster: Cluster, rolled: RolledOut | None
+    proposal: Proposal,
+    cleared: Collection[str],
+    outside: Collection[str],
+    cluster: Cluster,
+    rolled: RolloutResult | None,
 ) -> ChosenRemedy:
     """Build the report of a chosen remedy, with the changes of all the pods that it is for."""
     trial = proposal.remedy.trial
     everywhere = edits_for_all(cluster, proposal)
-    remedy = remedy_of(proposal.remedy, proposal.own, edits=everywhere, rolled=rolled)
+    remedy = build_remedy(proposal.remedy, proposal.own, edits=everywhere, rollout=rolled)
     others = tuple(sorted(key for key in cleared if key in outside))
     workloads = dict.fromkeys(str(find_owner(pod)) for pod in proposal.pods) if proposal.own in trial.edits else {}
     clears = tuple(sorted(key for key in cleared if key not in outside))

@@ -12,8 +12,8 @@ from kschedctl.commands.explain.one_pod import explain_target
 from kschedctl.commands.explain.report import Explanation
 from kschedctl.commands.remedies.creation_fixes import creation_remedies, once_created
 from kschedctl.commands.remedies.report import Remedies, SearchReport
-from kschedctl.fixes.document import remedy_of
-from kschedctl.fixes.impossible import impossible
+from kschedctl.fixes.document import build_remedy
+from kschedctl.fixes.impossible import explain_impossible_fixes
 from kschedctl.fixes.queue_checks import QueueChecks
 from kschedctl.fixes.rollouts import Rollouts
 from kschedctl.fixes.search import RemedyWishes
@@ -58,16 +58,20 @@ def _found(asked: TargetPod, report: Explanation, wishes: RemedyWishes, progress
         return document
     search, ranking = run_search(asked, wishes, progress)
     rollouts = Rollouts(asked.workload)
-    best = check_in_queue(rollouts.holding(ranking), QueueChecks(search.trials))
+    best = check_in_queue(rollouts.iter_holding(ranking), QueueChecks(search.trials))
     return replace(
         document,
         remedies=complete_first(
-            remedy_of(
-                fix.ranked, search.trials.key, asked.workload, rolled=rollouts.of(fix.ranked.trial), result=fix.result
+            build_remedy(
+                fix.ranked,
+                search.trials.key,
+                asked.workload,
+                rollout=rollouts.replay(fix.ranked.trial),
+                result=fix.result,
             )
             for fix in best
         ),
-        impossible=(*impossible(search), *rollouts.refused()),
+        impossible=(*explain_impossible_fixes(search), *rollouts.iter_harmful()),
         extended=extender_notes(asked.scheduler),
         searched=SearchReport(wishes.max_changes, search.trials.replayed, search.exhausted),
         unknown=merge_unknown_kinds((document.unknown, find_unheard_extenders(fix.ranked for fix in best))),

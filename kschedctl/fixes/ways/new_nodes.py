@@ -16,7 +16,7 @@ from kschedctl.api.resource_names import CPU, EPHEMERAL_STORAGE, is_extended, is
 from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_untolerated
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.machine_sizes import is_plausible
-from kschedctl.fixes.trial.tried_node import TriedNode, label_keys
+from kschedctl.fixes.trial.tried_node import TriedNode, collect_label_keys
 from kschedctl.fixes.ways.unready_nodes import in_order, is_fault, is_no_node_initialized
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.scheduler.framework import Rejection
@@ -108,7 +108,7 @@ def _nodes_by_pool(nodes: Sequence[Node]) -> dict[str, list[Node]]:
 
 def _models(tried: TriedNode) -> list[Node]:
     """The first node of each sort: these differ in pool, zone, taints, size and the labels by which the pod chooses."""
-    keys, view = tuple(sorted(label_keys(tried.cycle) - {HOSTNAME})), tried.cycle.view
+    keys, view = tuple(sorted(collect_label_keys(tried.cycle) - {HOSTNAME})), tried.cycle.view
     return view.memo((_models, keys), lambda: list(_first_of_each_sort(view.nodes.objects, keys).values()))
 
 
@@ -189,7 +189,7 @@ def more_like(
         cost,
         variant_of="node",
         where=where,
-        times=partial(more_like, view, model, larger=larger, unknown=unknown, peculiar=peculiar),
+        with_node_count=partial(more_like, view, model, larger=larger, unknown=unknown, peculiar=peculiar),
     )
 
 
