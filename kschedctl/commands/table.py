@@ -76,7 +76,7 @@ TABLE = (
         8,
         exit_codes=f"Exit codes: 0 answered, {FAILURES}.",
         schemas={"races": "commands.audit.races.report:Races"},
-        pages={"Races": "commands.audit.races.page:races_page"},
+        pages={"Races": "commands.audit.races.page:build_races_page"},
     ),
     CommandEntry(
         "latency",
@@ -99,7 +99,7 @@ TABLE = (
         9,
         exit_codes=f"Exit codes: 0 answered, {FAILURES}, 5 undecided.",
         schemas={"sampling-costs": "commands.audit.sampling.report:SamplingCosts"},
-        pages={"SamplingCosts": "commands.audit.sampling.page:sampling_page"},
+        pages={"SamplingCosts": "commands.audit.sampling.page:build_sampling_page"},
     ),
     CommandEntry(
         "rebalance",

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kschedctl.commands.audit.latency.verdicts import _number_and_noun
+from kschedctl.commands.audit.latency.verdicts import _format_count_of
 from kschedctl.commands.explain.pod_group_page import _describe_pods
 from kschedctl.commands.explain.pod_group_report import PodGroupReport
 from kschedctl.scheduler.plugins.node_resources.facts import TooManyPods
@@ -89,4 +89,4 @@ def test_a_group_of_one_and_facts_of_one_agree() -> None:
     group = PodGroupReport(name="d/g", verdict="NotTried", min_count=2, pods=1, scheduled=0, missing=1)
     assert _describe_pods(group) == "1 exists, 0 of them with a node, 1 is missing"
     assert TooManyPods(1, 1).words() == "1 of 1 pod"
-    assert _number_and_noun(1.0, "pod") == "1 pod"
+    assert _format_count_of(1.0, "pod") == "1 pod"

@@ -350,7 +350,7 @@ def test_what_browse_copies_runs(where: Where, runs: Runs) -> None:
     question = ["browse", *where.options]
     session = BrowseSession(kschedctl.Cluster(), source_of(question), Scope(scheduler_name="volcano"))
     for command, words in (("explain", ""), ("explain", "cpu=1 tolerate=gpu=a100:NoSchedule"), ("remedies", "")):
-        runs.check(Line(session.command(command, pod, words), question))
+        runs.check(Line(session.build_question_command(command, pod, words), question))
     assert not runs.faults, "\n".join(runs.faults)
 
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from conftest import Run, Write, node, pod
 
-from kschedctl.commands.audit.sampling.page import sampling_page
+from kschedctl.commands.audit.sampling.page import build_sampling_page
 from kschedctl.commands.audit.sampling.report import SamplingCosts
 from kschedctl.commands.schema.schemas import build_schema
 from kschedctl.render.page import Style
@@ -38,7 +38,7 @@ def test_a_named_pod_and_a_manifest(run: Run, write: Write) -> None:
 
 def test_the_plot_has_the_numbers_of_the_table(run: Run, write: Write) -> None:
     document = json.loads(run("sampling", "-f", write(*NODES, pod("web")), "-o", "json").out)
-    page = sampling_page(msgspec.convert(document, SamplingCosts), Style())
+    page = build_sampling_page(msgspec.convert(document, SamplingCosts), Style())
     [plot] = [block for block in page if isinstance(block, Plot)]
     curve = document["profiles"][0]["curve"]
     assert plot.series[0].points == tuple((point["percentage"], point["loss"]) for point in curve)

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 import kschedctl
 from kschedctl import Cluster
-from kschedctl.commands.browse.answers import remedy_lines, remedy_page
-from kschedctl.commands.browse.copying import commands_of
+from kschedctl.commands.browse.answers import describe_remedy, list_remedies
+from kschedctl.commands.browse.copying import format_commands
 from kschedctl.commands.remedies import pending_remedies, remedies
 from kschedctl.commands.remedies.report import Remedies, RemediesOfMany
 from kschedctl.render.page import Style
@@ -115,7 +115,7 @@ def test_costs_have_all_that_the_fix_does(case: str) -> None:
 def test_short_forms_have_the_costs_of_the_long_form(case: str) -> None:
     for report in reports(case):
         for number, fix in enumerate(fixes_of(report)):
-            copied, page = commands_of(fix), " ".join(remedy_page(fix))
+            copied, page = format_commands(fix), " ".join(describe_remedy(fix))
             alone = alone_in(report, fix)
             summary = alone.summary().fixes[0]
             brief = squeezed(RENDERERS["brief"](alone, Style(width=80)))
@@ -134,7 +134,7 @@ def test_pages_have_the_costs(case: str) -> None:
     for report in (each for each in reports(case) if isinstance(each, Remedies | RemediesOfMany)):
         page = text_of_html(str(RENDERERS["html"](report, Style())))
         patch = squeezed(RENDERERS["patch"](report, Style())).replace("# ", "")
-        listed = " ".join(line.text for line in remedy_lines(report, 500)) if isinstance(report, Remedies) else page
+        listed = " ".join(line.text for line in list_remedies(report, 500)) if isinstance(report, Remedies) else page
         for cost in (cost for fix in fixes_of(report) for cost in fix.all_costs if cost.kind != CostKind.CHECK_FIRST):
             for form in (page, patch, squeezed(listed)):
                 assert squeezed(cost.text) in form

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kschedctl.commands.audit.races.page import races_page
+from kschedctl.commands.audit.races.page import build_races_page
 from kschedctl.commands.audit.races.report import MeasuredLags, RaceAssumptions, RaceResult, Races
 from kschedctl.render.page import Paragraph, Style, Table, list_lines
 from kschedctl.render.plots.plot import Plot
@@ -41,7 +41,7 @@ def result(nodes: int, expiry: str, double_booked: int) -> RaceResult:
 
 def page(*results: RaceResult, wide: bool = False) -> tuple[object, ...]:
     report = Races(headline="h", recommendation="r", assumptions=ASSUMED, results=results)
-    return races_page(report, Style(wide=wide))
+    return build_races_page(report, Style(wide=wide))
 
 
 def cells(table: Table) -> list[list[str]]:

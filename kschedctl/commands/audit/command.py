@@ -49,8 +49,8 @@ def audit(
     was read; if not, it says what is missing, and the exit code is 5 unless something else is wrong.
     """
     _validate_sections(section or (), metrics)
-    thresholds = Thresholds(latency=metrics.limits())
-    measured = metrics.measured(lambda: connect_to_cluster(source)) if metrics.asked else None
+    thresholds = Thresholds(latency=metrics.build_limits())
+    measured = metrics.read_metrics(lambda: connect_to_cluster(source)) if metrics.has_source else None
     cluster = load_cluster(source, live=ALL_KINDS)
     with show_progress() as progress:
         report = audit_cluster(
@@ -67,7 +67,7 @@ def audit(
 
 def _validate_sections(section_names: Sequence[str], metrics: MetricsOptions) -> None:
     """Raise UsageError for unknown sections and for sections without the input that they need."""
-    if "latency" in section_names and not metrics.asked:
+    if "latency" in section_names and not metrics.has_source:
         raise UsageError(f"--section latency needs {REQUIRED_INPUTS['latency'][0]}")
     for name in section_names:
         if name not in SECTIONS:

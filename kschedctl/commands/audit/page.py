@@ -14,7 +14,7 @@ from kschedctl.commands.audit.evidence import (
     build_queue_evidence,
     build_topology_evidence,
 )
-from kschedctl.commands.audit.latency.page import latency_blocks
+from kschedctl.commands.audit.latency.page import build_latency_evidence
 from kschedctl.commands.audit.latency.report import LatencySection
 from kschedctl.commands.audit.leader.report import LeaderSection
 from kschedctl.commands.audit.packing.report import PackingSection
@@ -22,10 +22,10 @@ from kschedctl.commands.audit.pending.report import PendingSection, WaitingPods
 from kschedctl.commands.audit.placed.report import PlacedSection
 from kschedctl.commands.audit.priorities.report import PrioritiesSection
 from kschedctl.commands.audit.queue.report import QueueSection
-from kschedctl.commands.audit.races.page import races_blocks
+from kschedctl.commands.audit.races.page import build_races_evidence
 from kschedctl.commands.audit.races.report import RacesSection
 from kschedctl.commands.audit.report import Audit
-from kschedctl.commands.audit.sampling.page import sampling_blocks
+from kschedctl.commands.audit.sampling.page import build_sampling_evidence
 from kschedctl.commands.audit.sampling.report import SamplingSection
 from kschedctl.commands.audit.topology.report import TopologySection
 from kschedctl.commands.explain.waiting_report import LastWords
@@ -151,11 +151,11 @@ def _build_evidence(section: Section, style: Style) -> Page:
         case PlacedSection():
             evidence = build_placed_evidence(section, style)
         case RacesSection():
-            evidence = races_blocks(section, style)
+            evidence = build_races_evidence(section, style)
         case LatencySection():
-            evidence = latency_blocks(section, style)
+            evidence = build_latency_evidence(section, style)
         case SamplingSection():
-            evidence = sampling_blocks(section, style)
+            evidence = build_sampling_evidence(section, style)
         case LeaderSection():
             evidence = build_leader_evidence(section, style)
         case PrioritiesSection():

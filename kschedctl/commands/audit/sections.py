@@ -10,16 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.creation.section import build_creation_section
-from kschedctl.commands.audit.latency.section import latency_section
+from kschedctl.commands.audit.latency.section import build_latency_section
 from kschedctl.commands.audit.leader.section import build_leader_section
 from kschedctl.commands.audit.packing.section import build_packing_section
 from kschedctl.commands.audit.pending.section import build_pending_section
 from kschedctl.commands.audit.placed.section import build_placed_section
 from kschedctl.commands.audit.priorities.section import build_priorities_section
 from kschedctl.commands.audit.queue.section import build_queue_section
-from kschedctl.commands.audit.races.section import races_section
+from kschedctl.commands.audit.races.section import build_races_section
 from kschedctl.commands.audit.report import AnySection, Audit
-from kschedctl.commands.audit.sampling.section import sampling_section
+from kschedctl.commands.audit.sampling.section import build_sampling_section
 from kschedctl.commands.audit.topology.section import build_topology_section
 from kschedctl.replay.audit_rules import NOTE
 from kschedctl.reports.findings import SEVERITIES_BY_GRAVITY
@@ -31,9 +31,9 @@ SECTIONS: Mapping[str, Callable[[AuditedCluster], AnySection]] = {
     "creation": build_creation_section,
     "queue": build_queue_section,
     "placed": build_placed_section,
-    "races": races_section,
-    "latency": latency_section,
-    "sampling": sampling_section,
+    "races": build_races_section,
+    "latency": build_latency_section,
+    "sampling": build_sampling_section,
     "leader": build_leader_section,
     "priorities": build_priorities_section,
     "topology": build_topology_section,

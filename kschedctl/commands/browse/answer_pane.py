@@ -1,4 +1,4 @@
-"""The right side: what is said of the chosen pod, in tabs."""
+"""The right pane: the explanation of the chosen pod, in tabs."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from kschedctl.commands.browse.answers import (
     REMEDIES,
     SCORES,
     WHY,
-    Answered,
-    LaidOut,
-    Room,
-    laid_out,
-    node_fact,
-    node_lines,
-    remedy_lines,
+    AnsweredQuestion,
+    LaidOutAnswer,
+    TextArea,
+    describe_node,
+    lay_out_answer,
+    list_nodes,
+    list_remedies,
 )
-from kschedctl.commands.browse.lines import LineList, ListLine, Openable, wrapped
-from kschedctl.commands.browse.map_lines import map_lines
+from kschedctl.commands.browse.lines import LineList, ListLine, Openable, wrap_text
+from kschedctl.commands.browse.map_lines import list_map_lines
 from kschedctl.commands.browse.tab_line import TabLine
 from kschedctl.commands.remedies.report import Remedies
 from kschedctl.reports.remedy import Remedy
@@ -36,17 +36,21 @@ FACT_LINES = 3
 
 
 class AnswerPane(Vertical):
-    """Shows an explanation, and remedies when they are found; lays them out anew when its width changes."""
+    """The pane with a pod's explanation and, once found, its fixes.
+
+    Texts are laid out again when the width changes.
+    """
 
     def __init__(self) -> None:
         super().__init__(id="answer")
-        self.told: Answered | None = None
-        self.found: Remedies | None = None
-        self.filtered = ""
+        self.answered: AnsweredQuestion | None = None
+        self.remedies: Remedies | None = None
+        self.node_filter = ""
         self.node_order = NODE_ORDERS[0]
-        self._room: Room | None = None
+        self._room: TextArea | None = None
 
     def compose(self) -> ComposeResult:
+        """Yield the verdict, the tab line, and one page per tab."""
         yield Static(id="verdict")
         yield TabLine(id="tabs")
         with ContentSwitcher(initial=WHY, id="pages"):
@@ -63,129 +67,142 @@ class AnswerPane(Vertical):
                 yield LineList("map-list")
 
     @property
-    def tab(self) -> str:
-        return self.query_one(TabLine).shown
+    def current_tab(self) -> str:
+        """The name of the tab on display."""
+        return self.query_one(TabLine).current_tab
 
     @property
     def node_list(self) -> LineList:
         return self.query_one("#node-list", LineList)
 
     @property
-    def room(self) -> Room:
-        """Less the scroll bar's column, and the padding."""
-        return Room(max(self.size.width - 3, LEAST_WIDTH), max(self.app.size.height // 4, 2))
+    def room(self) -> TextArea:
+        """The space for text, without the scroll bar's column and the padding."""
+        return TextArea(max(self.size.width - 3, LEAST_WIDTH), max(self.app.size.height // 4, 2))
 
     def open_tab(self, tab: str) -> None:
-        """Show it, and have the keys go there."""
-        self.query_one(TabLine).shown = tab
+        """Switch to a tab and focus its content."""
+        self.query_one(TabLine).current_tab = tab
         self.query_one(ContentSwitcher).current = tab
-        self.enter()
+        self.focus_tab()
 
-    def enter(self) -> None:
-        """Have the keys go to the tab that is shown."""
-        inner: Widget = self.query_one(f"#{self.tab}")
+    def focus_tab(self) -> None:
+        """Focus the content of the current tab."""
+        inner: Widget = self.query_one(f"#{self.current_tab}")
         (inner if inner.can_focus else inner.query_one(LineList)).focus()
 
-    def wait_for(self, key: str) -> None:
-        """The answer about that pod is still to come."""
-        if self.told is None or self.told.report.pod != key:
-            self._clear(f"{key}\nreplaying …")
+    def show_waiting(self, key: str) -> None:
+        """Show that a pod's answer is being computed, unless an answer about the pod is on display."""
+        if self.answered is None or self.answered.report.pod != key:
+            self._replace_by_text(f"{key}\nreplaying …")
 
-    def say(self, text: str) -> None:
-        """There is nothing else to say."""
-        self._clear(text)
+    def show_message(self, text: str) -> None:
+        """Replace the answer by a message."""
+        self._replace_by_text(text)
 
-    def _clear(self, text: str) -> None:
-        self.told = self.found = None
-        lines = [line for paragraph in text.splitlines() for line in wrapped(paragraph, self.room.width, "  ", 2)]
-        self._put(Text("\n".join(lines)), {WHY: Text(), SCORES: Text()})
-        self._forget()
+    def _replace_by_text(self, text: str) -> None:
+        """Remove the answer and show a text in place of the verdict."""
+        self.answered = self.remedies = None
+        lines = [line for paragraph in text.splitlines() for line in wrap_text(paragraph, self.room.width, "  ", 2)]
+        self._update_texts(Text("\n".join(lines)), {WHY: Text(), SCORES: Text()})
+        self._reset_tabs()
         self._show_nodes()
         self._show_remedies()
 
-    def show(self, shown: LaidOut) -> None:
-        """Another explanation; its remedies are being searched for."""
-        if self.told is None or self.told.report.pod != shown.told.report.pod:
-            self._forget()
-        self.told, self.found = shown.told, None
-        if shown.room != self.room:
-            shown = laid_out(shown.told, self.room)
-        self._room = shown.room
-        self._put(shown.verdict, shown.texts)
+    def show_answer(self, shown: LaidOutAnswer) -> None:
+        """Show an explanation whose fixes are still being searched for."""
+        if self.answered is None or self.answered.report.pod != shown.answered.report.pod:
+            self._reset_tabs()
+        self.answered, self.remedies = shown.answered, None
+        if shown.area != self.room:
+            shown = lay_out_answer(shown.answered, self.room)
+        self._room = shown.area
+        self._update_texts(shown.verdict, shown.texts)
         self._show_nodes()
         self._show_remedies()
 
-    def _forget(self) -> None:
-        """What is next is about another pod."""
-        self.filtered = ""
+    def _reset_tabs(self) -> None:
+        """Reset the filter, the scroll positions, and the selections before another pod is shown."""
+        self.node_filter = ""
         for tab in (WHY, SCORES):
             self.query_one(f"#{tab}", VerticalScroll).scroll_home(animate=False)
         for listed in self.query(LineList):
-            listed.forget()
+            listed.clear()
 
-    def _put(self, above: Text, texts: dict[str, Text]) -> None:
+    def _update_texts(self, above: Text, texts: dict[str, Text]) -> None:
+        """Put the verdict above the tabs and the texts into their tabs."""
         self.query_one("#verdict", Static).update(above)
         for tab, text in texts.items():
             self.query_one(f"#{tab}-text", Static).update(text)
 
     def show_remedies(self, remedies: Remedies) -> None:
-        self.found = remedies
+        self.remedies = remedies
         self._show_remedies()
 
     def filter_nodes(self, text: str) -> None:
-        """Show only the nodes that have the text in their name or answer."""
-        self.filtered = text
+        """List only the nodes with the text in their name or answer."""
+        self.node_filter = text
         self._show_nodes()
 
     def sort_nodes(self) -> str:
-        """Show them in the next order, which is told."""
+        """Sort the nodes by the next order and return the order's name."""
         self.node_order = NODE_ORDERS[(NODE_ORDERS.index(self.node_order) + 1) % len(NODE_ORDERS)]
         self._show_nodes()
         return self.node_order
 
     def on_resize(self) -> None:
-        if self.told is not None and self._room != self.room:
+        """Lay out the answer again if its space changed."""
+        if self.answered is not None and self._room != self.room:
             self._room = self.room
-            shown = laid_out(self.told, self.room)
-            self._put(shown.verdict, shown.texts)
-            self._show_fact(self.node_list.chosen)
+            shown = lay_out_answer(self.answered, self.room)
+            self._update_texts(shown.verdict, shown.texts)
+            self._show_node_fact(self.node_list.chosen)
 
     def _show_nodes(self) -> None:
-        answered, text, order = self.told, self.filtered, self.node_order
-        self.node_list.show(lambda width: node_lines(answered.report, width, text, order) if answered else ())
+        """Update the list of nodes and the node map."""
+        answered, text, order = self.answered, self.node_filter, self.node_order
+        self.node_list.show(lambda width: list_nodes(answered.report, width, text, order) if answered else ())
         map_list = self.query_one("#map-list", LineList)
-        map_list.show(lambda width: map_lines(answered.report, width) if answered else ())
-        self._show_fact(self.node_list.chosen)
+        map_list.show(lambda width: list_map_lines(answered.report, width) if answered else ())
+        self._show_node_fact(self.node_list.chosen)
 
     def _show_remedies(self) -> None:
-        answered, remedies, listed = self.told, self.found, self.query_one("#remedy-list", LineList)
+        """Update the list of fixes."""
+        answered, remedies, listed = self.answered, self.remedies, self.query_one("#remedy-list", LineList)
         if remedies is None:
             listed.show(lambda width: [ListLine("searching …", "dim")] if answered else ())
         else:
-            listed.show(lambda width: remedy_lines(remedies, width))
+            listed.show(lambda width: list_remedies(remedies, width))
 
     @property
-    def remedy(self) -> Remedy | None:
-        """The chosen one, where remedies are shown."""
+    def chosen_remedy(self) -> Remedy | None:
+        """The chosen fix, None unless the fixes tab is open."""
         chosen = self.query_one("#remedy-list", LineList).chosen
-        return self.found.remedies[int(chosen.name) - 1] if self.found and chosen and self.tab == REMEDIES else None
+        return (
+            self.remedies.remedies[int(chosen.name) - 1]
+            if self.remedies and chosen and self.current_tab == REMEDIES
+            else None
+        )
 
     @on(LineList.Moved, "#node-list")
-    def tell_fact(self, event: LineList.Moved) -> None:
-        self._show_fact(event.subject)
+    def on_node_chosen(self, event: LineList.Moved) -> None:
+        """Show the details of the node that was moved to."""
+        self._show_node_fact(event.subject)
 
-    def _show_fact(self, subject: Openable | None) -> None:
+    def _show_node_fact(self, subject: Openable | None) -> None:
+        """Show why a node was rejected, or that the pod fits, below the list of nodes."""
         fact = ""
-        if self.told is not None and subject is not None:
-            fact = node_fact(self.told.report, subject.name, self.room.width, FACT_LINES)
+        if self.answered is not None and subject is not None:
+            fact = describe_node(self.answered.report, subject.name, self.room.width, FACT_LINES)
         self.query_one("#node-fact", Static).update(Text(fact))
 
     @on(TabLine.Clicked)
-    def tab_clicked(self, event: TabLine.Clicked) -> None:
+    def open_clicked_tab(self, event: TabLine.Clicked) -> None:
+        """Open the tab that was clicked."""
         self.open_tab(event.tab)
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:
-        self.query_one(TabLine).entered = True
+        self.query_one(TabLine).has_focus_inside = True
 
     def on_descendant_blur(self, event: DescendantBlur) -> None:
-        self.query_one(TabLine).entered = False
+        self.query_one(TabLine).has_focus_inside = False

@@ -1,4 +1,6 @@
-"""The browser: pending pods by cause at the left; why, nodes, scores and remedies of the chosen one at the right."""
+"""The application: pending pods by cause in the left pane; why, nodes, scores, and fixes of the chosen pod in the
+right pane.
+"""
 
 from __future__ import annotations
 
@@ -16,36 +18,46 @@ from textual.widgets import Input
 
 from kschedctl.api.ownership import Owner
 from kschedctl.commands.browse.answer_pane import AnswerPane
-from kschedctl.commands.browse.answers import NODES, REMEDIES, Answered, LaidOut, laid_out, remedy_page
+from kschedctl.commands.browse.answers import (
+    NODES,
+    REMEDIES,
+    AnsweredQuestion,
+    LaidOutAnswer,
+    describe_remedy,
+    lay_out_answer,
+)
 from kschedctl.commands.browse.ask_line import AS_IF, SEARCH, SEARCH_NODES, AskLine
-from kschedctl.commands.browse.copying import NO_COMMAND, NO_POD, asking, commands_of
-from kschedctl.commands.browse.desk import Desk, Urgency
-from kschedctl.commands.browse.drill import drilled
+from kschedctl.commands.browse.copying import NO_COMMAND, NO_POD, build_question_command, format_commands
+from kschedctl.commands.browse.desk import QuestionQueue, Urgency
+from kschedctl.commands.browse.drill import build_details
 from kschedctl.commands.browse.following import LiveSessions, SessionFollower
 from kschedctl.commands.browse.keys import KEYS
-from kschedctl.commands.browse.lines import NAMESPACE, POD, REASON, Layout, LineList, ListLine, Openable, cut
-from kschedctl.commands.browse.listing import PodListing, headline, listing, namespaces, of_workload
-from kschedctl.commands.browse.screens import DrillScreen, HelpScreen, LinesScreen, TextScreen
+from kschedctl.commands.browse.lines import NAMESPACE, POD, REASON, Layout, LineList, ListLine, Openable, shorten
+from kschedctl.commands.browse.listing import (
+    PodListing,
+    build_workload_subject,
+    describe_session,
+    lay_out_listing,
+    lay_out_namespaces,
+)
+from kschedctl.commands.browse.screens import DetailsScreen, HelpScreen, LinesScreen, TextScreen
 from kschedctl.commands.browse.session import BrowseSession
-from kschedctl.commands.browse.status_lines import HeadLine, KeyLine, NoteLine
-from kschedctl.commands.browse.tidying import PAUSE, TidyApp
+from kschedctl.commands.browse.status_lines import HeaderLine, KeyLine, NoteLine
+from kschedctl.commands.browse.tidying import IDLE_SECONDS, TidyApp
 from kschedctl.commands.explain.report import Explanation
 from kschedctl.commands.remedies.report import Remedies
 from kschedctl.errors import KschedctlError
 
-PATIENCE = 0.2
-"""Seconds after which it is said that an answer is being computed."""
-BUG = 4
-"""The exit code."""
-NARROW = 64
-"""With fewer columns the sides stand one above the other."""
+WAIT_NOTE_DELAY = 0.2
+"""Seconds after which an unanswered question is shown as being computed."""
+BUG_EXIT_CODE = 4
+"""Exit code after an unexpected exception."""
+STACKED_BELOW = 64
+"""Below this number of columns the two panes stand above each other."""
 
 
 class Browser(TidyApp):
-    """``live``: of a live cluster what comes of it. ``copied``: the commands that were copied.
-
-    ``failure``: what ended it that nobody expected.
-    """
+    """The application that shows a session, and its successors on a live cluster."""
 
     ENABLE_COMMAND_PALETTE = False
     CSS_PATH = "browse.tcss"
@@ -54,17 +66,18 @@ class Browser(TidyApp):
     def __init__(self, session: BrowseSession, live: LiveSessions | None = None) -> None:
         super().__init__()
         self.session, self.live = session, live
-        self.desk = Desk(self._failed)
-        self.key = self.words = ""
-        self.shown = PodListing()
-        self.before: tuple[BrowseSession, Explanation] | None = None
-        self.state = ""
+        self.desk = QuestionQueue(self._exit_with_bug)
+        self.chosen_key = self.assumptions = ""
+        self.pod_listing = PodListing()
+        self.actual_answer: tuple[BrowseSession, Explanation] | None = None
+        self.live_state = ""
         self.copied: list[str] = []
         self.failure: Exception | None = None
-        self.listed = False
+        self.has_listed = False
 
     def compose(self) -> ComposeResult:
-        yield HeadLine(id="head")
+        """Yield the header, the two panes, the note, the input line, and the keys."""
+        yield HeaderLine(id="head")
         with Container(id="sides"):
             yield LineList("list")
             yield AnswerPane()
@@ -73,268 +86,296 @@ class Browser(TidyApp):
         yield KeyLine()
 
     def on_mount(self) -> None:
+        """Read the list, start collecting garbage in idle time, and follow the cluster if it is live."""
         self.theme = "ansi-dark" if "ansi-dark" in self.available_themes else self.theme
-        self.pods.show(lambda width: [ListLine("reading …", "dim")])
-        self.pods.focus()
-        self._head()
-        self.read()
-        self.set_interval(PAUSE, self._tidy)
+        self.pod_list.show(lambda width: [ListLine("reading …", "dim")])
+        self.pod_list.focus()
+        self._update_header()
+        self.refresh_list()
+        self.set_interval(IDLE_SECONDS, self._tidy_when_idle)
         if self.live is not None:
-            self._follow(lambda: self.live.sessions if self.live else iter(()))
+            self._follow_sessions(lambda: self.live.sessions if self.live else iter(()))
 
-    def _tidy(self) -> None:
-        if not self.desk.busy:
+    def _tidy_when_idle(self) -> None:
+        """Collect garbage unless a question is being answered."""
+        if not self.desk.is_busy:
             self.tidy()
 
     def on_resize(self, event: Resize) -> None:
-        self.screen_stack[0].set_class(event.size.width < NARROW, "narrow")
+        self.screen_stack[0].set_class(event.size.width < STACKED_BELOW, "narrow")
 
     @property
-    def pods(self) -> LineList:
+    def pod_list(self) -> LineList:
         return self.screen_stack[0].query_one("#list", LineList)
 
     @property
-    def pane(self) -> AnswerPane:
+    def answer_pane(self) -> AnswerPane:
         return self.screen_stack[0].query_one(AnswerPane)
 
     @property
-    def line(self) -> AskLine:
+    def ask_line(self) -> AskLine:
         return self.screen_stack[0].query_one(AskLine)
 
-    def later(self, show: Callable[..., object], *what: object) -> None:
-        """Have something shown, from any thread; nothing any more once the program ends."""
-        self.call_later(lambda: show(*what) if self.is_running else None)
+    def show_later(self, show: Callable[..., object], *arguments: object) -> None:
+        """Schedule a UI update from any thread, which is dropped if the application has ended."""
+        self.call_later(lambda: show(*arguments) if self.is_running else None)
 
     # -- the list ------------------------------------------------------------------------------------------------------
 
-    def read(self) -> None:
-        """List what there is, or what is searched for."""
-        session, shown = self.session, self.shown
+    def refresh_list(self) -> None:
+        """Have the list of pods, or of the search's hits, computed and shown."""
+        session, shown = self.session, self.pod_listing
 
         def question() -> None:
-            self.later(self._show_list, session, shown, listing(session, shown))
+            self.show_later(self._show_list, session, shown, lay_out_listing(session, shown))
 
         self.desk.ask(Urgency.LIST, question)
 
     def _show_list(self, session: BrowseSession, shown: PodListing, layout: Layout) -> None:
-        if (session, shown) == (self.session, self.shown):
-            self.listed = True
-            self._head()
-            self.pods.show(layout, Openable(POD, self.key))
-            self._tell_fate()
+        """Show a computed list unless the session or the listing has changed since."""
+        if (session, shown) == (self.session, self.pod_listing):
+            self.has_listed = True
+            self._update_header()
+            self.pod_list.show(layout, Openable(POD, self.chosen_key))
+            self._note_fate()
 
-    def _tell_fate(self) -> None:
-        """What became of the chosen pod, where it waits no more."""
-        fate = self.session.fate(self.key) if self.key else ""
+    def _note_fate(self) -> None:
+        """Note what became of the chosen pod if it is no longer pending, and choose another."""
+        fate = self.session.describe_fate(self.chosen_key) if self.chosen_key else ""
         if fate:
-            self.note(f"{self.key} {fate}")
-        if Openable(POD, self.key) not in self.pods.subjects and not self.filter:
-            chosen = self.pods.chosen
-            self._choose(chosen.name if chosen else "")
+            self.note(f"{self.chosen_key} {fate}")
+        if Openable(POD, self.chosen_key) not in self.pod_list.subjects and not self.search_text:
+            chosen = self.pod_list.chosen
+            self._choose_pod(chosen.name if chosen else "")
 
-    def _head(self) -> None:
-        searched = f'search "{self.filter}", Esc ends it' if self.filter else ""
-        heading = headline(self.session) if self.listed else "replaying …"
-        self.screen_stack[0].query_one(HeadLine).tell(searched, self.shown.told, self.state, heading)
+    def _update_header(self) -> None:
+        """Update the header with the search, the listing, the live state, and the numbers."""
+        searched = f'search "{self.search_text}", Esc ends it' if self.search_text else ""
+        heading = describe_session(self.session) if self.has_listed else "replaying …"
+        self.screen_stack[0].query_one(HeaderLine).show_parts(
+            searched, self.pod_listing.description, self.live_state, heading
+        )
 
     @property
-    def filter(self) -> str:
-        """What is searched for."""
-        return self.shown.text
+    def search_text(self) -> str:
+        """The text that is searched for, "" if none."""
+        return self.pod_listing.text
 
-    def show_only(self, **shown: str) -> None:
-        """List the pods otherwise: fields of PodListing."""
-        self.shown = self.shown._replace(**shown)
-        self.read()
+    def change_listing(self, **fields: str) -> None:
+        """Change fields of the PodListing and list the pods again."""
+        self.pod_listing = self.pod_listing._replace(**fields)
+        self.refresh_list()
 
     def note(self, text: str) -> None:
-        """A line above the keys, until the next one."""
-        self.screen_stack[0].query_one(NoteLine).tell(text)
+        """Show a note above the keys until the next one."""
+        self.screen_stack[0].query_one(NoteLine).show_note(text)
 
     @on(LineList.Moved, "#list")
-    def choose(self, event: LineList.Moved) -> None:
+    def on_pod_chosen(self, event: LineList.Moved) -> None:
+        """Explain the pod that was moved to."""
         if event.subject is not None and event.subject.kind == POD:
-            self._choose(event.subject.name)
+            self._choose_pod(event.subject.name)
 
-    def _choose(self, key: str) -> None:
-        if key != self.key:
-            self.key, self.words = key, ""
+    def _choose_pod(self, key: str) -> None:
+        """Choose a pod and have it explained without assumptions; "" clears the answer."""
+        if key != self.chosen_key:
+            self.chosen_key, self.assumptions = key, ""
             if key:
-                self.ask_about("")
+                self.explain_chosen("")
             else:
-                self.pane.say("")
+                self.answer_pane.show_message("")
 
     @on(LineList.Opened)
-    def open(self, event: LineList.Opened) -> None:
+    def on_opened(self, event: LineList.Opened) -> None:
+        """Open the chosen line: a pod, namespace, reason, fix, node, or workload."""
         subject = event.subject
         if subject is None:
             return
-        if event.lines is self.pods and subject.kind == POD:
-            self.pane.enter()
+        if event.lines is self.pod_list and subject.kind == POD:
+            self.answer_pane.focus_tab()
         elif subject.kind == POD:
-            self._go_to(subject.name)
+            self._go_to_pod(subject.name)
         elif subject.kind == NAMESPACE:
             self.pop_screen()
-            self.show_only(namespace=subject.name)
+            self.change_listing(namespace=subject.name)
         elif subject.kind == REASON:
-            self.pane.open_tab(NODES)
-            self.pane.filter_nodes(subject.name)
-        elif self.pane.remedy is not None and event.lines.id == "remedy-list":
-            self.push_screen(TextScreen(remedy_page(self.pane.remedy)))
+            self.answer_pane.open_tab(NODES)
+            self.answer_pane.filter_nodes(subject.name)
+        elif self.answer_pane.chosen_remedy is not None and event.lines.id == "remedy-list":
+            self.push_screen(TextScreen(describe_remedy(self.answer_pane.chosen_remedy)))
         else:
-            self.drill(subject)
+            self.open_details(subject)
 
-    def _go_to(self, key: str) -> None:
-        """Choose a pending pod wherever it is named."""
+    def _go_to_pod(self, key: str) -> None:
+        """Close all screens and the search, and choose a pod in the list."""
         while len(self.screen_stack) > 1:
             self.pop_screen()
-        if self.filter:
-            self.show_only(text="")
-        places = {subject: at for at, subject in enumerate(self.pods.subjects)}
+        if self.search_text:
+            self.change_listing(text="")
+        places = {subject: at for at, subject in enumerate(self.pod_list.subjects)}
         at = places.get(Openable(POD, key))
         if at is None:
-            self._choose(key)
+            self._choose_pod(key)
         else:
-            self.pods.move(at)
-        self.pods.focus()
+            self.pod_list.move_to(at)
+        self.pod_list.focus()
 
     # -- the answer ----------------------------------------------------------------------------------------------------
 
-    def ask_about(self, words: str) -> None:
-        """Have the chosen pod explained as the words have it; its remedies follow, which may take seconds."""
-        key, session, room = self.key, self.session, self.pane.room
+    def explain_chosen(self, assumptions: str) -> None:
+        """Have the chosen pod explained under assumptions, and then its fixes searched, which may take seconds."""
+        key, session, room = self.chosen_key, self.session, self.answer_pane.room
 
         def question() -> None:
             try:
-                before = self._as_it_is(session, key)
-                asked = session.asked(key, words)
-                answered = Answered(session.explain(asked), before, words) if words else Answered(before)
-                shown = laid_out(answered, room)
+                before = self._explain_without_assumptions(session, key)
+                answered = AnsweredQuestion(before)
+                if assumptions:
+                    target = session.build_target(key, assumptions)
+                    answered = AnsweredQuestion(session.explain(target), before, assumptions)
+                shown = lay_out_answer(answered, room)
             except KschedctlError as error:
-                self.later(self._refuse, key, words, str(error))
+                self.show_later(self._show_error, key, assumptions, str(error))
                 return
-            self.later(self._show_answer, key, words, shown)
-            self.desk.ask(Urgency.REMEDIES, lambda: self._find_remedies(session, key, words))
+            self.show_later(self._show_answer, key, assumptions, shown)
+            self.desk.ask(Urgency.REMEDIES, lambda: self._find_remedies(session, key, assumptions))
 
         self.desk.ask(Urgency.ANSWER, question)
-        self.set_timer(PATIENCE, lambda: self.later(self._tell_wait, key))
+        self.set_timer(WAIT_NOTE_DELAY, lambda: self.show_later(self._show_wait, key))
 
-    def _tell_wait(self, key: str) -> None:
-        if self.key == key and self.desk.busy:
-            self.pane.wait_for(key)
+    def _show_wait(self, key: str) -> None:
+        """Show that the answer is being computed if it still is."""
+        if self.chosen_key == key and self.desk.is_busy:
+            self.answer_pane.show_waiting(key)
 
-    def _as_it_is(self, session: BrowseSession, key: str) -> Explanation:
-        """The pod without any supposition; what was said of it last is kept."""
-        if self.before is None or self.before[0] is not session or self.before[1].pod != key:
-            self.before = session, session.explain(session.asked(key))
-        return self.before[1]
+    def _explain_without_assumptions(self, session: BrowseSession, key: str) -> Explanation:
+        """Explain the pod without assumptions, keeping the latest result."""
+        if self.actual_answer is None or self.actual_answer[0] is not session or self.actual_answer[1].pod != key:
+            self.actual_answer = session, session.explain(session.build_target(key))
+        return self.actual_answer[1]
 
-    def _find_remedies(self, session: BrowseSession, key: str, words: str) -> None:
-        remedies = session.remedies(session.asked(key, words), self.desk.give_way)
-        self.later(self._show_remedies, session, key, words, remedies)
+    def _find_remedies(self, session: BrowseSession, key: str, assumptions: str) -> None:
+        """Search the fixes of a pod and show them."""
+        remedies = session.find_remedies(session.build_target(key, assumptions), self.desk.answer_urgent)
+        self.show_later(self._show_remedies, session, key, assumptions, remedies)
 
-    def _show_answer(self, key: str, words: str, shown: LaidOut) -> None:
+    def _show_answer(self, key: str, assumptions: str, shown: LaidOutAnswer) -> None:
+        """Show an explanation if its pod is still chosen."""
         self.untidy = True
-        if key == self.key:
-            self.words = words
-            self.pane.show(shown)
-            if self.line.asking == AS_IF:
+        if key == self.chosen_key:
+            self.assumptions = assumptions
+            self.answer_pane.show_answer(shown)
+            if self.ask_line.asking == AS_IF:
                 self.close_line()
 
-    def _refuse(self, key: str, words: str, why: str) -> None:
-        """What was supposed makes no sense, and can be corrected; or the pod is gone."""
-        if key == self.key:
-            if words and self.line.asking != AS_IF:  # it made sense before the cluster changed
-                self.words = ""
-                self.ask_about("")
-            elif not words:
-                self.pane.say(key)
+    def _show_error(self, key: str, assumptions: str, why: str) -> None:
+        """Note why a pod could not be explained: invalid assumptions, or the pod is gone."""
+        if key == self.chosen_key:
+            if assumptions and self.ask_line.asking != AS_IF:  # it made sense before the cluster changed
+                self.assumptions = ""
+                self.explain_chosen("")
+            elif not assumptions:
+                self.answer_pane.show_message(key)
             self.note(why)
 
-    def _show_remedies(self, session: BrowseSession, key: str, words: str, remedies: Remedies) -> None:
-        if (session, key, words) == (self.session, self.key, self.words):
-            self.pane.show_remedies(remedies)
+    def _show_remedies(self, session: BrowseSession, key: str, assumptions: str, remedies: Remedies) -> None:
+        """Show fixes unless something else has been chosen since."""
+        if (session, key, assumptions) == (self.session, self.chosen_key, self.assumptions):
+            self.answer_pane.show_remedies(remedies)
 
     # -- what keys do --------------------------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """While one types keys are letters."""
-        return not self.line.asking or action in ("leave", "quit")
+        """Return whether a key's action is allowed: while text is entered, only leaving and quitting."""
+        return not self.ask_line.asking or action in ("leave", "quit")
 
     def action_tab(self, name: str) -> None:
-        self.pane.open_tab(name)
+        self.answer_pane.open_tab(name)
 
     def action_ask(self, what: str) -> None:
-        """Open the line in which one types."""
-        if what == AS_IF and not self.key:
+        """Open the input line for a search or for assumptions."""
+        if what == AS_IF and not self.chosen_key:
             return
-        if what == SEARCH and self.pane.tab == NODES and self.pane.node_list.has_focus:
+        if what == SEARCH and self.answer_pane.current_tab == NODES and self.answer_pane.node_list.has_focus:
             what = SEARCH_NODES
-        values = {AS_IF: self.words, SEARCH: self.filter, SEARCH_NODES: self.pane.filtered}
-        self.line.open(what, values[what])
+        values = {AS_IF: self.assumptions, SEARCH: self.search_text, SEARCH_NODES: self.answer_pane.node_filter}
+        self.ask_line.open(what, values[what])
 
     @on(Input.Changed, "#ask")
-    def typed(self, event: Input.Changed) -> None:
-        if self.line.asking == SEARCH and event.value != self.filter:
-            self.show_only(text=event.value)
-        elif self.line.asking == SEARCH_NODES:
-            self.pane.filter_nodes(event.value)
+    def on_typed(self, event: Input.Changed) -> None:
+        """Apply a search while it is typed."""
+        if self.ask_line.asking == SEARCH and event.value != self.search_text:
+            self.change_listing(text=event.value)
+        elif self.ask_line.asking == SEARCH_NODES:
+            self.answer_pane.filter_nodes(event.value)
 
     @on(Input.Submitted, "#ask")
-    def submitted(self, event: Input.Submitted) -> None:
-        if self.line.asking == AS_IF:
+    def on_submitted(self, event: Input.Submitted) -> None:
+        """Explain the pod under the submitted assumptions, or close the search line."""
+        if self.ask_line.asking == AS_IF:
             self.note("")
-            self.ask_about(" ".join(event.value.split()))
+            self.explain_chosen(" ".join(event.value.split()))
         else:
             self.close_line()
 
     def close_line(self) -> None:
-        asked = self.line.close()
-        (self.pane.node_list if asked == SEARCH_NODES else self.pods).focus()
+        """Close the input line and focus the list it belongs to."""
+        asked = self.ask_line.close()
+        (self.answer_pane.node_list if asked == SEARCH_NODES else self.pod_list).focus()
 
     def action_leave(self) -> None:
-        """One step back: the line, what was searched among nodes, the right side, the supposition, the search."""
+        """Go one step back: input line, node search, right pane, assumptions, search, or namespace."""
         self.note("")
-        if self.line.asking:
+        if self.ask_line.asking:
             self._leave_line()
-        elif self.pane.filtered and self.pane.node_list.has_focus:
-            self.pane.filter_nodes("")
-        elif not self.pods.has_focus:
-            self.pods.focus()
-        elif self.words:
-            self.ask_about("")
-        elif self.filter:
-            self.show_only(text="")
+        elif self.answer_pane.node_filter and self.answer_pane.node_list.has_focus:
+            self.answer_pane.filter_nodes("")
+        elif not self.pod_list.has_focus:
+            self.pod_list.focus()
+        elif self.assumptions:
+            self.explain_chosen("")
+        elif self.search_text:
+            self.change_listing(text="")
         else:
-            self.show_only(namespace="")
+            self.change_listing(namespace="")
 
     def _leave_line(self) -> None:
-        if self.line.asking == SEARCH:
-            self.show_only(text="")
-        elif self.line.asking == SEARCH_NODES:
-            self.pane.filter_nodes("")
+        """Cancel the search that is being typed and close the input line."""
+        if self.ask_line.asking == SEARCH:
+            self.change_listing(text="")
+        elif self.ask_line.asking == SEARCH_NODES:
+            self.answer_pane.filter_nodes("")
         self.close_line()
 
     def action_sort(self) -> None:
-        """Pods, or nodes where the keys go to these, in the next order."""
-        if self.pane.tab == NODES and self.pane.node_list.has_focus:
-            self.note(f"nodes by {self.pane.sort_nodes()}")
+        """Sort the pods, or the nodes if their list has the focus, by the next order."""
+        if self.answer_pane.current_tab == NODES and self.answer_pane.node_list.has_focus:
+            self.note(f"nodes by {self.answer_pane.sort_nodes()}")
         else:
-            self.show_only(order=self.shown.next_order)
+            self.change_listing(order=self.pod_listing.next_order)
 
     def action_namespace(self) -> None:
-        layout = namespaces(self.session)
+        """Open the screen that picks a namespace."""
+        layout = lay_out_namespaces(self.session)
         self.push_screen(LinesScreen(lambda screen: screen.show(layout)))
 
     def action_workload(self) -> None:
-        owner: Owner | None = self.session.owner(self.key) if self.key else None
+        """Open the screen of the chosen pod's workload."""
+        owner: Owner | None = self.session.find_owner_of(self.chosen_key) if self.chosen_key else None
         if owner is not None:
-            self.drill(of_workload(owner))
+            self.open_details(build_workload_subject(owner))
 
     def action_copy(self) -> None:
-        """What the terminal does with it nobody tells: it is shown, and printed in the end."""
-        remedy, tab = self.pane.remedy, self.pane.tab
-        text = commands_of(remedy) if remedy else asking(self.session, self.key, self.words, tab == REMEDIES)
+        """Copy a command to the clipboard and show it.
+
+        Terminals do not confirm that they took it, so the command is also printed at the end.
+        """
+        remedy, tab = self.answer_pane.chosen_remedy, self.answer_pane.current_tab
+        text = (
+            format_commands(remedy)
+            if remedy
+            else build_question_command(self.session, self.chosen_key, self.assumptions, for_remedies=tab == REMEDIES)
+        )
         if text:
             self.copied.append(text)
             self.copy_to_clipboard(text)
@@ -348,53 +389,59 @@ class Browser(TidyApp):
 
     # -- nodes and workloads -------------------------------------------------------------------------------------------
 
-    def drill(self, subject: Openable) -> None:
-        self.push_screen(DrillScreen(subject, partial(self._drilled, subject)))
+    def open_details(self, subject: Openable) -> None:
+        """Open the screen of a node or workload."""
+        self.push_screen(DetailsScreen(subject, partial(self._refresh_details, subject)))
 
-    def _drilled(self, subject: Openable, screen: LinesScreen) -> None:
+    def _refresh_details(self, subject: Openable, screen: LinesScreen) -> None:
+        """Have the contents of a node's or workload's screen computed and shown."""
         session = self.session
 
         def question() -> None:
-            layout = drilled(session, subject, self.desk.give_way)
-            self.later(self._show_drilled, screen, layout)
+            layout = build_details(session, subject, self.desk.answer_urgent)
+            self.show_later(self._show_details, screen, layout)
 
         if not screen.lines.lines:
-            screen.show(lambda width: [ListLine(f"{cut(subject.name, width - 12)} replaying …", "dim")])
+            screen.show(lambda width: [ListLine(f"{shorten(subject.name, width - 12)} replaying …", "dim")])
         self.desk.ask(Urgency.PAGE, question)
 
-    def _show_drilled(self, screen: LinesScreen, layout: Layout) -> None:
+    def _show_details(self, screen: LinesScreen, layout: Layout) -> None:
+        """Show the contents on their screen if it is still open."""
         if screen in self.screen_stack:
             screen.show(layout)
 
     # -- live ----------------------------------------------------------------------------------------------------------
 
-    def take(self, session: BrowseSession) -> None:
-        """Another state of the cluster takes the place of the one before; what is looked at stays."""
+    def replace_session(self, session: BrowseSession) -> None:
+        """Show a new state of the live cluster, keeping what the user looks at."""
         self.session = session
-        self.state = f"live {datetime.now():%H:%M:%S}"
-        self.read()
-        if self.key and not session.fate(self.key):
-            self.ask_about(self.words)
-        for screen in (stacked for stacked in self.screen_stack if isinstance(stacked, DrillScreen)):
-            screen.refreshed(screen)
+        self.live_state = f"live {datetime.now():%H:%M:%S}"
+        self.refresh_list()
+        if self.chosen_key and not session.describe_fate(self.chosen_key):
+            self.explain_chosen(self.assumptions)
+        for screen in (stacked for stacked in self.screen_stack if isinstance(stacked, DetailsScreen)):
+            screen.refresh_lines(screen)
 
-    def lost(self, why: str) -> None:
-        self.state = f"not live since {datetime.now():%H:%M:%S}"
-        self._head()
+    def on_connection_lost(self, why: str) -> None:
+        """Show that the live cluster is no longer followed."""
+        self.live_state = f"not live since {datetime.now():%H:%M:%S}"
+        self._update_header()
         self.note(f"not live any more, r reads it again: {why}")
 
-    def action_again(self) -> None:
-        if self.live is not None and self.state.startswith("not live"):
-            self.state = "connecting …"
-            self._head()
+    def action_reconnect(self) -> None:
+        """Follow the live cluster again after the connection was lost."""
+        if self.live is not None and self.live_state.startswith("not live"):
+            self.live_state = "connecting …"
+            self._update_header()
             self.note("")
-            self._follow(self.live.again)
+            self._follow_sessions(self.live.restart)
 
-    def _follow(self, sessions: Callable[[], Iterator[BrowseSession]]) -> None:
-        take, lost = partial(self.later, self.take), partial(self.later, self.lost)
-        SessionFollower(take, lost, self._failed).start(sessions)
+    def _follow_sessions(self, sessions: Callable[[], Iterator[BrowseSession]]) -> None:
+        """Follow the live cluster in a thread."""
+        take, lost = partial(self.show_later, self.replace_session), partial(self.show_later, self.on_connection_lost)
+        SessionFollower(take, lost, self._exit_with_bug).start(sessions)
 
-    def _failed(self, error: Exception) -> None:
-        """What nobody expected ends the program; who started it tells."""
+    def _exit_with_bug(self, error: Exception) -> None:
+        """Record an unexpected exception and end the application; the caller of run() raises it."""
         self.failure = error
-        self.later(self.exit, None, BUG)
+        self.show_later(self.exit, None, BUG_EXIT_CODE)

@@ -1,4 +1,4 @@
-"""The line in which one types what to search for, or what to suppose."""
+"""The input line for searches and assumptions."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ HINTS = {
 
 
 class AskLine(Horizontal):
-    """``asking``: what is being typed, empty while the line is closed."""
+    """The input line, hidden while nothing is entered."""
 
     asking = ""
+    """SEARCH, SEARCH_NODES or AS_IF while text is entered, else ""."""
 
     def compose(self) -> ComposeResult:
         yield Static(id="ask-label")
@@ -26,19 +27,19 @@ class AskLine(Horizontal):
     def on_mount(self) -> None:
         self.display = False
 
-    def open(self, what: str, value: str) -> None:
-        """Ask for SEARCH, SEARCH_NODES or AS_IF; ``value``: what was said last."""
-        self.asking = what
+    def open(self, purpose: str, value: str) -> None:
+        """Open the line for SEARCH, SEARCH_NODES or AS_IF with an initial value."""
+        self.asking = purpose
         self.display = True
-        self.query_one("#ask-label", Static).update(f"{what}: ")
+        self.query_one("#ask-label", Static).update(f"{purpose}: ")
         line = self.query_one(Input)
-        line.placeholder, line.value = HINTS[what], value
+        line.placeholder, line.value = HINTS[purpose], value
         line.cursor_position = len(value)
         line.focus()
         self.app.refresh_bindings()
 
     def close(self) -> str:
-        """What was asked for."""
+        """Hide the line and return its purpose."""
         asked, self.asking, self.display = self.asking, "", False
         self.app.refresh_bindings()
         return asked

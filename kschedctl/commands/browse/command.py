@@ -1,4 +1,4 @@
-"""``kschedctl browse``: pending pods in a browser for the terminal."""
+"""The command ``kschedctl browse``: an interactive view of pending pods in the terminal."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def browse(*, source: Source, scope: Scope) -> int:
     except ImportError as error:
         raise UsageError(f"browse needs Textual: {error}", hint="pip install 'kschedctl[tui]'") from None
     if source.live:
-        sessions = _sessions(source, scope)
-        browser = Browser(next(sessions), LiveSessions(sessions, lambda: _sessions(source, scope)))
+        sessions = _iter_sessions(source, scope)
+        browser = Browser(next(sessions), LiveSessions(sessions, lambda: _iter_sessions(source, scope)))
     else:
-        browser = Browser(_session(load_cluster(source, scope.namespace), source, scope))
-    with _notes_to(lambda line: browser.later(browser.note, line)), without_garbage_collection():
+        browser = Browser(_build_session(load_cluster(source, scope.namespace), source, scope))
+    with _redirect_log(lambda line: browser.show_later(browser.note, line)), without_garbage_collection():
         browser.run()
     for command in dict.fromkeys(browser.copied):
         print(command)
@@ -58,11 +58,13 @@ def browse(*, source: Source, scope: Scope) -> int:
     return 0
 
 
-def _sessions(source: Source, scope: Scope) -> Iterator[BrowseSession]:
-    return (_session(cluster, source, scope) for cluster in follow_cluster(source, scope.namespace))
+def _iter_sessions(source: Source, scope: Scope) -> Iterator[BrowseSession]:
+    """Yield a session for each new state of the live cluster."""
+    return (_build_session(cluster, source, scope) for cluster in follow_cluster(source, scope.namespace))
 
 
-def _session(cluster: Cluster, source: Source, scope: Scope) -> BrowseSession:
+def _build_session(cluster: Cluster, source: Source, scope: Scope) -> BrowseSession:
+    """Build the session of a cluster."""
     from kschedctl.commands.browse.session import BrowseSession  # noqa: PLC0415 - what it shows takes time to import
 
     asked = asking_for(cluster, scope.scheduler_name)
@@ -71,8 +73,8 @@ def _session(cluster: Cluster, source: Source, scope: Scope) -> BrowseSession:
     )
 
 
-class _Notes(logging.Handler):
-    """Has what the program says besides shown on the screen, which a line on stderr would spoil."""
+class _LogNotes(logging.Handler):
+    """A log handler that shows messages on the screen instead of on stderr, which would garble it."""
 
     def __init__(self, show: Callable[[str], object]) -> None:
         super().__init__()
@@ -83,9 +85,10 @@ class _Notes(logging.Handler):
 
 
 @contextmanager
-def _notes_to(show: Callable[[str], object]) -> Iterator[None]:
+def _redirect_log(show: Callable[[str], object]) -> Iterator[None]:
+    """Show log messages by `show` within the context."""
     log = logging.getLogger("kschedctl")
-    handlers, log.handlers = log.handlers, [_Notes(show)]
+    handlers, log.handlers = log.handlers, [_LogNotes(show)]
     try:
         yield
     finally:

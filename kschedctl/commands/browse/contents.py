@@ -1,4 +1,4 @@
-"""What a node holds and would take, and where the pods of a workload are."""
+"""Reports for the detail screens: the contents of a node, the pods of a workload, and a changed answer."""
 
 from __future__ import annotations
 
@@ -26,28 +26,30 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.node_order import zone_key
 
 FITS = ""
+"""The answer for a pod that fits."""
 
 
 def node_contents(
     scheduler: Scheduler, name: str, pending: Sequence[Pod], between: Callable[[], object] = lambda: None
 ) -> NodeContents | None:
-    """What the node of that name holds and would take; None where there is none.
+    """Build the report of a node: its resources, its pods, and the pending pods that would fit. Return None if there is
+    no such node.
 
-    ``pending``: the pods of which it is asked whether they would fit there; ``between`` is called before each question.
+    `between` is called before each pending pod is tried.
     """
     view = scheduler.view
     row = view.nodes.index.get(name)
     if row is None:
         return None
     node = view.nodes.objects[row]
-    answers = _answers(scheduler, row, pending, between)
-    pods = [_pod_of_node(scheduler, position) for position in np.flatnonzero(view.node == row).tolist()]
+    answers = _try_pending_pods(scheduler, row, pending, between)
+    pods = [_build_pod_of_node(scheduler, position) for position in np.flatnonzero(view.node == row).tolist()]
     return NodeContents(
         node=name,
         pool=find_pool(node),
         zone=zone_key(node)[1],
         unschedulable=node.spec.unschedulable,
-        taints=tuple(map(_written, node.spec.taints)),
+        taints=tuple(map(_format_taint, node.spec.taints)),
         labels=dict(sorted(node.metadata.labels.items())),
         resources=tuple(
             NodeResource(resource, int(view.allocatable[row, column]), int(view.requested[row, column]))
@@ -60,12 +62,13 @@ def node_contents(
     )
 
 
-def _written(taint: Taint) -> str:
-    """A taint as ``kubectl taint`` writes it."""
+def _format_taint(taint: Taint) -> str:
+    """Format a taint as ``kubectl taint`` does."""
     return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
 
 
-def _pod_of_node(scheduler: Scheduler, position: int) -> PodOfNode:
+def _build_pod_of_node(scheduler: Scheduler, position: int) -> PodOfNode:
+    """Build the entry of a pod on the node."""
     view = scheduler.view
     pod, info = view.pods.objects[position], int(view.pods.info[position])
     amounts = {name: int(view.requests[info, column]) for name, column in view.resources.items()}
@@ -73,18 +76,21 @@ def _pod_of_node(scheduler: Scheduler, position: int) -> PodOfNode:
     return PodOfNode(pod.key, str(find_owner(pod)), view.pods.infos[info].priority, asked)
 
 
-def _answers(scheduler: Scheduler, row: int, pending: Sequence[Pod], between: Callable[[], object]) -> list[str]:
-    """Why each pod does not fit there, FITS where it does; pods alike are asked once."""
+def _try_pending_pods(
+    scheduler: Scheduler, row: int, pending: Sequence[Pod], between: Callable[[], object]
+) -> list[str]:
+    """Return for each pending pod why it does not fit on the node, or FITS. Equal pods are tried once."""
     pods, known = scheduler.view.pods, dict[int, str]()
     alike = [int(pods.info[pods.index[pod.key]]) for pod in pending]
     for info, pod in zip(alike, pending, strict=True):
         if info not in known:
             between()
-            known[info] = _answer(scheduler, row, pod)
+            known[info] = _try_pending_pod(scheduler, row, pod)
     return [known[info] for info in alike]
 
 
-def _answer(scheduler: Scheduler, row: int, pod: Pod) -> str:
+def _try_pending_pod(scheduler: Scheduler, row: int, pod: Pod) -> str:
+    """Return why a pending pod does not fit on the node, or FITS."""
     stored = scheduler.view.stored(pod)
     framework = scheduler.framework(stored.spec.scheduler_name)
     if framework is None:
@@ -100,9 +106,12 @@ def _answer(scheduler: Scheduler, row: int, pod: Pod) -> str:
 
 
 def workload_pods(scheduler: Scheduler, owner: Owner, causes: Mapping[str, str]) -> WorkloadPods:
-    """All that the cluster has of it, those that wait first; ``causes``: why pods wait, by their keys."""
+    """Build the report of a workload's pods, pending pods first, with the number of pods and nodes per zone.
+
+    `causes` maps keys of pending pods to why they are pending.
+    """
     zones = {node.metadata.name: zone_key(node)[1] for node in scheduler.cluster.nodes}
-    workloads = [_pod_of_workload(pod, zones, causes) for pod in find_pods(scheduler.cluster, owner)]
+    workloads = [_build_pod_of_workload(pod, zones, causes) for pod in find_pods(scheduler.cluster, owner)]
     workloads.sort(key=lambda pod: (bool(pod.node), pod.pod))
     bound = [pod for pod in workloads if pod.node]
     pods, nodes = Counter(pod.zone for pod in bound), Counter(zone for zone, _ in {(p.zone, p.node) for p in bound})
@@ -110,14 +119,15 @@ def workload_pods(scheduler: Scheduler, owner: Owner, causes: Mapping[str, str])
     return WorkloadPods(str(owner), tuple(workloads), tuple(ZonePods(zone, pods[zone], nodes[zone]) for zone in every))
 
 
-def _pod_of_workload(pod: Pod, zones: Mapping[str, str], causes: Mapping[str, str]) -> PodOfWorkload:
+def _build_pod_of_workload(pod: Pod, zones: Mapping[str, str], causes: Mapping[str, str]) -> PodOfWorkload:
+    """Build the entry of a workload's pod."""
     node = pod.spec.node_name
     created, phase = pod.metadata.creation_timestamp or "", pod.status.phase or "Pending"
     return PodOfWorkload(pod.key, node, zones.get(node, ""), phase, created, causes.get(pod.key, ""))
 
 
-def changed_answer(before: Explanation, after: Explanation) -> ChangedAnswer:
-    """From the pod as it is to the pod, or the cluster, as it is supposed."""
+def build_changed_answer(before: Explanation, after: Explanation) -> ChangedAnswer:
+    """Compare the explanations without and with the assumptions."""
     old, new = (
         {(elimination.plugin, elimination.reason): elimination.nodes for elimination in r.eliminations}
         for r in (before, after)

@@ -1,4 +1,4 @@
-"""Build what ``c`` copies: commands that can be typed as they stand, below their costs as comments."""
+"""Commands for the key ``c``: they can be pasted as they are, with their costs as comments above."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NO_POD = "nothing to copy: no pod is chosen, or the cluster came from standard i
 NO_COMMAND = "nothing to copy: no command makes this fix, Enter tells how"
 
 
-def commands_of(remedy: Remedy) -> str:
+def format_commands(remedy: Remedy) -> str:
     """Return the commands of a fix without their explanations, each of its costs as a comment above them.
 
     Return nothing if no command makes the fix.
@@ -21,6 +21,10 @@ def commands_of(remedy: Remedy) -> str:
     return "\n".join([*warnings, *commands]) if commands else ""
 
 
-def asking(session: BrowseSession, key: str, words: str, for_remedies: bool) -> str:
-    """The command that asks the same about the pod; there is none where nothing is chosen."""
-    return session.command("remedies" if for_remedies and not words else "explain", key, words) if key else ""
+def build_question_command(session: BrowseSession, key: str, assumptions: str, *, for_remedies: bool) -> str:
+    """Build the command that answers the same question about a pod, "" if no pod is chosen."""
+    return (
+        session.build_question_command("remedies" if for_remedies and not assumptions else "explain", key, assumptions)
+        if key
+        else ""
+    )

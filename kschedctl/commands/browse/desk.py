@@ -1,4 +1,4 @@
-"""What takes time is done by a thread beside the screen: of each kind of question only the latest is answered."""
+"""A background thread that answers questions, only the latest of each kind."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Question = Callable[[], None]
 
 
 class Urgency(IntEnum):
-    """The more urgent first."""
+    """Kinds of questions, the most urgent first."""
 
     LIST = 0
     PAGE = 1
@@ -18,15 +18,15 @@ class Urgency(IntEnum):
     REMEDIES = 3
 
 
-class UnwantedError(Exception):
-    """Something else was asked meanwhile."""
+class OutdatedError(Exception):
+    """The question is out of date because another was asked."""
 
 
-class Desk:
-    """Answers questions one at a time, which may share what they compute.
+class QuestionQueue:
+    """A background thread that answers one question at a time.
 
-    A question hands over what it found itself. ``failed`` is told of what none of them should raise. The thread is a
-    daemon: nobody who leaves has to wait for it.
+    A question is a function that delivers its own answer. Exceptions it should not raise go to the callback `failed`.
+    The thread is a daemon, so leaving the program does not wait for it.
     """
 
     def __init__(self, failed: Callable[[Exception], object]) -> None:
@@ -34,10 +34,12 @@ class Desk:
         self._waiting: dict[Urgency, Question] = {}
         self._working: list[Urgency] = []
         self._changed = Condition()
-        Thread(target=self._work, daemon=True, name="browse-desk").start()
+        Thread(target=self._run, daemon=True, name="browse-desk").start()
 
     def ask(self, kind: Urgency, question: Question) -> None:
-        """In the place of one of that kind that waits; remedies of an answer before are not wanted any more."""
+        """Queue a question in place of a waiting one of the same kind. A new answer also drops the waiting search
+        for fixes.
+        """
         with self._changed:
             self._waiting[kind] = question
             if kind is Urgency.ANSWER:
@@ -45,30 +47,33 @@ class Desk:
             self._changed.notify_all()
 
     @property
-    def busy(self) -> bool:
+    def is_busy(self) -> bool:
+        """Whether a question is waiting or being answered."""
         with self._changed:
             return bool(self._waiting or self._working)
 
-    def give_way(self) -> None:
-        """Called by a long question again and again: what is more urgent is answered meanwhile.
+    def answer_urgent(self) -> None:
+        """Answer more urgent questions. Long questions call this repeatedly.
 
-        Raises UnwantedError when it is out of date.
+        Raises OutdatedError if the calling question is out of date.
         """
         with self._changed:
             mine = self._working[-1]
             if Urgency.ANSWER in self._waiting and mine >= Urgency.ANSWER:
-                raise UnwantedError
-        while (urgent := self._take(before=mine)) is not None:
+                raise OutdatedError
+        while (urgent := self._take_most_urgent(before=mine)) is not None:
             self._answer(*urgent)
 
-    def _work(self) -> None:
+    def _run(self) -> None:
+        """Answer questions as they arrive, forever."""
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._waiting)
-            if (task := self._take()) is not None:
+            if (task := self._take_most_urgent()) is not None:
                 self._answer(*task)
 
-    def _take(self, before: Urgency | None = None) -> tuple[Urgency, Question] | None:
+    def _take_most_urgent(self, before: Urgency | None = None) -> tuple[Urgency, Question] | None:
+        """Remove and return the most urgent waiting question; with `before`, only one more urgent than that."""
         with self._changed:
             kinds = [kind for kind in self._waiting if before is None or kind < before]
             if not kinds:
@@ -78,9 +83,10 @@ class Desk:
             return kind, self._waiting.pop(kind)
 
     def _answer(self, kind: Urgency, question: Question) -> None:
+        """Run a question and report unexpected exceptions."""
         try:
             question()
-        except UnwantedError:
+        except OutdatedError:
             pass
         except Exception as error:
             self._failed(error)

@@ -1,4 +1,4 @@
-"""A live cluster beside the screen: each new state of it, made ready before it is shown, until it is lost."""
+"""A background thread that follows a live cluster and prepares each new state before it is shown."""
 
 from __future__ import annotations
 
@@ -11,38 +11,45 @@ from typing import NamedTuple
 from kschedctl.commands.browse.session import BrowseSession
 from kschedctl.errors import KschedctlError
 
-REST = 2.0
-"""So many times as long as a state took to be made ready the next one waits: most of the time is for who looks."""
+REST_FACTOR = 2.0
+"""The pause after a state, as a multiple of the time its preparation took. Most time remains for the UI."""
 LONGEST_REST = 30.0
+"""The longest pause, in seconds."""
 
 
 class LiveSessions(NamedTuple):
-    """The states of a live cluster to come, and how it is read ``again`` from the start."""
+    """The sessions of a live cluster."""
 
     sessions: Iterator[BrowseSession]
-    again: Callable[[], Iterator[BrowseSession]]
+    """The states that follow the first."""
+    restart: Callable[[], Iterator[BrowseSession]]
+    """Read the cluster again from the start after the connection was lost."""
 
 
 @dataclass(frozen=True)
 class SessionFollower:
-    """``take`` is given each state, ``lost`` the error after which there are no more of them, ``failed`` any other."""
+    """The thread that delivers the sessions of a live cluster."""
 
-    take: Callable[[BrowseSession], object]
-    lost: Callable[[str], object]
-    failed: Callable[[Exception], object]
+    on_session: Callable[[BrowseSession], object]
+    """Called with each new session."""
+    on_lost: Callable[[str], object]
+    """Called with the error after which no more sessions follow."""
+    on_bug: Callable[[Exception], object]
+    """Called with an unexpected exception."""
 
     def start(self, sessions: Callable[[], Iterator[BrowseSession]]) -> None:
-        """The thread is a daemon: it may wait for news for hours."""
+        """Start the thread, a daemon because it may wait for changes for hours."""
         Thread(target=self._follow, args=(sessions,), daemon=True, name="browse-following").start()
 
     def _follow(self, sessions: Callable[[], Iterator[BrowseSession]]) -> None:
+        """Prepare and deliver each session, pausing in between."""
         try:
             for session in sessions():
                 started = monotonic()
-                _ = session.pending, session.owners
-                self.take(session)
-                sleep(min(REST * (monotonic() - started), LONGEST_REST))
+                _ = session.pods_by_cause, session.workloads
+                self.on_session(session)
+                sleep(min(REST_FACTOR * (monotonic() - started), LONGEST_REST))
         except KschedctlError as error:
-            self.lost(str(error))
+            self.on_lost(str(error))
         except Exception as error:
-            self.failed(error)
+            self.on_bug(error)

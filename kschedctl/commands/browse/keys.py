@@ -1,4 +1,4 @@
-"""The keys of the browser, and what its help says of them."""
+"""The key bindings of the browser and the text of its help screen."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KEYS: list[BindingType] = [
     Binding("c", "copy", "Copy"),
     Binding("q", "quit", "Quit"),
     Binding("ctrl+c", "quit", show=False, priority=True),
-    Binding("r", "again", show=False),
+    Binding("r", "reconnect", show=False),
     *(Binding(str(i + 1), f"tab('{tab}')", show=False) for i, tab in enumerate(TABS)),
     Binding("escape", "leave", "Back"),
 ]

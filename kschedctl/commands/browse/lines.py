@@ -1,4 +1,4 @@
-"""Lists of any length, of which only what is on the screen is laid out: a cursor goes from one subject to the next."""
+"""A scrollable list of any length with a cursor, which lays out only visible lines."""
 
 from __future__ import annotations
 
@@ -23,30 +23,35 @@ from kschedctl.text.printable import printable
 POD, NODE, WORKLOAD, REMEDY = "pod", "node", "workload", "remedy"
 REASON, NAMESPACE = "reason", "namespace"
 WARNING = "magenta"
-"""Yellow cannot be read on a light terminal, magenta on any."""
-MOST = 2000
-"""So many characters of a text are wrapped; names in it can have millions."""
+"""Readable on any background, unlike yellow."""
+MAX_TEXT = 2000
+"""Maximum number of characters of a text that are laid out; lists of names can have millions."""
 
 
 class Openable(NamedTuple):
-    """What can be opened: of which kind, by which name; ``owner``: of a workload; ``of``: the pod that led there."""
+    """Something that the key Enter opens."""
 
     kind: str
+    """POD, NODE, WORKLOAD, REMEDY, REASON or NAMESPACE."""
     name: str
     owner: Owner | None = None
-    of: str = ""
+    """The owner, for a workload."""
+    from_pod: str = ""
+    """Key of the pod through which it is listed."""
 
 
 class ListLine(NamedTuple):
-    """A line as it is shown. Those of one subject that follow each other are chosen together; None for no subject."""
+    """A line of a list. Consecutive lines with the same subject are chosen together."""
 
     text: str
-    look: str = ""
+    style: str = ""
+    """A Rich style."""
     subject: Openable | None = None
+    """What Enter opens, None if nothing."""
 
 
 class ListLines:
-    """In their order; ``subjects`` has that of each. A subclass may make lines only when they are looked at."""
+    """A sequence of lines. Subclasses may build lines only when they are accessed."""
 
     def __init__(self, lines: Sequence[ListLine] = ()) -> None:
         self._lines = lines
@@ -60,9 +65,10 @@ class ListLines:
 
 
 class TableLines(ListLines):
-    """A table of any length: the first row of cells are the titles, each other row has a subject.
+    """The lines of a table of any length. The first row has the titles, each further row a subject.
 
-    The column ``right`` has numbers. The first has what it needs, at least a third of the width; the last is cut.
+    The column `right` is aligned right. The first column gets the width it needs, but may shrink to a third of the
+    total. Lines that are too long are cut at the end.
     """
 
     def __init__(
@@ -75,9 +81,10 @@ class TableLines(ListLines):
         self._widths = [min(first, max(room, width // 3)), *others]
 
     def __getitem__(self, row: int) -> ListLine:
+        """Return a row as a line."""
         cells = []
         for place, (cell, room) in enumerate(zip(self._rows[row], self._widths, strict=True)):
-            fitted = cut(cell, room)
+            fitted = shorten(cell, room)
             pad = " " * (room - cell_len(fitted))
             cells.append(pad + fitted if place == self._right else fitted + pad)
         text = "  ".join(cells).rstrip()
@@ -86,35 +93,35 @@ class TableLines(ListLines):
         return ListLine(text, "" if row else "dim", self.subjects[row])
 
 
-def cut(text: str, width: int) -> str:
-    """The text in so many columns: both ends of it where it is too long, since pods differ at the end.
+def shorten(text: str, width: int) -> str:
+    """Shorten a text to a number of columns, keeping both ends since names of pods differ at the end.
 
-    >>> cut("shop/checkout-7d9f6c5b8-x2x4q", 20)
+    >>> shorten("shop/checkout-7d9f6c5b8-x2x4q", 20)
     'shop/checkout…-x2x4q'
     """
     text = printable(text)
-    if (text.isascii() and len(text) <= width) or (cell_len(text[:MOST]) <= width and len(text) < MOST):
+    if (text.isascii() and len(text) <= width) or (cell_len(text[:MAX_TEXT]) <= width and len(text) < MAX_TEXT):
         return text
     if not text.isascii() or width < 12:
-        return f"{set_cell_size(text[:MOST], max(width - 1, 0)).rstrip()}…"
+        return f"{set_cell_size(text[:MAX_TEXT], max(width - 1, 0)).rstrip()}…"
     end = width // 3
     return f"{text[: width - end - 1]}…{text[-end:]}"
 
 
 Layout = Callable[[int], ListLines | Sequence[ListLine]]
-"""The lines for a width."""
+"""A function that returns the lines for a width."""
 
 
-def wrapped(text: str, width: int, indent: str = "", most: int = 0) -> list[str]:
-    """The text in lines of that width, those after the first indented; with ``most`` no more than so many."""
-    lines = wrap(printable(text[:MOST]), max(width, 8), subsequent_indent=indent) or [""]
-    if most and len(lines) > most:
-        lines = [*lines[: most - 1], f"{lines[most - 1][: max(width - 1, 7)]}…"]
+def wrap_text(text: str, width: int, indent: str = "", max_lines: int = 0) -> list[str]:
+    """Wrap a text to a width, indenting all lines but the first; with `most`, to at most that many lines."""
+    lines = wrap(printable(text[:MAX_TEXT]), max(width, 8), subsequent_indent=indent) or [""]
+    if max_lines and len(lines) > max_lines:
+        lines = [*lines[: max_lines - 1], f"{lines[max_lines - 1][: max(width - 1, 7)]}…"]
     return lines
 
 
 class LineList(ScrollView, can_focus=True):
-    """Shows what ``show`` was given; the chosen subject stays chosen when other lines take their place."""
+    """A list of lines with a cursor, which stays on the same subject when the lines change."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "step(-1)", show=False),
@@ -127,7 +134,7 @@ class LineList(ScrollView, can_focus=True):
     ]
 
     class Moved(Message):
-        """Another subject is chosen, None when there is none."""
+        """The cursor moved to another subject, None if the list has none."""
 
         def __init__(self, lines: LineList, subject: Openable | None) -> None:
             super().__init__()
@@ -138,65 +145,68 @@ class LineList(ScrollView, can_focus=True):
             return self.lines
 
     class Opened(Moved):
-        """The chosen subject is to be opened."""
+        """The chosen subject should be opened."""
 
     def __init__(self, id: str) -> None:
         super().__init__(id=id)
         self.lines = ListLines()
         self.starts: list[int] = []
-        self.at = -1
-        self._make: Layout = lambda width: ()
+        self.cursor = -1
+        self._layout: Layout = lambda width: ()
 
-    def show(self, make: Layout, choose: Openable | None = None) -> None:
-        """Show the lines that ``make`` lays out for a width, now and when that changes.
+    def show(self, layout: Layout, choose: Openable | None = None) -> None:
+        """Show the lines that a layout returns for the width, now and after each resize.
 
-        Where what was chosen is not among them, ``choose`` is.
+        The cursor stays on its subject. If this has gone, it moves to `choose`.
         """
-        self._make = make
+        self._layout = layout
         self._lay_out(choose)
 
-    def forget(self) -> None:
-        """Nothing is shown nor chosen: what comes is about something else."""
-        self.lines, self.starts, self.at = ListLines(), [], -1
+    def clear(self) -> None:
+        """Remove all lines and the selection."""
+        self.lines, self.starts, self.cursor = ListLines(), [], -1
 
     @property
     def chosen(self) -> Openable | None:
-        return self.lines.subjects[self.starts[self.at]] if 0 <= self.at < len(self.starts) else None
+        """The subject under the cursor, None if there is none."""
+        return self.lines.subjects[self.starts[self.cursor]] if 0 <= self.cursor < len(self.starts) else None
 
     @property
     def subjects(self) -> list[Openable]:
+        """The distinct subjects in their order."""
         return [subject for start in self.starts if (subject := self.lines.subjects[start]) is not None]
 
     def on_resize(self) -> None:
-        if self.lines and self._width != self.virtual_size.width:
+        if self.lines and self._text_width != self.virtual_size.width:
             self._lay_out()
 
     @property
-    def _width(self) -> int:
-        """Without the column of the scroll bar, and of the cursor."""
+    def _text_width(self) -> int:
+        """The width without the scroll bar and the cursor's column."""
         return max(self.size.width - 2, 8)
 
     def _lay_out(self, choose: Openable | None = None) -> None:
-        before, at = self.chosen, self.at
-        made = self._make(self._width)
+        """Lay out the lines for the current width and put the cursor back on its subject."""
+        before, at = self.chosen, self.cursor
+        made = self._layout(self._text_width)
         self.lines = made if isinstance(made, ListLines) else ListLines(made)
         subjects = self.lines.subjects
         changes = zip([None, *subjects], subjects, strict=False)
         self.starts = [i for i, (last, this) in enumerate(changes) if this is not None and this != last]
-        self.virtual_size = Size(self._width, len(self.lines))
+        self.virtual_size = Size(self._text_width, len(self.lines))
         places = {subjects[start]: i for i, start in enumerate(self.starts)}
         near = min(max(at, 0), len(self.starts) - 1)
-        self.at = places.get(before, places.get(choose, near))
-        self._show_chosen()
+        self.cursor = places.get(before, places.get(choose, near))
+        self._scroll_to_chosen()
         self.refresh_bindings()
         if self.chosen != before:
             self.post_message(self.Moved(self, self.chosen))
 
-    def _show_chosen(self) -> None:
-        """All lines of the chosen subject, and the heading above the first of all."""
-        if self.at >= 0:
-            first, last = self._span(self.at)
-            first = 0 if self.at == 0 and last < self.size.height else first
+    def _scroll_to_chosen(self) -> None:
+        """Scroll to the lines of the chosen subject; for the first subject, also to the heading above."""
+        if self.cursor >= 0:
+            first, last = self._get_row_range(self.cursor)
+            first = 0 if self.cursor == 0 and last < self.size.height else first
             top, height = self.scroll_offset.y, max(self.size.height, 1)
             if first < top or last - first >= height:
                 self.scroll_to(y=first, animate=False, force=True)
@@ -204,54 +214,58 @@ class LineList(ScrollView, can_focus=True):
                 self.scroll_to(y=last - height + 1, animate=False, force=True)
         self.refresh()
 
-    def _span(self, at: int) -> tuple[int, int]:
-        first = last = self.starts[at]
+    def _get_row_range(self, index: int) -> tuple[int, int]:
+        """Return the first and the last row of a subject."""
+        first = last = self.starts[index]
         subjects = self.lines.subjects
         while last + 1 < len(subjects) and subjects[last + 1] == subjects[first]:
             last += 1
         return first, last
 
     def render_line(self, y: int) -> Strip:
+        """Render one row of the screen, marking the chosen subject."""
         row = self.scroll_offset.y + y
         base = self.rich_style
         if row >= len(self.lines):
             return Strip.blank(self.size.width, base)
         line = self.lines[row]
-        look, mark = base + Look.parse(line.look), " "
+        look, mark = base + Look.parse(line.style), " "
         if line.subject is not None and line.subject == self.chosen:
             look, mark = look + (Look(reverse=True) if self.has_focus else Look(bold=True)), "›"
         strip = Strip([Segment(f"{mark}{line.text}", look)])
         return strip.adjust_cell_length(self.size.width, look if look.reverse else base)
 
-    def move(self, at: int) -> None:
-        """Choose the subject at that place, or the nearest."""
+    def move_to(self, index: int) -> None:
+        """Move the cursor to the subject at an index, or to the nearest."""
         if self.starts:
-            at = min(max(at, 0), len(self.starts) - 1)
-            if at != self.at:
-                self.at = at
+            index = min(max(index, 0), len(self.starts) - 1)
+            if index != self.cursor:
+                self.cursor = index
                 self.post_message(self.Moved(self, self.chosen))
-            self._show_chosen()
+            self._scroll_to_chosen()
 
     def action_step(self, by: int) -> None:
-        """Where there is no subject any more the lines themselves move."""
-        if 0 <= self.at + by < len(self.starts):
-            self.move(self.at + by)
+        """Move the cursor by subjects, or scroll if there is no further subject."""
+        if 0 <= self.cursor + by < len(self.starts):
+            self.move_to(self.cursor + by)
         else:
             self.scroll_relative(y=by, animate=False)
 
     def action_go(self, to: int) -> None:
-        self.move(to if to >= 0 else len(self.starts) - 1)
+        """Move to the first subject (0) or the last one (-1) and scroll to that end."""
+        self.move_to(to if to >= 0 else len(self.starts) - 1)
         self.scroll_to(y=0 if to >= 0 else len(self.lines), animate=False)
 
     def action_page(self, by: int) -> None:
+        """Move the cursor by pages, or scroll if there is no further subject."""
         rows = by * max(self.size.height - 1, 1)
-        at = bisect_right(self.starts, self.starts[self.at] + rows) - 1 if self.starts else self.at
-        if at in (-1, self.at) or (self.at == len(self.starts) - 1 and by > 0):
+        at = bisect_right(self.starts, self.starts[self.cursor] + rows) - 1 if self.starts else self.cursor
+        if at in (-1, self.cursor) or (self.cursor == len(self.starts) - 1 and by > 0):
             self.scroll_relative(y=rows, animate=False)
-        self.move(max(at, 0))
+        self.move_to(max(at, 0))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Where there is nothing to open the key is left to others."""
+        """Return whether an action is possible. Without subjects, Enter is left to other widgets."""
         return action != "open" or bool(self.starts)
 
     def action_open(self) -> None:
@@ -259,9 +273,10 @@ class LineList(ScrollView, can_focus=True):
             self.post_message(self.Opened(self, self.chosen))
 
     def on_click(self, event: Click) -> None:
+        """Move the cursor to the clicked subject."""
         row = self.scroll_offset.y + event.y
         if row < len(self.lines) and self.lines.subjects[row] is not None:
-            self.move(bisect_right(self.starts, row) - 1)
+            self.move_to(bisect_right(self.starts, row) - 1)
 
     def on_focus(self) -> None:
         self.refresh()

@@ -1,4 +1,4 @@
-"""What one looks at while browsing: a node, or a workload."""
+"""Reports of the detail screens: a node, a workload, and a changed answer."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from kschedctl.reports.document import Document
 
 
 class NodeResource(Document, frozen=True):
-    """In the resource's own unit (millicores for cpu, bytes for memory)."""
+    """A resource of a node, in its own unit (millicores for cpu, bytes for memory)."""
 
     resource: str
     allocatable: int
@@ -14,7 +14,7 @@ class NodeResource(Document, frozen=True):
 
 
 class PodOfNode(Document, frozen=True):
-    """A pod on a node, and what it requests there by resource."""
+    """A pod on a node with its requests per resource."""
 
     pod: str
     workload: str
@@ -23,10 +23,8 @@ class PodOfNode(Document, frozen=True):
 
 
 class NodeContents(Document, frozen=True):
-    """A node. ``pods``: those of the highest priority first; ``fit``: pending pods that would fit there.
-
-    ``refused``: how many pending pods would not, by the first reason; both are of the cluster as it is, each pod by
-    itself.
+    """A node with its pods, and the pending pods that would fit. Each pending pod is tried alone in the current
+    cluster.
     """
 
     node: str
@@ -37,25 +35,31 @@ class NodeContents(Document, frozen=True):
     labels: dict[str, str] = {}
     resources: tuple[NodeResource, ...] = ()
     pods: tuple[PodOfNode, ...] = ()
+    """Pods on the node, the highest priority first."""
     fit: tuple[str, ...] = ()
+    """Keys of pending pods that would fit."""
     refused: dict[str, int] = {}
+    """Numbers of pending pods that would not fit, by the first reason."""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "NodeContents"
 
 
 class PodOfWorkload(Document, frozen=True):
-    """``node`` is empty while it has none, then ``why`` may tell the cause; ``phase`` as its status says."""
+    """A pod of a workload."""
 
     pod: str
     node: str
+    """Empty while the pod is pending."""
     zone: str
     phase: str
+    """The phase in the pod's status."""
     created: str
     why: str = ""
+    """The cause if the pod is pending and the cause is known."""
 
 
 class ZonePods(Document, frozen=True):
-    """How many ``pods`` of a workload are in a zone, on how many ``nodes``."""
+    """The numbers of a workload's pods in a zone, and of the nodes they run on."""
 
     zone: str
     pods: int
@@ -63,11 +67,13 @@ class ZonePods(Document, frozen=True):
 
 
 class WorkloadPods(Document, frozen=True):
-    """The pods of a workload, those that wait first; ``zones``: every zone of the cluster."""
+    """The pods of a workload."""
 
     workload: str
     pods: tuple[PodOfWorkload, ...] = ()
+    """Pending pods first."""
     zones: tuple[ZonePods, ...] = ()
+    """All zones of the cluster."""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "WorkloadPods"
 
@@ -82,7 +88,7 @@ class RefusingReason(Document, frozen=True):
 
 
 class ChangedAnswer(Document, frozen=True):
-    """What another assumption about a pod changes in its answer."""
+    """How a pod's answer changes under an assumption."""
 
     fit: tuple[int, int]
     """The number of feasible nodes before and after."""

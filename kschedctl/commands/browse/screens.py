@@ -1,4 +1,4 @@
-"""Screens over the browser: a node or a workload, a text, and the help."""
+"""Screens above the browser: details of a node or workload, a text, and the help."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
 from kschedctl.commands.browse.keys import HELP, KEY_WIDTH
-from kschedctl.commands.browse.lines import Layout, LineList, ListLine, Openable, wrapped
+from kschedctl.commands.browse.lines import Layout, LineList, ListLine, Openable, wrap_text
 from kschedctl.commands.browse.status_lines import KeyLine
 
 
 class LinesScreen(ModalScreen[None]):
-    """Lines to look at until Esc; ``refreshed`` asks for them, again when the cluster has changed."""
+    """A screen of lines, closed by Esc.
+
+    The callback `refreshed` computes and shows the lines, at first and whenever the cluster changes.
+    """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,left", "dismiss", "Back"),
@@ -24,9 +27,9 @@ class LinesScreen(ModalScreen[None]):
         Binding("ctrl+c", "app.quit", show=False, priority=True),
     ]
 
-    def __init__(self, refreshed: Callable[[LinesScreen], object]) -> None:
+    def __init__(self, refresh_lines: Callable[[LinesScreen], object]) -> None:
         super().__init__()
-        self.refreshed = refreshed
+        self.refresh_lines = refresh_lines
 
     def compose(self) -> ComposeResult:
         yield LineList("lines")
@@ -34,7 +37,7 @@ class LinesScreen(ModalScreen[None]):
 
     def on_mount(self) -> None:
         self.lines.focus()
-        self.refreshed(self)
+        self.refresh_lines(self)
 
     @property
     def lines(self) -> LineList:
@@ -44,36 +47,38 @@ class LinesScreen(ModalScreen[None]):
         self.lines.show(make)
 
 
-class DrillScreen(LinesScreen):
-    """A node or a workload."""
+class DetailsScreen(LinesScreen):
+    """The details of a node or workload."""
 
-    def __init__(self, subject: Openable, refreshed: Callable[[LinesScreen], object]) -> None:
-        super().__init__(refreshed)
+    def __init__(self, subject: Openable, refresh_lines: Callable[[LinesScreen], object]) -> None:
+        super().__init__(refresh_lines)
         self.subject = subject
 
 
 class TextScreen(LinesScreen):
-    """Texts, one beneath the other."""
+    """A screen of texts below each other."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "dismiss", show=False)]
 
     def __init__(self, texts: Sequence[str]) -> None:
-        super().__init__(lambda screen: screen.show(self._wrapped))
+        super().__init__(lambda screen: screen.show(self._wrap_texts))
         self.texts = texts
 
-    def _wrapped(self, width: int) -> list[ListLine]:
-        return [ListLine(line) for text in self.texts for line in (*wrapped(text, width, "  "), "")]
+    def _wrap_texts(self, width: int) -> list[ListLine]:
+        """Wrap the texts, with a blank line after each."""
+        return [ListLine(line) for text in self.texts for line in (*wrap_text(text, width, "  "), "")]
 
 
 class HelpScreen(TextScreen):
-    """What keys do."""
+    """The help screen, which lists the keys."""
 
     def __init__(self) -> None:
         super().__init__(HELP.splitlines())
 
-    def _wrapped(self, width: int) -> list[ListLine]:
+    def _wrap_texts(self, width: int) -> list[ListLine]:
+        """Wrap the help, aligned with the descriptions of the keys."""
         lines = []
         for text in self.texts:
             indent = " " * KEY_WIDTH if " " in text[:KEY_WIDTH] else ""
-            lines += [ListLine(line) for line in wrapped(text, width, indent)]
+            lines += [ListLine(line) for line in wrap_text(text, width, indent)]
         return lines

@@ -1,4 +1,4 @@
-"""What the browser shows, without any terminal: questions about one cluster."""
+"""The questions the browser asks about one state of a cluster, independent of the terminal."""
 
 from __future__ import annotations
 
@@ -23,30 +23,35 @@ from kschedctl.commands.explain.report import Explanation
 from kschedctl.commands.remedies.pod_fixes import remedies_of
 from kschedctl.commands.remedies.report import Remedies
 from kschedctl.errors import UsageError
-from kschedctl.fixes.supposing import apply_suppositions
+from kschedctl.fixes.supposing import supposed
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_pods import is_pending, iter_workloads
 from kschedctl.scheduler.scheduler import Scheduler
 
-FOUND = 50
-"""So many nodes, and so many workloads, are listed for a search."""
-Between = Callable[[], object]
-"""Called again and again while something takes long; what it raises ends it."""
+MAX_HITS = 50
+"""Maximum number of nodes, and of workloads, listed for a search."""
+Checkpoint = Callable[[], object]
+"""A function called repeatedly during long computations; an exception it raises ends them."""
 
 
 class SearchHits(NamedTuple):
-    """Names that have the text in them; ``pods`` are keys of pending ones. ``more``: what is not listed."""
+    """What matches a search text."""
 
     pods: frozenset[str]
+    """Keys of the pending pods."""
     nodes: tuple[str, ...]
     workloads: tuple[Owner, ...]
     more_nodes: int = 0
+    """Number of matching nodes that are not listed."""
     more_workloads: int = 0
+    """Number of matching workloads that are not listed."""
 
 
 @dataclass
 class BrowseSession:
-    """About one state of a cluster; to be asked by one thread at a time: what plugins compute is kept for the next."""
+    """Questions about one state of a cluster, to be asked by one thread at a time because plugins reuse what they
+    compute.
+    """
 
     cluster: Cluster
     source: Source
@@ -58,52 +63,55 @@ class BrowseSession:
         return Scheduler(self.cluster)
 
     @cached_property
-    def waiting(self) -> Sequence[Pod]:
+    def pending_pods(self) -> Sequence[Pod]:
         """The pending pods of the scope."""
         return found_pods.find_pending(self.cluster, self.scope)
 
     @cached_property
-    def pending(self) -> PendingPods:
-        """Pending pods, by cause."""
-        return group_pending_pods(self.scheduler, self.waiting, found_pods.describe_pods_of_scope(self.scope), self.now)
+    def pods_by_cause(self) -> PendingPods:
+        """The pending pods grouped by cause."""
+        return group_pending_pods(
+            self.scheduler, self.pending_pods, found_pods.describe_pods_of_scope(self.scope), self.now
+        )
 
     @cached_property
     def causes(self) -> Mapping[str, str]:
-        """The causes of pending pods, by their keys."""
-        return {pod: group.cause or group.verdict for group in self.pending.groups for pod in group.pods}
+        """The cause of each pending pod, by key."""
+        return {pod: group.cause or group.verdict for group in self.pods_by_cause.groups for pod in group.pods}
 
-    def asked(self, key: str, words: str = "") -> TargetPod:
-        """The pod of that key as the words have it. Raises UsageError, also when it is gone, and InputError."""
+    def build_target(self, key: str, assumptions: str = "") -> TargetPod:
+        """Return a pod under assumptions. Raises UsageError if they are invalid or the pod is gone, and InputError."""
         pod = self.cluster.pod(*key.split("/", 1))
         if pod is None:
             raise UsageError(f"{key} is gone")
-        return apply_suppositions(TargetPod(self.scheduler, self.scheduler.view.stored(pod)), words)
+        return supposed(TargetPod(self.scheduler, self.scheduler.view.stored(pod)), assumptions)
 
-    def explain(self, asked: TargetPod) -> Explanation:
-        return drop_unwritten_message(explain_target(asked))
+    def explain(self, target: TargetPod) -> Explanation:
+        return drop_unwritten_message(explain_target(target))
 
-    def remedies(self, asked: TargetPod, between: Between = lambda: None) -> Remedies:
-        """The search takes up to seconds."""
+    def find_remedies(self, target: TargetPod, between: Checkpoint = lambda: None) -> Remedies:
+        """Search the fixes of a pod, which takes up to seconds."""
 
         def progress(replays: int) -> None:
             between()
 
-        return remedies_of(asked, progress=progress)
+        return remedies_of(target, progress=progress)
 
-    def node(self, name: str, between: Between = lambda: None) -> NodeContents | None:
-        """None when there is no such node any more."""
-        return node_contents(self.scheduler, name, self.waiting, between)
+    def build_node_contents(self, name: str, between: Checkpoint = lambda: None) -> NodeContents | None:
+        """Build the report of a node, None if it no longer exists."""
+        return node_contents(self.scheduler, name, self.pending_pods, between)
 
-    def workload(self, owner: Owner) -> WorkloadPods:
+    def build_workload_pods(self, owner: Owner) -> WorkloadPods:
+        """Build the report of a workload's pods."""
         return workload_pods(self.scheduler, owner, self.causes)
 
-    def owner(self, key: str) -> Owner | None:
-        """The workload of a pod."""
+    def find_owner_of(self, key: str) -> Owner | None:
+        """Return the workload of a pod, None if the pod is gone."""
         pod = self.cluster.pod(*key.split("/", 1))
         return None if pod is None else find_owner(pod)
 
-    def fate(self, key: str) -> str:
-        """What became of a pod that was pending: ``has a node now: w1``; empty while it waits."""
+    def describe_fate(self, key: str) -> str:
+        """Describe what became of a pod that was pending (``has a node now: w1``), "" if it still is."""
         pod = self.cluster.pod(*key.split("/", 1))
         if pod is None or pod.metadata.deletion_timestamp is not None:
             return "is gone"
@@ -112,20 +120,20 @@ class BrowseSession:
         return "" if is_pending(pod) else "has ended"
 
     @cached_property
-    def owners(self) -> Sequence[Owner]:
-        """All workloads."""
+    def workloads(self) -> Sequence[Owner]:
+        """All workloads, sorted."""
         return sorted(set(iter_workloads(self.cluster)))
 
     def search(self, text: str) -> SearchHits:
-        """Pending pods by name or cause, nodes and workloads by name."""
+        """Search pending pods by name or cause, and nodes and workloads by name."""
         wanted = text.lower()
         pods = {pod for pod, cause in self.causes.items() if wanted in pod.lower() or wanted in cause.lower()}
         nodes = [node.metadata.name for node in self.cluster.nodes if wanted in node.metadata.name.lower()]
-        owners = [owner for owner in self.owners if wanted in str(owner).lower()]
-        more = max(len(nodes) - FOUND, 0), max(len(owners) - FOUND, 0)
-        return SearchHits(frozenset(pods), tuple(nodes[:FOUND]), tuple(owners[:FOUND]), *more)
+        owners = [owner for owner in self.workloads if wanted in str(owner).lower()]
+        more = max(len(nodes) - MAX_HITS, 0), max(len(owners) - MAX_HITS, 0)
+        return SearchHits(frozenset(pods), tuple(nodes[:MAX_HITS]), tuple(owners[:MAX_HITS]), *more)
 
-    def command(self, command: str, key: str, words: str = "") -> str:
-        """What asks the same on the command line; empty where the cluster came from standard input."""
-        as_if = [part for word in words.split() for part in ("--as-if", word)]
+    def build_question_command(self, command: str, key: str, assumptions: str = "") -> str:
+        """Build the command line that answers the same question, "" if the cluster came from standard input."""
+        as_if = [part for word in assumptions.split() for part in ("--as-if", word)]
         return "".join(build_command(self.source, command, key, as_if, self.scope.arguments()))

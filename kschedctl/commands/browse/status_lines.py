@@ -1,4 +1,4 @@
-"""The first line of the screen and the last one, and the one above the keys."""
+"""The header, the line of notes, and the line of keys."""
 
 from __future__ import annotations
 
@@ -15,49 +15,52 @@ from textual.widgets import Static
 from kschedctl.commands.browse.lines import WARNING
 from kschedctl.text.printable import printable
 
-MOST = 1000
-"""So many characters of a note are shown."""
+MAX_NOTE = 1000
+"""Maximum number of characters of a note."""
 
 
-class HeadLine(Static):
-    """What is looked at, cut where there is no room."""
+class HeaderLine(Static):
+    """The first line of the screen, truncated to its width."""
 
-    told = ""
+    full_text = ""
 
-    def tell(self, *parts: str) -> None:
-        self.told = printable(" · ".join(filter(None, parts)))
+    def show_parts(self, *parts: str) -> None:
+        """Show the non-empty parts."""
+        self.full_text = printable(" · ".join(filter(None, parts)))
         self.on_resize()
 
     def on_resize(self) -> None:
-        text = Text(self.told)
+        """Truncate the text to the width."""
+        text = Text(self.full_text)
         text.truncate(max(self.size.width, 1), overflow="ellipsis")
         self.update(text)
 
 
 class NoteLine(Static):
-    """What is to be said just now."""
+    """The note above the keys, hidden if there is none."""
 
     def on_mount(self) -> None:
         self.display = False
 
-    def tell(self, text: str) -> None:
-        """In the place of what was said before; nothing where it is empty."""
-        self.update(Text(printable(text[:MOST]), WARNING))
+    def show_note(self, text: str) -> None:
+        """Replace the note; an empty text hides the line."""
+        self.update(Text(printable(text[:MAX_NOTE]), WARNING))
         self.display = bool(text)
 
 
 class ShownKey(NamedTuple):
-    """``face``: how the key is written, as ⏎ for enter."""
+    """A key in the line of keys."""
 
     key: str
     face: str
-    does: str
+    """The key as it is written, such as ⏎ for enter."""
+    description: str
 
 
 class KeyLine(Widget):
-    """Keys of the focused widget and of what is around it, which can be clicked as well.
+    """The keys of the focused widget and its ancestors, which can also be clicked.
 
-    Textual's own Footer makes a widget of each key, anew whenever keys change: half of what a key pressed costs.
+    Textual's own Footer rebuilds a widget per key whenever keys change, which is half the cost of a keystroke.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"key-line--face", "key-line--does"}
@@ -65,9 +68,10 @@ class KeyLine(Widget):
     keys: reactive[tuple[ShownKey, ...]] = reactive(())
 
     def on_mount(self) -> None:
-        self.screen.bindings_updated_signal.subscribe(self, self._changed)
+        self.screen.bindings_updated_signal.subscribe(self, self._update_keys)
 
-    def _changed(self, screen: Screen[object]) -> None:
+    def _update_keys(self, screen: Screen[object]) -> None:
+        """Show the keys of the active bindings, only the first of several keys for an action."""
         if self.app.app_focus and self.is_attached and screen is self.screen:
             first: dict[str, ShownKey] = {}  # of several keys for the same
             for _, binding, _, _ in screen.active_bindings.values():
@@ -77,14 +81,16 @@ class KeyLine(Widget):
             self.keys = tuple(first.values())
 
     def render(self) -> Text:
+        """Render the keys with their descriptions."""
         face, does = map(self.get_component_rich_style, ("key-line--face", "key-line--does"))
         line = Text(no_wrap=True)
         for key in self.keys:
-            line.append(f" {key.face} ", face).append(f"{key.does} ", does)
+            line.append(f" {key.face} ", face).append(f"{key.description} ", does)
         return line
 
     def on_click(self, event: Click) -> None:
-        ends = accumulate(Text(f" {key.face} {key.does} ").cell_len for key in self.keys)
+        """Simulate the key that was clicked."""
+        ends = accumulate(Text(f" {key.face} {key.description} ").cell_len for key in self.keys)
         clicked = next((key for key, end in zip(self.keys, ends, strict=True) if event.x < end), None)
         if clicked:
             self.app.simulate_key(clicked.key)

@@ -1,4 +1,4 @@
-"""The tabs at the right."""
+"""The line of tabs in the right pane."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from kschedctl.commands.browse.answers import TABS, WHY
 
 
 class TabLine(Widget):
-    """The tabs by their keys; the shown one stands in brackets, and all the more stands out while keys go there."""
+    """The tabs with their keys. The current tab is in brackets, and highlighted while its content has the focus."""
 
-    shown = reactive(WHY)
-    entered = reactive(False)
+    current_tab = reactive(WHY)
+    has_focus_inside = reactive(False)
 
     class Clicked(Message):
         """A tab was clicked."""
@@ -25,14 +25,16 @@ class TabLine(Widget):
             self.tab = tab
 
     def render(self) -> Text:
+        """Render the tabs."""
         line = Text(no_wrap=True)
         for number, tab in enumerate(TABS, 1):
-            look = "" if tab != self.shown else "reverse bold" if self.entered else "underline bold"
-            left, right = "[]" if tab == self.shown else "  "
+            look = "" if tab != self.current_tab else "reverse bold" if self.has_focus_inside else "underline bold"
+            left, right = "[]" if tab == self.current_tab else "  "
             line.append(f"{left}{number} {tab.capitalize()}{right}", look)
         return line
 
     def on_click(self, event: Click) -> None:
+        """Post which tab was clicked."""
         right = 0
         for tab in TABS:
             right += len(f" 1 {tab} ")

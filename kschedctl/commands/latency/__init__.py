@@ -1,6 +1,6 @@
-"""``latency``: how long does kube-scheduler take, and what holds it up?
+"""The `latency` command: how long kube-scheduler takes, and what holds it up.
 
-The analysis is the audit's section, ``kschedctl/commands/audit/latency``.
+The analysis is section "latency" of the audit (`kschedctl/commands/audit/latency`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from kschedctl.commands.audit import with_tool_version
 from kschedctl.commands.audit.latency.report import LatencySection
-from kschedctl.commands.audit.latency.section import measured_section
+from kschedctl.commands.audit.latency.section import build_measured_section
 from kschedctl.commands.audit.latency.verdicts import LatencyLimits
 from kschedctl.errors import UsageError
 from kschedctl.sources.metrics.measured import Measured
@@ -21,20 +21,22 @@ from kschedctl.sources.metrics.text import read_text
 def latency(
     metrics: Measured | Sequence[str], limits: LatencyLimits | None = None, *, seconds: float | None = None
 ) -> LatencySection:
-    """How long does kube-scheduler take, and what holds it up?
+    """Return how long kube-scheduler takes, and what holds it up.
 
-    ``metrics``: the text of its /metrics, for the time since it started, or two of them, the older first, for that
-    between, which are so many ``seconds`` apart; or what was measured already. ``limits``: from where on a figure is a
-    finding. Raises UsageError, InputError for a text that is none of kube-scheduler.
+    `metrics` is the text of its /metrics endpoint, for the time since it started, or two such texts, the older first,
+    for the time between them, which is `seconds` long. It may also be metrics that were read already. `limits` decide
+    from which value a figure is a finding. Raises UsageError, and InputError for texts that are not kube-scheduler's
+    metrics.
 
     >>> latency(['scheduler_pending_pods{queue="active"} 0']).findings
     ()
     """
-    measured = metrics if isinstance(metrics, Measured) else _measured(metrics, seconds)
-    return with_tool_version(measured_section(measured, limits or LatencyLimits()))
+    measured = metrics if isinstance(metrics, Measured) else _parse_metrics(metrics, seconds)
+    return with_tool_version(build_measured_section(measured, limits or LatencyLimits()))
 
 
-def _measured(texts: Sequence[str], seconds: float | None) -> Measured:
+def _parse_metrics(texts: Sequence[str], seconds: float | None) -> Measured:
+    """Parse one text of metrics, or the difference between two. Raises UsageError or InputError."""
     if isinstance(texts, str) or len(texts) not in (1, 2):
         raise UsageError("one text of metrics, or an older and a newer one, in a list")
     expositions = [read_text(text.encode(), f"text {number}") for number, text in enumerate(texts, 1)]

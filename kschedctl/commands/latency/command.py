@@ -1,4 +1,4 @@
-"""``kschedctl latency``: how long does kube-scheduler take, and what holds it up?"""
+"""The command line of `kschedctl latency`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def latency(
     the text of a /metrics there are only classic ones, and the protobuf form is not read. A URL that is a proxy of the
     kubeconfig's API server is read with its credentials; no others are sent but those of the URL and the token file.
     """
-    limits = metrics.limits()
+    limits = metrics.build_limits()
     source = Source(kubeconfig=kubeconfig, context=context)
-    section = library.latency(metrics.measured(lambda: connect_to_cluster(source)), limits)
+    section = library.latency(metrics.read_metrics(lambda: connect_to_cluster(source)), limits)
     return shown.build_answer(section, build_next_commands(source, section))

@@ -1,6 +1,6 @@
-"""``packing``: which free capacity is stranded, and which nodes could go?
+"""The `packing` command: free capacity that no pod can use, and nodes that can be removed.
 
-The analysis is the audit's section, ``kschedctl/commands/audit/packing``.
+The analysis is section "packing" of the audit (`kschedctl/commands/audit/packing`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from kschedctl.scheduler.scheduler import Scheduler
 
 
 def packing(cluster: Cluster, *, nodes: int | None = None, progress: Progress = NO_PROGRESS) -> PackingSection:
-    """Which free capacity is stranded, and which nodes could go?
+    """Return which free capacity is stranded, and which nodes can be removed.
 
-    ``nodes``: how many to try to empty, 0 for all; else a few, as far as few pods move.
+    `nodes` is the number of nodes to try to empty, 0 for all. By default a few are tried, depending on how many pods
+    have to move.
 
     >>> import kschedctl
     >>> packing(kschedctl.Cluster.from_objects([{"kind": "Node", "metadata": {"name": "n1"}}])).state

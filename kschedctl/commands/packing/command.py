@@ -1,4 +1,4 @@
-"""``kschedctl packing``: which free capacity is stranded, and which nodes could go?"""
+"""The command line of `kschedctl packing`."""
 
 from __future__ import annotations
 

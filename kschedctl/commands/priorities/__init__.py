@@ -1,6 +1,6 @@
-"""``priorities``: who outranks whom, who starves, and who would be evicted first?
+"""The `priorities` command: priority tiers, starving pods, and the pods that would be preempted first.
 
-The analysis is the audit's section, ``kschedctl/commands/audit/priorities``.
+The analysis is section "priorities" of the audit (`kschedctl/commands/audit/priorities`).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from kschedctl.sources.cluster import moment_of
 def priorities(
     cluster: Cluster, limits: PriorityLimits | None = None, *, now: str = "", progress: Progress = NO_PROGRESS
 ) -> PrioritiesSection:
-    """Who outranks whom, who starves, and who would be evicted first?
+    """Return the priority tiers, the starving pods, and the pods that would be preempted first.
 
-    ``limits``: by how many pods which tier grows, and how long pods wait until they starve. ``now``: the RFC 3339 time
-    of the cluster; when it was read. Raises UsageError where there is no such tier.
+    `limits` say which tier grows by how many pods, and how long pods wait until they starve. `now` is the RFC 3339 time
+    of the cluster and defaults to the time at which it was read. Raises UsageError for an unknown tier.
 
     >>> import kschedctl
     >>> priorities(kschedctl.Cluster.from_objects([])).findings

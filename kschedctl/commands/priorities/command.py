@@ -1,4 +1,4 @@
-"""``kschedctl priorities``: who outranks whom, who starves, and who would be evicted first?"""
+"""The command line of `kschedctl priorities`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EXAMPLES = (
     "kschedctl priorities --starving-after 15m -o json",
     "kschedctl priorities --demo --fail-on error",
 )
-MOST_GROWN = 10_000
+MAX_GROWTH = 10_000
 
 
 @with_options
@@ -52,16 +52,17 @@ def priorities(
     replayed with preemption, one after the other, and their victims listed in order. Last come the pods behind Services
     that tiers above may evict; tiers of the system are left out there.
     """
-    if not 0 <= grow <= MOST_GROWN:
-        raise UsageError(f"--grow {grow}: a number of pods, up to {MOST_GROWN:,}")
-    limits = PriorityLimits(grow, tier, _seconds(starving_after))
+    if not 0 <= grow <= MAX_GROWTH:
+        raise UsageError(f"--grow {grow}: a number of pods, up to {MAX_GROWTH:,}")
+    limits = PriorityLimits(grow, tier, _parse_starving_after(starving_after))
     cluster = load_cluster(source, live=LiveKinds(("Event",)))
     with show_progress() as progress:
         section = library.priorities(cluster, limits, now=time.resolve_time(source, cluster), progress=progress)
         return shown.build_answer(section, build_next_commands(source, section))
 
 
-def _seconds(duration: str) -> float:
+def _parse_starving_after(duration: str) -> float:
+    """Return the value of --starving-after in seconds. Raises UsageError."""
     from kschedctl.sources.live.connection import seconds_of  # noqa: PLC0415 - it brings the client's libraries along
 
     return seconds_of(duration, "--starving-after")

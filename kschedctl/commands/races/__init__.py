@@ -1,14 +1,14 @@
-"""``races``: how many pods would be double-booked?
+"""The `races` command: how many pods would be double-booked.
 
-The analysis is the audit's section, ``kschedctl/commands/audit/races``.
+The analysis is section "races" of the audit (`kschedctl/commands/audit/races`).
 """
 
 from __future__ import annotations
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.races import compare
-from kschedctl.commands.audit.races.measured import Measures, measures_of
-from kschedctl.commands.audit.races.question import GivenFields, question_of
+from kschedctl.commands.audit.races.measured import Measures, measure_cluster
+from kschedctl.commands.audit.races.question import GivenFields, build_question
 from kschedctl.commands.audit.races.report import Races
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.scheduler.scheduler import Scheduler
@@ -21,20 +21,20 @@ def races(
     measures: Measures | None = None,
     progress: Progress = NO_PROGRESS,
 ) -> Races:
-    """How many pods would be double-booked? Simulates pods that are assumed, bound and confirmed, or expire.
+    """Return how many pods would be double-booked with each size, rate and expiry.
 
-    ``fields``: numbers of ``nodes``, ``rates`` of pods a second, ``expiries``, ``seconds`` and so on; a ``cluster``, or
-    its ``measures``, gives those that are not set, else they are usual ones. Each size is combined with each rate and
-    expiry. Raises UsageError.
+    Simulates pods that are assumed, bound and confirmed, or that expire. `fields` are the parameters, such as numbers
+    of `nodes`, `rates` in pods per second, `expiries` and `seconds`. Parameters that are not given come from a
+    `cluster` or its `measures`, otherwise defaults are used. Raises UsageError.
 
-    >>> races({"nodes": [10], "rates": [1.0], "seconds": 10.0}).assumptions.seconds
+    >>> compare_expiries({"nodes": [10], "rates": [1.0], "seconds": 10.0}).assumptions.seconds
     10.0
     """
     if measures is None and cluster is not None:
-        measures = measures_of_cluster(cluster)
-    return compare.races(question_of(fields or GivenFields(), measures), progress)
+        measures = measure_cluster_for_races(cluster)
+    return compare.compare_expiries(build_question(fields or GivenFields(), measures), progress)
 
 
-def measures_of_cluster(cluster: Cluster) -> Measures:
-    """What a cluster tells of the model's figures."""
-    return measures_of(Scheduler(cluster).view)
+def measure_cluster_for_races(cluster: Cluster) -> Measures:
+    """Return what a cluster says about the parameters of the simulation."""
+    return measure_cluster(Scheduler(cluster).view)

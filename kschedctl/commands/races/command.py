@@ -1,4 +1,4 @@
-"""``kschedctl races``: how many pods would be double-booked?"""
+"""The command line of `kschedctl races`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.source import load_cluster
 from kschedctl.commands import races as library
-from kschedctl.commands.audit.races.latency import latency_of
+from kschedctl.commands.audit.races.latency import parse_latency
 from kschedctl.commands.audit.races.measured import Measures
-from kschedctl.commands.audit.races.question import USUAL, GivenFields, expiry_of
+from kschedctl.commands.audit.races.question import DEFAULT_EXPIRIES, GivenFields, parse_expiry
 from kschedctl.errors import InputError, UsageError
 
 EXAMPLES = (
@@ -28,8 +28,8 @@ EXAMPLES = (
 
 
 @dataclass(frozen=True)
-class Simulated:
-    """The sizes and times that are simulated; None, or nothing: the cluster's own, or the usual ones."""
+class RaceOptions:
+    """The sizes and times to simulate. What is not given comes from the cluster or is a default."""
 
     nodes: Annotated[list[int], typer.Option("--nodes", metavar="NUMBER", help="Number of nodes. Repeatable.")] = field(
         default_factory=list
@@ -42,7 +42,7 @@ class Simulated:
         typer.Option(
             "--expiry",
             metavar="TIME|adaptive|never",
-            help=f"When assumed pods expire. Repeatable.  [default: {', '.join(USUAL)}]",
+            help=f"When assumed pods expire. Repeatable.  [default: {', '.join(DEFAULT_EXPIRIES)}]",
         ),
     ] = field(default_factory=list)
     binding_latency: Annotated[
@@ -80,8 +80,8 @@ class Simulated:
     seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Random seed.")] = 0
     runs: Annotated[int, typer.Option("--runs", metavar="NUMBER", help="Number of seeds to try; tells the range.")] = 1
 
-    def fields(self, measures: Measures | None) -> GivenFields:
-        """Raises UsageError."""
+    def build_fields(self, measures: Measures | None) -> GivenFields:
+        """Return the parameters that were given. Raises UsageError."""
         lags = measures.lags if measures else None
         given = GivenFields(instances=self.instances, seed=self.seed, runs=self.runs)
         if self.nodes:
@@ -89,22 +89,22 @@ class Simulated:
         if self.rate:
             given["rates"] = self.rate
         if self.expiry:
-            given["expiries"] = [expiry_of(text) for text in self.expiry]
+            given["expiries"] = [parse_expiry(text) for text in self.expiry]
         if self.binding_latency:
-            given["binding"] = latency_of(self.binding_latency, "--binding-latency", lags)
+            given["binding"] = parse_latency(self.binding_latency, "--binding-latency", lags)
         if self.informer_lag:
-            given["informer"] = latency_of(self.informer_lag, "--informer-lag", lags)
+            given["informer"] = parse_latency(self.informer_lag, "--informer-lag", lags)
         if self.pods_per_node is not None:
             given["room"] = self.pods_per_node
         if self.load is not None:
             given["load"] = self.load
         if self.duration is not None:
-            given["seconds"] = _seconds(self.duration)
+            given["seconds"] = _parse_duration_option(self.duration)
         return given
 
 
 @with_options
-def races(*, source: Source, simulated: Simulated, result: DrawnUnlisted) -> Answer:
+def races(*, source: Source, simulated: RaceOptions, result: DrawnUnlisted) -> Answer:
     """How many pods would be double-booked?
 
     Simulates pods that are scheduled, assumed, bound and confirmed, and schedulers that give up on an assumed
@@ -112,20 +112,20 @@ def races(*, source: Source, simulated: Simulated, result: DrawnUnlisted) -> Ans
     and expiry. A cluster, if you name one, gives the sizes, rates and times that no option sets.
     """
     with show_progress() as progress:
-        measures = _measures(source)
-        return result.answer(library.races(simulated.fields(measures), measures=measures, progress=progress))
+        measures = _measure_named_cluster(source)
+        return result.answer(library.races(simulated.build_fields(measures), measures=measures, progress=progress))
 
 
-def _measures(source: Source) -> Measures | None:
-    """Measures of the cluster, if one is named. Raises KschedctlError."""
-    named = source.kubeconfig or source.context or source.cluster or source.user
-    if source.live and not named:
+def _measure_named_cluster(source: Source) -> Measures | None:
+    """Measure the cluster if one is named, else return None. Raises KschedctlError."""
+    is_named = source.kubeconfig or source.context or source.cluster or source.user
+    if source.live and not is_named:
         return None
-    return library.measures_of_cluster(load_cluster(source))
+    return library.measure_cluster_for_races(load_cluster(source))
 
 
-def _seconds(duration: str) -> float:
-    """Raises UsageError."""
+def _parse_duration_option(duration: str) -> float:
+    """Return the value of --duration in seconds. Raises UsageError."""
     try:
         seconds = parse_duration(duration)
     except InputError as error:

@@ -1,4 +1,4 @@
-"""``kschedctl sampling``: what does looking at a part of the nodes cost and save?"""
+"""The command line of `kschedctl sampling`."""
 
 from __future__ import annotations
 
@@ -56,27 +56,28 @@ def sampling(
     """
     if kinds < 1:
         raise UsageError(f"--kinds {kinds}: at least one")
-    library.limits_of(max_loss)
+    library.build_limits(max_loss)
     inquiry = read_inquiry(source, namespace)
-    asked = _asked(inquiry, source, Scope(namespace=namespace), tuple(pods or ()))
+    targets = _find_targets(inquiry, source, Scope(namespace=namespace), tuple(pods or ()))
     with show_progress() as progress:
-        if asked is None:
+        if targets is None:
             report = library.sampling_costs(
                 inquiry.cluster, namespace=namespace or "", kinds=kinds, max_loss=max_loss, progress=progress
             )
         else:
-            report = library.sampling_costs_of_asked(asked, max_loss=max_loss, progress=progress)
-    return view.answer(report, _code(report))
+            report = library.sampling_costs_of_targets(targets, max_loss=max_loss, progress=progress)
+    return view.answer(report, _choose_code(report))
 
 
-def _code(report: SamplingCosts) -> int:
+def _choose_code(report: SamplingCosts) -> int:
+    """Return the exit code of a report."""
     if report.not_created:
         return choose_exit_code(good=False, interrupted=False)
     return choose_exit_code(good=True, interrupted=False, undecided=report.undecided)
 
 
-def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...]) -> list[TargetPod] | None:
-    """The pods that are named or stand in files; None for those that the cluster has."""
+def _find_targets(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...]) -> list[TargetPod] | None:
+    """Return the pods that are named or in files, or None if there are none."""
     if words:
         return subjects.find_named_targets(inquiry, words, scope, source)
     return subjects.find_targets_in_files(inquiry, scope)

@@ -1,6 +1,6 @@
-"""``topology``: what does losing a node, zone or rack cost each workload, and does spreading hold?
+"""The `topology` command: what the loss of a node, zone or rack costs each workload, and whether spreading holds.
 
-The analysis is the audit's section, ``kschedctl/commands/audit/topology``.
+The analysis is section "topology" of the audit (`kschedctl/commands/audit/topology`).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from kschedctl.errors import UsageError
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.scheduler.scheduler import Scheduler
 
-ANY = "Pod"
-"""The kind of a workload that is named without one."""
+ANY_KIND = "Pod"
+"""The kind of a workload that is named without a kind."""
 
 
 def topology(
@@ -30,40 +30,42 @@ def topology(
     keys: Sequence[str] = (),
     progress: Progress = NO_PROGRESS,
 ) -> TopologySection:
-    """Which node, zone or rack takes a whole workload with it, and do spread constraints still hold?
+    """Return which node, zone or rack takes down a whole workload, and whether spread constraints hold.
 
-    Of all workloads with two pods on nodes, or of these (kind, namespace, name; the kind ``Pod`` stands for any, no
-    namespace for all), or of one ``namespace``. ``keys``: topology keys besides hosts, zones and those of constraints.
-    Raises UsageError for what is not there.
+    `workloads` selects workloads by kind, namespace and name (kind `Pod` for any kind, an empty namespace for all
+    namespaces), `namespace` all workloads of a namespace; by default all workloads with at least two pods on nodes are
+    examined. `keys` are topology keys in addition to host name, zone and those of constraints. Raises UsageError for a
+    workload or namespace that does not exist.
 
     >>> import kschedctl
     >>> topology(kschedctl.Cluster.from_objects([])).workloads
     0
     """
     audited = AuditedCluster(Scheduler(cluster), progress=progress)
-    chosen = _chosen(audited, workloads, namespace) if workloads or namespace else frozenset()
+    chosen = _select_workloads(audited, workloads, namespace) if workloads or namespace else frozenset()
     return with_tool_version(build_topology_section(audited, TopologyScope(tuple(keys), chosen)))
 
 
-def _chosen(audited: AuditedCluster, meant: Sequence[Owner], namespace: str) -> frozenset[Owner]:
-    """Workloads that are named, or all of the namespace. Raises UsageError for what is not there."""
-    known = [
+def _select_workloads(audited: AuditedCluster, references: Sequence[Owner], namespace: str) -> frozenset[Owner]:
+    """Return the selected workloads, or all of the namespace. Raises UsageError if there are none."""
+    owners_in_namespace = [
         owner for owner in Workloads.from_view(audited.scheduler.view).owners if namespace in ("", owner.namespace)
     ]
     owners: list[Owner] = []
-    for workload in meant:
-        named = list(_named(workload, known))
-        if not named:
-            what = f'no workload "{workload.name}" with two pods on nodes'
-            raise UsageError(what, hint="kschedctl topology looks at all")
-        owners += named
-    if not known:
+    for workload in references:
+        matches = list(_iter_matching_workloads(workload, owners_in_namespace))
+        if not matches:
+            message = f'no workload "{workload.name}" with two pods on nodes'
+            raise UsageError(message, hint="kschedctl topology looks at all")
+        owners += matches
+    if not owners_in_namespace:
         raise UsageError(f'namespace "{namespace}" has no workload with two pods on nodes')
-    return frozenset(owners if meant else known)
+    return frozenset(owners if references else owners_in_namespace)
 
 
-def _named(workload: Owner, known: Collection[Owner]) -> Iterator[Owner]:
-    for owner in known:
-        of_kind = workload.kind in (ANY, owner.kind)
-        if of_kind and owner.name == workload.name and workload.namespace in ("", owner.namespace):
+def _iter_matching_workloads(reference: Owner, owners: Collection[Owner]) -> Iterator[Owner]:
+    """Yield the workloads that a reference names."""
+    for owner in owners:
+        has_kind = reference.kind in (ANY_KIND, owner.kind)
+        if has_kind and owner.name == reference.name and reference.namespace in ("", owner.namespace):
             yield owner

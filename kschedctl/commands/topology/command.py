@@ -1,4 +1,4 @@
-"""``kschedctl topology``: which node, zone or rack takes a whole workload with it, and does spreading hold?"""
+"""The command line of `kschedctl topology`."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def topology(
     there are others, and the topology spread constraints that no longer hold, counted as kube-scheduler counts. With a
     WORKLOAD: its skew now and after the loss of each domain, and how many pods could not come back.
     """
-    meant = [Owner(*reference) for reference in parse_references(tuple(workloads or ()))]
+    references = [Owner(*reference) for reference in parse_references(tuple(workloads or ()))]
     cluster = load_cluster(source)
     with show_progress() as progress:
-        section = library.topology(cluster, meant, namespace=namespace or "", keys=key or (), progress=progress)
+        section = library.topology(cluster, references, namespace=namespace or "", keys=key or (), progress=progress)
         return shown.build_answer(section)

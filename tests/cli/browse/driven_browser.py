@@ -70,7 +70,7 @@ async def settled(browser: Browser, pilot: Pilot[Any]) -> None:
     """Until nothing is being computed, and what was is shown: what is handed over is waited for in its turn."""
     for _ in range(2):
         await pilot.pause()
-        await until(pilot, lambda: not browser.desk.busy)
+        await until(pilot, lambda: not browser.desk.is_busy)
         await pilot.pause()
 
 
@@ -82,13 +82,13 @@ async def press(browser: Browser, pilot: Pilot[Any], *keys: str) -> None:
 async def write(browser: Browser, pilot: Pilot[Any], key: str, text: str) -> None:
     """Open a line by its key, and say something there."""
     await pilot.press(key)
-    browser.line.query_one(Input).value = text
+    browser.ask_line.query_one(Input).value = text
     await press(browser, pilot, "enter")
 
 
 def said(browser: Browser) -> str:
     """What stands above the tabs."""
-    return str(browser.pane.query_one("#verdict", Static).content)
+    return str(browser.answer_pane.query_one("#verdict", Static).content)
 
 
 def flat(browser: Browser) -> str:

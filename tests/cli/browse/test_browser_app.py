@@ -27,7 +27,7 @@ from kschedctl.api.ownership import Owner
 from kschedctl.commands.browse.app import Browser
 from kschedctl.commands.browse.lines import LineList, Openable
 from kschedctl.commands.browse.screens import HelpScreen
-from kschedctl.fixes.supposing import apply_suppositions
+from kschedctl.fixes.supposing import supposed
 from kschedctl.scheduler.scheduler import Scheduler
 
 NO_SENSE = {
@@ -46,7 +46,7 @@ NO_SENSE = {
 
 def test_the_list_has_pending_pods_under_their_causes_and_the_first_is_explained() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
-        names = lines(browser.pods)
+        names = lines(browser.pod_list)
         assert names[names.index(CHECKOUT) - 1] == "1 · Insufficient cpu"
         assert flat(browser).startswith("batch/embedder-t7x4w Unschedulable: node(s) had untolerated taint(s)")
         assert text(browser, "#head") == "10 pending pods · in all namespaces · 12 nodes"
@@ -59,18 +59,18 @@ def test_the_list_has_pending_pods_under_their_causes_and_the_first_is_explained
 def test_search_finds_pods_by_name_and_cause_and_nodes_and_workloads() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         await press(browser, pilot, "slash", *"insufficient")
-        assert browser.pods.subjects == [Openable("pod", CHECKOUT)]
+        assert browser.pod_list.subjects == [Openable("pod", CHECKOUT)]
         assert text(browser, "#head").startswith('search "insufficient", Esc ends it')
         await press(browser, pilot, "escape")
-        assert len(browser.pods.subjects) == 10
+        assert len(browser.pod_list.subjects) == 10
         await write(browser, pilot, "slash", "general-a")
-        assert [each.name for each in browser.pods.subjects if each.kind == "node"] == [
+        assert [each.name for each in browser.pod_list.subjects if each.kind == "node"] == [
             "general-a1", "general-a2", "general-a3",
         ]  # fmt: skip
         await write(browser, pilot, "slash", "no such thing")
-        assert " ".join(lines(browser.pods)) == "no pod, node or workload has this in its name"
+        assert " ".join(lines(browser.pod_list)) == "no pod, node or workload has this in its name"
         await press(browser, pilot, "escape")
-        assert len(browser.pods.subjects) == 10
+        assert len(browser.pod_list.subjects) == 10
 
     drive(demo(), steps)
 
@@ -83,10 +83,10 @@ def test_a_pod_named_on_a_node_is_gone_to_and_the_search_ends() -> None:
         fitting = "Would fit here, each by itself: 1 of 10 pending pods"
         assert found[found.index(fitting) + 1] == "shop/web-6d4cf56db6-h8s2k"
         await press(browser, pilot, "enter")
-        assert browser.key == "shop/web-6d4cf56db6-h8s2k"
+        assert browser.chosen_key == "shop/web-6d4cf56db6-h8s2k"
         assert said(browser).startswith("shop/web-6d4cf56db6-h8s2k\nSchedulable")
         assert len(browser.screen_stack) == 1
-        assert not browser.filter
+        assert not browser.search_text
 
     drive(demo(), steps)
 
@@ -103,7 +103,7 @@ def test_as_if_tells_the_answer_before_and_now_and_escape_takes_it_back() -> Non
             await write(browser, pilot, "a", words)
             assert flat(browser).startswith(f"{CHECKOUT} as if {words} {before}")
             assert now in flat(browser)
-            assert not browser.line.display
+            assert not browser.ask_line.display
         await write(browser, pilot, "a", "cpu=500m")
         why = text(browser, "#why-text")
         assert "0    6  nodes that fit" in why
@@ -120,11 +120,11 @@ def test_what_makes_no_sense_is_told_and_can_be_corrected() -> None:
         for words, why in NO_SENSE.items():
             await write(browser, pilot, "a", words)
             assert text(browser, "#note").startswith(why), words
-            assert browser.line.display
-            assert browser.line.query_one(Input).value == words
+            assert browser.ask_line.display
+            assert browser.ask_line.query_one(Input).value == words
             assert said(browser) == was
             await press(browser, pilot, "escape")
-            assert not browser.line.display
+            assert not browser.ask_line.display
             assert text(browser, "#note") == ""
 
     drive(demo(), steps)
@@ -145,16 +145,14 @@ def test_keys_can_be_clicked() -> None:
         assert len(browser.screen_stack) == 1
         await pilot.click(offset=(line.index("Search"), bottom))
         await settled(browser, pilot)
-        assert browser.line.asking == "search"
+        assert browser.ask_line.asking == "search"
 
     drive(demo(), steps)
 
 
 def test_the_supposed_limit_of_a_toleration_is_its_effect() -> None:
-    asked = demo().asked(CHECKOUT)
-    (added,) = apply_suppositions(asked, "tolerate=a=b:NoExecute").pod.spec.tolerations[
-        len(asked.pod.spec.tolerations) :
-    ]
+    asked = demo().build_target(CHECKOUT)
+    (added,) = supposed(asked, "tolerate=a=b:NoExecute").pod.spec.tolerations[len(asked.pod.spec.tolerations) :]
     assert (added.key, added.operator, added.value, added.effect) == ("a", "Equal", "b", "NoExecute")
 
 
@@ -162,8 +160,8 @@ def test_the_supposed_limit_of_a_toleration_is_its_effect() -> None:
 def test_nodes_more_are_answered_for_as_if_the_cluster_was_read_with_them(words: str) -> None:
     """All columns made anew, in which the order of the nodes is another."""
     session = demo()
-    for pod in session.waiting:
-        asked = session.asked(pod.key, words)
+    for pod in session.pending_pods:
+        asked = session.build_target(pod.key, words)
         anew = asked._replace(scheduler=Scheduler(asked.scheduler.cluster))
         quick, slow = session.explain(asked), session.explain(anew)
         assert (quick.verdict, quick.message, quick.total) == (slow.verdict, slow.message, slow.total)
@@ -175,15 +173,15 @@ def test_nodes_with_what_stands_against_them_and_what_is_on_them() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         await write(browser, pilot, "slash", "checkout")
         await press(browser, pilot, "2")
-        assert len(browser.pane.node_list.subjects) == 12
-        assert lines(browser.pane.node_list)[1].split() == ["general-b2", "Insufficient", "cpu"]
+        assert len(browser.answer_pane.node_list.subjects) == 12
+        assert lines(browser.answer_pane.node_list)[1].split() == ["general-b2", "Insufficient", "cpu"]
         assert "1500m requested, 1200m free of 3900m" in " ".join(text(browser, "#node-fact").split())
         await press(browser, pilot, "slash", *"gpu-")
-        assert [each.name for each in browser.pane.node_list.subjects] == ["gpu-a1", "gpu-b1"]
+        assert [each.name for each in browser.answer_pane.node_list.subjects] == ["gpu-a1", "gpu-b1"]
         await press(browser, pilot, "enter", "enter")
         assert shown(browser)[:2] == ["Node gpu-a1 · pool gpu · eu-west-1a", "taint nvidia.com/gpu=present:NoSchedule"]
         await press(browser, pilot, "escape", "escape")
-        assert len(browser.pane.node_list.subjects) == 12
+        assert len(browser.answer_pane.node_list.subjects) == 12
         await press(browser, pilot, "home", "enter")
         found = shown(browser)
         assert found[0] == "Node general-b2 · pool general · eu-west-1b"
@@ -209,7 +207,7 @@ def test_a_workload_with_its_pods_by_zone_leads_on_to_nodes_and_back() -> None:
         await press(browser, pilot, "escape")
         assert shown(browser)[0] == "Deployment shop/cart · 6 pods, 1 pending"
         await press(browser, pilot, "escape")
-        assert browser.key == "shop/cart-5f7b8c9d4-zr5mt"
+        assert browser.chosen_key == "shop/cart-5f7b8c9d4-zr5mt"
 
     drive(demo(), steps)
 
@@ -224,7 +222,7 @@ def test_remedies_are_chosen_opened_and_copied() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         await write(browser, pilot, "slash", "checkout")
         await press(browser, pilot, "4")
-        first = lines(browser.pane.query_one("#remedy-list", LineList))[0]
+        first = lines(browser.answer_pane.query_one("#remedy-list", LineList))[0]
         assert first.startswith("1 Uncordon node general-c2, after finding")
         await press(browser, pilot, "enter")
         assert "kubectl uncordon general-c2" in shown(browser)
@@ -254,15 +252,15 @@ def test_the_command_that_asks_the_same_is_copied_also_of_a_supposition() -> Non
 
 def test_tab_goes_to_the_other_side_and_escape_back() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
-        assert browser.pods.has_focus
+        assert browser.pod_list.has_focus
         await press(browser, pilot, "tab")
-        assert browser.pane.query_one("#why").has_focus
+        assert browser.answer_pane.query_one("#why").has_focus
         await press(browser, pilot, "3")
-        assert browser.pane.query_one("#scores").has_focus
+        assert browser.answer_pane.query_one("#scores").has_focus
         await press(browser, pilot, "escape")
-        assert browser.pods.has_focus
+        assert browser.pod_list.has_focus
         await press(browser, pilot, "enter")
-        assert browser.pane.query_one("#scores").has_focus
+        assert browser.answer_pane.query_one("#scores").has_focus
 
     drive(demo(), steps)
 
@@ -281,7 +279,7 @@ def test_quit(key: str, before: tuple[str, ...]) -> None:
 def test_keys_are_letters_while_one_types() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         await press(browser, pilot, "slash", *"qacw?r1")
-        assert browser.filter == "qacw?r1"
+        assert browser.search_text == "qacw?r1"
         assert len(browser.screen_stack) == 1
         assert not browser.copied
         await pilot.press("ctrl+c")
@@ -300,7 +298,7 @@ def test_the_newest_question_is_answered_however_fast_one_goes() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         await pilot.press(*["down"] * 9)
         await settled(browser, pilot)
-        assert browser.key == "shop/web-6d4cf56db6-h8s2k"
-        assert said(browser).startswith(f"{browser.key}\nSchedulable")
+        assert browser.chosen_key == "shop/web-6d4cf56db6-h8s2k"
+        assert said(browser).startswith(f"{browser.chosen_key}\nSchedulable")
 
     drive(demo(), steps)

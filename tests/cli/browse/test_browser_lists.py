@@ -8,9 +8,9 @@ from driven_browser import CHECKOUT, LARGE, demo, drive, lines, of_objects, on_s
 from textual.pilot import Pilot
 
 from kschedctl.commands.browse.app import Browser
-from kschedctl.commands.browse.copying import commands_of
+from kschedctl.commands.browse.copying import format_commands
 from kschedctl.commands.browse.lines import LineList
-from kschedctl.commands.browse.map_lines import map_lines
+from kschedctl.commands.browse.map_lines import list_map_lines
 from kschedctl.commands.browse.tab_line import TabLine
 from kschedctl.commands.explain.report import Explanation, NodeReport, Refusal
 from kschedctl.reports.remedy import Remedy
@@ -29,7 +29,7 @@ AGED = (
 
 
 def names(browser: Browser) -> list[str]:
-    return [subject.name for subject in browser.pods.subjects]
+    return [subject.name for subject in browser.pod_list.subjects]
 
 
 def test_pods_by_cause_by_age_by_name() -> None:
@@ -51,7 +51,7 @@ def test_a_namespace_is_picked_and_left() -> None:
         assert [line.split() for line in shown(browser)[1:]] == [["3", "all"], ["1", "batch"], ["2", "shop"]]
         await press(browser, pilot, "down", "enter")
         assert names(browser) == ["batch/b-middle"]
-        assert browser.key == "batch/b-middle"
+        assert browser.chosen_key == "batch/b-middle"
         assert "namespace batch" in text(browser, "#head")
         await press(browser, pilot, "escape")
         assert len(names(browser)) == 3
@@ -66,7 +66,7 @@ def test_the_shown_tab_stands_in_brackets() -> None:
             (line,) = [row for row in on_screen(browser) if "1 Why" in row]
             assert f"[{key} {name}]" in line
             assert line.count("[") == 1
-            assert len(browser.pane.query_one(TabLine).render().plain) <= 46  # of 80 columns less the list
+            assert len(browser.answer_pane.query_one(TabLine).render().plain) <= 46  # of 80 columns less the list
 
     drive(demo(), steps)
 
@@ -75,7 +75,7 @@ def test_nodes_are_sorted() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         await write(browser, pilot, "slash", CHECKOUT)
         await press(browser, pilot, "2", "s")
-        found = [line.split()[0] for line in lines(browser.pane.node_list)[1:]]
+        found = [line.split()[0] for line in lines(browser.answer_pane.node_list)[1:]]
         assert found == sorted(found)
         assert len(found) == 12
         assert text(browser, "#note") == "nodes by name"
@@ -87,7 +87,7 @@ def test_an_entry_of_the_map_lists_its_nodes() -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         await write(browser, pilot, "slash", CHECKOUT)
         await press(browser, pilot, "5")
-        listed = lines(browser.pane.query_one("#map-list", LineList))
+        listed = lines(browser.answer_pane.query_one("#map-list", LineList))
         assert listed[:3] == [
             "a 7 Insufficient cpu",
             "b 4 node(s) had untolerated taint(s)",
@@ -95,7 +95,7 @@ def test_an_entry_of_the_map_lists_its_nodes() -> None:
         ]
         assert [line.split()[-1] for line in listed[4:]] == ["aaa", "aaa", "ac", "b", "b", "b", "b"]
         await press(browser, pilot, "down", "enter")
-        assert {line.split()[0] for line in lines(browser.pane.node_list)[1:]} == {
+        assert {line.split()[0] for line in lines(browser.answer_pane.node_list)[1:]} == {
             "gpu-a1",
             "gpu-b1",
             "spot-a1",
@@ -112,7 +112,7 @@ def test_a_map_of_thousands_of_nodes_has_a_character_for_each() -> None:
         for i in range(5_000)
     )
     report = Explanation("d/p", "Schedulable", "", nodes=nodes, best=("n100",))
-    found = [line.text for line in map_lines(report, 60)]
+    found = [line.text for line in list_map_lines(report, 60)]
     assert found[:3] == ["+ 100 fits", "a 4,900 Insufficient cpu", "* kube-scheduler would choose"]
     cells = "".join(line for line in found[4:] if not line.startswith("general"))
     assert (cells.count("+"), cells.count("*"), cells.count("a")) == (99, 1, 4_900)
@@ -121,5 +121,5 @@ def test_a_map_of_thousands_of_nodes_has_a_character_for_each() -> None:
 
 def test_comments_are_not_copied() -> None:
     told = ("# after finding out why\nkubectl uncordon n1", "  # then", "kubectl get nodes # all")
-    assert commands_of(Remedy("", "operator", None, (), told, ())) == "kubectl uncordon n1\nkubectl get nodes # all"
-    assert commands_of(Remedy("", "operator", None, (), ("# call somebody",), ())) == ""
+    assert format_commands(Remedy("", "operator", None, (), told, ())) == "kubectl uncordon n1\nkubectl get nodes # all"
+    assert format_commands(Remedy("", "operator", None, (), ("# call somebody",), ())) == ""

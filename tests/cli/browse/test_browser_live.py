@@ -21,7 +21,7 @@ from kschedctl.cli.options import Source
 from kschedctl.commands.browse import app as browser_app
 from kschedctl.commands.browse import session as browse_session
 from kschedctl.commands.browse.app import Browser
-from kschedctl.commands.browse.command import _sessions
+from kschedctl.commands.browse.command import _iter_sessions
 from kschedctl.commands.browse.following import LiveSessions
 from kschedctl.commands.browse.lines import Openable
 from kschedctl.commands.remedies.pod_fixes import remedies_of
@@ -130,7 +130,7 @@ def live_cluster(tmp_path: Path) -> Iterator[tuple[Changes, LiveSessions]]:
     with serving(changes, replayed) as api:
         source = Source(kubeconfig=write_kubeconfig(api.url, tmp_path / "config"))
         try:
-            yield changes, LiveSessions(_sessions(source, EVERYWHERE), lambda: _sessions(source, EVERYWHERE))
+            yield changes, LiveSessions(_iter_sessions(source, EVERYWHERE), lambda: _iter_sessions(source, EVERYWHERE))
         finally:
             with changes.changed:
                 changes.over = True
@@ -142,7 +142,7 @@ def live_cluster(tmp_path: Path) -> Iterator[tuple[Changes, LiveSessions]]:
 
 
 def there(browser: Browser, name: str) -> bool:
-    return Openable("pod", f"lab/{name}") in browser.pods.subjects
+    return Openable("pod", f"lab/{name}") in browser.pod_list.subjects
 
 
 def test_pods_come_and_go_and_what_is_chosen_stays(tmp_path: Path) -> None:
@@ -150,16 +150,16 @@ def test_pods_come_and_go_and_what_is_chosen_stays(tmp_path: Path) -> None:
 
         async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
             await press(browser, pilot, "down", "down", "down")
-            chosen, was = browser.pods.chosen, flat(browser)
+            chosen, was = browser.pod_list.chosen, flat(browser)
             changes.tell("ADDED", "aaa-new")
             await until(pilot, lambda: there(browser, "aaa-new"))
             await settled(browser, pilot)
             assert text(browser, "#head").startswith("live ")
             assert f"{len(WAITING) + 1} pending pods" in text(browser, "#head")
-            assert (browser.pods.chosen, flat(browser)) == (chosen, was)
+            assert (browser.pod_list.chosen, flat(browser)) == (chosen, was)
             changes.tell("DELETED", "aaa-new")
             await until(pilot, lambda: not there(browser, "aaa-new"))
-            assert browser.pods.chosen == chosen
+            assert browser.pod_list.chosen == chosen
             assert text(browser, "#note") == ""
 
         drive(next(live.sessions), steps, live=live)
@@ -170,15 +170,15 @@ def test_what_became_of_the_chosen_pod_is_told(tmp_path: Path) -> None:
 
         async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
             await write(browser, pilot, "slash", "p01-cpu")
-            assert browser.key == "lab/p01-cpu"
+            assert browser.chosen_key == "lab/p01-cpu"
             changes.tell("MODIFIED", "p01-cpu", nodeName="w1")
             await until(pilot, lambda: text(browser, "#note") == "lab/p01-cpu has a node now: w1")
-            assert not browser.pods.subjects or not there(browser, "p01-cpu")
-            assert browser.filter == "p01-cpu"
+            assert not browser.pod_list.subjects or not there(browser, "p01-cpu")
+            assert browser.search_text == "p01-cpu"
             await press(browser, pilot, "escape")
-            assert len(browser.pods.subjects) == len(WAITING) - 1
-            assert browser.key != "lab/p01-cpu"
-            assert flat(browser).startswith(f"{browser.key} ")
+            assert len(browser.pod_list.subjects) == len(WAITING) - 1
+            assert browser.chosen_key != "lab/p01-cpu"
+            assert flat(browser).startswith(f"{browser.chosen_key} ")
 
         drive(next(live.sessions), steps, live=live)
 
@@ -193,7 +193,7 @@ def test_search_supposition_and_open_node_outlive_a_change(tmp_path: Path) -> No
             changes.tell("ADDED", "p23-more")
             await until(pilot, lambda: there(browser, "p23-more"))
             await settled(browser, pilot)
-            assert [each.name for each in browser.pods.subjects if each.kind == "pod"] == [
+            assert [each.name for each in browser.pod_list.subjects if each.kind == "pod"] == [
                 "lab/p23-never",
                 "lab/p23-more",
             ]
@@ -241,8 +241,8 @@ def test_a_lost_cluster_is_told_stays_on_the_screen_and_is_read_again(
             assert text(browser, "#note").startswith("not live any more, r reads it again: ")
             assert why in text(browser, "#note")
             await press(browser, pilot, "down", "2", "escape")
-            assert len(browser.pods.subjects) == len(WAITING)
-            assert len(lines(browser.pane.node_list)) > 1
+            assert len(browser.pod_list.subjects) == len(WAITING)
+            assert len(lines(browser.answer_pane.node_list)) > 1
             changes.refusal = None
             await press(browser, pilot, "r")
             await until(pilot, lambda: text(browser, "#head").startswith("live "))
@@ -259,9 +259,11 @@ def test_a_watch_that_is_forbidden_is_told(tmp_path: Path) -> None:
         async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
             changes.refusal = forbidden
             changes.end()
-            await until(pilot, lambda: browser.state.startswith("not live") or "forbidden" in text(browser, "#note"))
+            await until(
+                pilot, lambda: browser.live_state.startswith("not live") or "forbidden" in text(browser, "#note")
+            )
             await press(browser, pilot, "down", "1")
-            assert len(browser.pods.subjects) == len(WAITING)
+            assert len(browser.pod_list.subjects) == len(WAITING)
 
         drive(next(live.sessions), steps, live=live)
 
@@ -278,7 +280,7 @@ def test_what_nobody_expected_of_a_new_state_ends_the_browser_and_is_raised(tmp_
 
         async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
             looked_at.set()
-            await until(pilot, lambda: browser.return_code == browser_app.BUG)
+            await until(pilot, lambda: browser.return_code == browser_app.BUG_EXIT_CODE)
 
         with pytest.raises(RuntimeError, match="nobody expected that"):
             drive(next(live.sessions), steps, live=LiveSessions(broken(), broken))

@@ -25,7 +25,7 @@ from textual.pilot import Pilot
 from kschedctl.cli.options import Source
 from kschedctl.cluster import Gap
 from kschedctl.commands.browse.app import Browser
-from kschedctl.commands.browse.desk import Desk, Urgency
+from kschedctl.commands.browse.desk import QuestionQueue, Urgency
 from kschedctl.commands.browse.session import BrowseSession
 
 GAPS = {"PersistentVolumeClaim": Gap("could not be read: forbidden")}
@@ -70,11 +70,11 @@ def test_hostile_names_are_shown_as_text(name: str) -> None:
 @pytest.mark.parametrize("objects", [(), (node("n"),), (node("n"), pod("running", "1", nodeName="n"))], ids=len)
 def test_where_no_pod_is_pending(objects: tuple[dict[str, Any], ...]) -> None:
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
-        assert lines(browser.pods) == ["no pod is pending here"]
+        assert lines(browser.pod_list) == ["no pod is pending here"]
         await press(browser, pilot, "enter", "w", "a", "c", "2", "down", "enter", "4", "enter", "escape", "1", "escape")
         assert len(browser.screen_stack) == 1
         await write(browser, pilot, "slash", "n")
-        assert [each.name for each in browser.pods.subjects] == ["n"] * bool(objects)
+        assert [each.name for each in browser.pod_list.subjects] == ["n"] * bool(objects)
         if objects:
             await press(browser, pilot, "enter")
             assert "Would fit here, each by itself: 0 of 0 pending pods" in shown(browser)
@@ -97,20 +97,20 @@ def test_five_thousand_nodes_and_a_thousand_pending_pods() -> None:
 
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
         assert text(browser, "#head").startswith("1,000 pending pods · in all namespaces · 5,000 nodes")
-        assert len(browser.pods.subjects) == 1000
+        assert len(browser.pod_list.subjects) == 1000
         await press(browser, pilot, "2")
-        assert len(browser.pane.node_list.subjects) == 5000
+        assert len(browser.answer_pane.node_list.subjects) == 5000
         await press(browser, pilot, "slash", *"n4321", "enter", "enter")
         assert shown(browser)[0].startswith("Node n4321")
         assert "Would fit here, each by itself: 0 of 1,000 pending pods" in shown(browser)
         await press(browser, pilot, "escape", "escape", "escape", "end")
-        assert browser.key == browser.pods.subjects[-1].name
+        assert browser.chosen_key == browser.pod_list.subjects[-1].name
         await write(browser, pilot, "a", "cpu=1")
         assert "now: Schedulable" in flat(browser)
         await write(browser, pilot, "a", "node=n0007")
         assert "now: Unschedulable" in flat(browser)
         await write(browser, pilot, "slash", "big-77")
-        assert [each.name for each in browser.pods.subjects] == [f"d/big-{i}" for i in range(770, 780)]
+        assert [each.name for each in browser.pod_list.subjects] == [f"d/big-{i}" for i in range(770, 780)]
 
     drive(of_objects(*nodes, *pods), steps)
 
@@ -119,7 +119,7 @@ def test_the_desk_answers_the_newest_of_each_kind_the_urgent_first() -> None:
     import threading  # noqa: PLC0415
 
     said, go, failures = list[str](), threading.Event(), list[Exception]()
-    desk = Desk(failures.append)
+    desk = QuestionQueue(failures.append)
 
     def broken() -> None:
         raise ValueError("broken")
@@ -132,7 +132,7 @@ def test_the_desk_answers_the_newest_of_each_kind_the_urgent_first() -> None:
     desk.ask(Urgency.LIST, broken)
     go.set()
     end = time.monotonic() + PATIENCE_SECONDS
-    while desk.busy and time.monotonic() < end:
+    while desk.is_busy and time.monotonic() < end:
         time.sleep(0.01)
     assert said == ["ANSWER new", "REMEDIES of the new answer"]
     assert [str(error) for error in failures] == ["broken"]

@@ -26,9 +26,14 @@ TINY = (40, 10)
 
 async def leave(browser: Browser, pilot: Pilot[Any]) -> None:
     """Back to the list with what was searched for, and to the first tab."""
-    while len(browser.screen_stack) > 1 or browser.line.asking or browser.words or not browser.pods.has_focus:
+    while (
+        len(browser.screen_stack) > 1
+        or browser.ask_line.asking
+        or browser.assumptions
+        or not browser.pod_list.has_focus
+    ):
         await press(browser, pilot, "escape")
-    if browser.pane.tab != TABS[0]:
+    if browser.answer_pane.current_tab != TABS[0]:
         await press(browser, pilot, "1", "escape")
 
 

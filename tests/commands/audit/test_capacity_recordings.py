@@ -11,7 +11,7 @@ from kschedctl.api.quantity import parse_milli_value
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.packing.section import build_packing_section
-from kschedctl.commands.audit.races.section import races_section
+from kschedctl.commands.audit.races.section import build_races_section
 from kschedctl.commands.drain.runs import drain
 from kschedctl.scheduler.scheduler import Scheduler
 
@@ -54,7 +54,7 @@ def test_nodes_that_are_nominated_are_kept_and_one_that_can_go_drains_safely(aud
 
 
 def test_one_scheduler_places_pods(audited: AuditedCluster) -> None:
-    found = races_section(audited)
+    found = build_races_section(audited)
     assert (found.state, found.rivals) == ("sound", ())
     assert found.races is not None
     assert found.races.results[0].nodes == 12

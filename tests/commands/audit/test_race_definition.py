@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kschedctl.commands.audit.races.latency import ExponentialLatency
-from kschedctl.commands.audit.races.model import CYCLE_SECONDS, Draws, Model, RaceCounts, Setting
+from kschedctl.commands.audit.races.model import CYCLE_SECONDS, RaceCounts, RaceSetting, RaceSimulation, RandomDraws
 from kschedctl.commands.audit.races.question import FOREVER
 
 
@@ -41,8 +41,8 @@ class Placed:
 class Naive:
     """One run, event by event; what happens at the same time does so in any order."""
 
-    setting: Setting
-    draws: Draws
+    setting: RaceSetting
+    draws: RandomDraws
     ttl: float
     placed: list[Placed] = field(default_factory=list)
     counts: RaceCounts = field(default_factory=RaceCounts)
@@ -51,8 +51,8 @@ class Naive:
         draws, self.number, self.events = self.draws, count(), []
         self.queues: list[list[int]] = [[] for _ in range(self.setting.instances)]
         self.busy = [False] * self.setting.instances
-        for node, pods in enumerate(draws.before.tolist()):
-            here = draws.ending == node
+        for node, pods in enumerate(draws.initial_pods.tolist()):
+            here = draws.end_nodes == node
             stay = [Placed(node, -1, [0.0] * self.setting.instances, bound=-FOREVER) for _ in range(pods - here.sum())]
             leave = zip(draws.ends[here], draws.end_lags[here], strict=True)
             self.placed += stay + [Placed(node, -1, list(lags), bound=-FOREVER, end=end) for end, lags in leave]
@@ -107,8 +107,8 @@ class Naive:
         self.counts.expired += pod.lags[pod.owner] > self.ttl
         if pod.refused:
             self.at(self.now + pod.lags[pod.owner], self.look, pod.owner)
-        elif self.now + self.draws.lasting[number] < self.setting.seconds:
-            pod.end = self.now + self.draws.lasting[number]
+        elif self.now + self.draws.run_times[number] < self.setting.seconds:
+            pod.end = self.now + self.draws.run_times[number]
             self.ends(pod)
 
 
@@ -122,6 +122,6 @@ class Naive:
 @settings(max_examples=150, deadline=None)
 def test_it_does_what_its_definition_says(seed: int, nodes: int, instances: int, load: float, ttl: float) -> None:
     binding, informer = ExponentialLatency(3.0), ExponentialLatency(8.0)
-    setting = Setting(nodes, 0.4, 2, load, instances, binding, informer, 120.0)
-    draws = Draws.of(setting, seed)
-    assert Model(setting, draws, ttl).run() == Naive(setting, draws, ttl).run()
+    setting = RaceSetting(nodes, 0.4, 2, load, instances, binding, informer, 120.0)
+    draws = RandomDraws.from_seed(setting, seed)
+    assert RaceSimulation(setting, draws, ttl).run() == Naive(setting, draws, ttl).run()

@@ -13,9 +13,9 @@ from kschedctl.commands.audit.races.latency import (
     Latency,
     LognormalLatency,
     MeasuredLatency,
-    latency_of,
+    parse_latency,
 )
-from kschedctl.commands.audit.races.question import FOREVER, adaptive, expiry_of
+from kschedctl.commands.audit.races.question import FOREVER, compute_adaptive_ttl, parse_expiry
 from kschedctl.errors import UsageError
 
 MEASURED = MeasuredLatency(np.array([0.0, 0.0, 1.0, 3.0]))
@@ -37,7 +37,7 @@ MEASURED = MeasuredLatency(np.array([0.0, 0.0, 1.0, 3.0]))
     ],
 )
 def test_the_share_beyond_a_time(latency: Latency, seconds: float, beyond: float) -> None:
-    assert latency.beyond(seconds) == pytest.approx(beyond, abs=1e-12)
+    assert latency.probability_above(seconds) == pytest.approx(beyond, abs=1e-12)
     drawn = latency.draw(np.random.default_rng(0), 10_000)
     assert abs((drawn > seconds).mean() - beyond) <= 4 * math.sqrt(beyond * (1 - beyond) / 10_000)
 
@@ -57,7 +57,7 @@ def test_measured_times_have_quantiles() -> None:
     ],
 )
 def test_options_name_distributions(text: str, expected: Latency) -> None:
-    assert latency_of(text, "--informer-lag", MEASURED) == expected
+    assert parse_latency(text, "--informer-lag", MEASURED) == expected
 
 
 @pytest.mark.parametrize(
@@ -66,18 +66,18 @@ def test_options_name_distributions(text: str, expected: Latency) -> None:
 )
 def test_what_is_no_distribution(text: str) -> None:
     with pytest.raises(UsageError) as caught:
-        latency_of(text, "--informer-lag")
+        parse_latency(text, "--informer-lag")
     assert str(caught.value).startswith("--informer-lag: ")
     assert "exponential:MEAN" in str(caught.value)
 
 
 def test_measured_needs_something_measured() -> None:
     with pytest.raises(UsageError, match="measured needs a cluster"):
-        latency_of("measured", "--binding-latency")
+        parse_latency("measured", "--binding-latency")
 
 
 def test_expiries() -> None:
-    assert [expiry_of(text).ttl(4000) for text in ("30s", "never", "0", "0s", "adaptive", "2m")] == [
+    assert [parse_expiry(text).ttl(4000) for text in ("30s", "never", "0", "0s", "adaptive", "2m")] == [
         30.0,
         FOREVER,
         FOREVER,
@@ -85,6 +85,6 @@ def test_expiries() -> None:
         120.0,
         120.0,
     ]
-    assert [adaptive(nodes) for nodes in (1, 1000, 2500)] == [30.0, 30.0, 75.0]
+    assert [compute_adaptive_ttl(nodes) for nodes in (1, 1000, 2500)] == [30.0, 30.0, 75.0]
     with pytest.raises(UsageError, match="--expiry"):
-        expiry_of("soon")
+        parse_expiry("soon")

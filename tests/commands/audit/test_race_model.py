@@ -10,39 +10,39 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kschedctl.commands.audit.races.latency import ConstantLatency, ExponentialLatency, Latency, LognormalLatency
-from kschedctl.commands.audit.races.model import Draws, Model, RaceCounts, Setting
+from kschedctl.commands.audit.races.model import RaceCounts, RaceSetting, RaceSimulation, RandomDraws
 from kschedctl.commands.audit.races.question import FOREVER
 
 LATENCIES = [ConstantLatency(0.0), ConstantLatency(45.0), ExponentialLatency(10.0), LognormalLatency(1.0, 90.0)]
 
 
-def crowded(informer: Latency, instances: int = 1, nodes: int = 20, load: float = 1.0) -> Setting:
+def crowded(informer: Latency, instances: int = 1, nodes: int = 20, load: float = 1.0) -> RaceSetting:
     """Few nodes that are full, and many pods that do not stay long."""
-    return Setting(nodes, 5.0, 4, load, instances, ExponentialLatency(3.0), informer, 200.0)
+    return RaceSetting(nodes, 5.0, 4, load, instances, ExponentialLatency(3.0), informer, 200.0)
 
 
-def by_hand(arrivals: list[float], binding: float, lag: float, instance: list[int] | None = None) -> Draws:
+def by_hand(arrivals: list[float], binding: float, lag: float, instance: list[int] | None = None) -> RandomDraws:
     """Pods that come to empty nodes at these times, one node for all, and never end."""
     number, whose = len(arrivals), np.array(instance or [0] * len(arrivals))
-    return Draws(
+    return RandomDraws(
         arrivals=np.array(arrivals),
-        lasting=np.full(number, 1e9),
+        run_times=np.full(number, 1e9),
         binding=np.full(number, binding),
         lags=np.full((number, int(whose.max()) + 1), lag),
         instance=whose,
         ties=np.zeros(number),
-        before=np.zeros(1, np.int64),
+        initial_pods=np.zeros(1, np.int64),
         ends=np.zeros(0),
-        ending=np.zeros(0, np.int64),
+        end_nodes=np.zeros(0, np.int64),
         end_lags=np.zeros((0, int(whose.max()) + 1)),
     )
 
 
-def one_room(draws: Draws, ttl: float) -> RaceCounts:
+def one_room(draws: RandomDraws, ttl: float) -> RaceCounts:
     """On one node with room for one pod, for two minutes."""
     instances = draws.lags.shape[1]
-    setting = Setting(1, 1.0, 1, 1.0, instances, ConstantLatency(0), ConstantLatency(0), 120.0)
-    return Model(setting, draws, ttl).run()
+    setting = RaceSetting(1, 1.0, 1, 1.0, instances, ConstantLatency(0), ConstantLatency(0), 120.0)
+    return RaceSimulation(setting, draws, ttl).run()
 
 
 @given(
@@ -56,14 +56,14 @@ def test_one_instance_that_never_expires_anything_double_books_nobody(
     seed: int, informer: Latency, nodes: int, load: float
 ) -> None:
     setting = crowded(informer, nodes=nodes, load=load)
-    counts = Model(setting, Draws.of(setting, seed), FOREVER).run()
+    counts = RaceSimulation(setting, RandomDraws.from_seed(setting, seed), FOREVER).run()
     assert (counts.double_booked, counts.expired) == (0, 0)
     assert counts.assumed > 0
 
 
 def test_a_seed_tells_everything() -> None:
     setting = crowded(ExponentialLatency(10.0), instances=2)
-    runs = [Model(setting, Draws.of(setting, seed), 20.0).run() for seed in (7, 7, 8)]
+    runs = [RaceSimulation(setting, RandomDraws.from_seed(setting, seed), 20.0).run() for seed in (7, 7, 8)]
     assert runs[0] == runs[1] != runs[2]
     assert runs[0].double_booked > 0
 
@@ -72,7 +72,7 @@ def test_a_seed_tells_everything() -> None:
 def test_as_many_expire_as_an_exponential_lag_goes_beyond(ttl: float) -> None:
     """Each of n expires with p = exp(-ttl / mean) by itself: n p, give or take four times sqrt(n p (1 - p))."""
     setting = crowded(ExponentialLatency(10.0), nodes=2000)
-    counts = [Model(setting, Draws.of(setting, seed), ttl).run() for seed in range(4)]
+    counts = [RaceSimulation(setting, RandomDraws.from_seed(setting, seed), ttl).run() for seed in range(4)]
     pods, expired = sum(each.assumed for each in counts), sum(each.expired for each in counts)
     share = math.exp(-ttl / 10)
     assert pods > 3000
@@ -82,7 +82,9 @@ def test_as_many_expire_as_an_exponential_lag_goes_beyond(ttl: float) -> None:
 def test_more_expire_the_shorter_they_may_wait() -> None:
     """exp(-t/10) at 5, 10, 20 and 30 s: 0.61, 0.37, 0.14, 0.05."""
     setting = crowded(ExponentialLatency(10.0), nodes=2000)
-    expired = [Model(setting, Draws.of(setting, 0), ttl).run().expired for ttl in (5.0, 10.0, 20.0, 30.0)]
+    expired = [
+        RaceSimulation(setting, RandomDraws.from_seed(setting, 0), ttl).run().expired for ttl in (5.0, 10.0, 20.0, 30.0)
+    ]
     assert expired == sorted(expired, reverse=True)
     assert expired[0] > 8 * expired[3]
 
@@ -118,12 +120,18 @@ def test_instances_that_do_not_see_each_other_take_the_same_room() -> None:
 
 def test_a_room_that_was_refused_to_a_pod_is_free_again_once_that_is_seen() -> None:
     """The other's pod ends at 8 and is seen to at 13, the refused one at 4 + 0.01 + 1 + 5: one more then gets it."""
-    draws = by_hand([0.0, 4.0, 20.0], 1.0, 5.0, [0, 1, 1])._replace(lasting=np.array([7.0, 1e9, 1e9]))
+    draws = by_hand([0.0, 4.0, 20.0], 1.0, 5.0, [0, 1, 1])._replace(run_times=np.array([7.0, 1e9, 1e9]))
     assert one_room(draws, FOREVER) == RaceCounts(assumed=3, double_booked=1)
 
 
 def test_the_fewest_pods_first_among_equals_by_chance() -> None:
-    draws = by_hand([0.0, 1.0, 2.0], 0.1, 0.1)._replace(ties=np.array([0.99, 0.0, 0.5]), before=np.array([0, 1, 0]))
-    model = Model(Setting(3, 1.0, 2, 1.0, 1, ConstantLatency(0), ConstantLatency(0), 60.0), draws, FOREVER)
+    draws = by_hand([0.0, 1.0, 2.0], 0.1, 0.1)._replace(
+        ties=np.array([0.99, 0.0, 0.5]), initial_pods=np.array([0, 1, 0])
+    )
+    model = RaceSimulation(RaceSetting(3, 1.0, 2, 1.0, 1, ConstantLatency(0), ConstantLatency(0), 60.0), draws, FOREVER)
     model.run()
-    assert model.bound.tolist() == [1, 2, 1]  # the last of two, then the only empty one, then the middle of three
+    assert model.pods_on_node.tolist() == [
+        1,
+        2,
+        1,
+    ]  # the last of two, then the only empty one, then the middle of three

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from kschedctl.cluster import Cluster
-from kschedctl.commands.audit.races.compare import percent, races
+from kschedctl.commands.audit.races.compare import compare_expiries, format_percent
 from kschedctl.commands.audit.races.latency import ConstantLatency, ExponentialLatency, MeasuredLatency
-from kschedctl.commands.audit.races.measured import Measures, busiest_minute, lags_of, measures_of
-from kschedctl.commands.audit.races.question import RaceQuestion, expiry_of, question_of
+from kschedctl.commands.audit.races.measured import Measures, measure_cluster, measure_kubelet_lags, measure_peak_rate
+from kschedctl.commands.audit.races.question import RaceQuestion, build_question, parse_expiry
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.scheduler import Scheduler
 
@@ -48,7 +48,7 @@ def at(second: int) -> str:
 def test_lags_are_from_the_binding_to_the_kubelet() -> None:
     """Nineteen after a second and one after nine; one started, by its own clock, before it was bound: at once."""
     pods = [pod(i, at(1), at(2)) for i in range(19)] + [pod(19, at(1), at(10)), pod(20, at(5), at(4))]
-    lags = lags_of(Cluster.from_objects([node("n1"), *pods]))
+    lags = measure_kubelet_lags(Cluster.from_objects([node("n1"), *pods]))
     assert lags is not None
     assert lags.times.tolist() == [0.0, *[1.0] * 19, 9.0]
     assert (lags.quantile(0.5), lags.quantile(0.99)) == (1.0, 9.0)
@@ -56,49 +56,49 @@ def test_lags_are_from_the_binding_to_the_kubelet() -> None:
 
 def test_static_pods_and_pods_without_times_tell_nothing() -> None:
     pods = [pod(i, at(1), at(2), owner="Node") for i in range(30)] + [pod(30 + i, "", at(2)) for i in range(30)]
-    assert lags_of(Cluster.from_objects([node("n1"), *pods])) is None
+    assert measure_kubelet_lags(Cluster.from_objects([node("n1"), *pods])) is None
     few = [pod(i, at(1), at(2)) for i in range(19)]
-    assert lags_of(Cluster.from_objects([node("n1"), *few])) is None
+    assert measure_kubelet_lags(Cluster.from_objects([node("n1"), *few])) is None
 
 
 def test_the_busiest_minute() -> None:
     """Six in the minute from 8:01 on, and one in each of the next six."""
     times = [f"2026-05-06T08:{minute:02}:{10 * i:02}Z" for i in range(6) for minute in (1, i + 2)]
     pods = [pod(i, "", "", created=time) for i, time in enumerate(times)]
-    assert busiest_minute(Cluster.from_objects([node("n1"), *pods])) == pytest.approx(0.1)
+    assert measure_peak_rate(Cluster.from_objects([node("n1"), *pods])) == pytest.approx(0.1)
 
 
 def test_a_cluster_tells_its_size_and_how_full_it_is() -> None:
     """Six pods on two nodes with room for ten each: 6 of 20 in use, more than of the cpu (600 of 8,000)."""
     cluster = Cluster.from_objects([node("n1"), node("n2"), *(pod(i, "", "") for i in range(6))])
-    found = measures_of(Scheduler(cluster).view)
+    found = measure_cluster(Scheduler(cluster).view)
     assert (found.nodes, found.room, found.load) == (2, 10, pytest.approx(0.3))
 
 
 def test_a_cluster_that_is_all_but_empty_can_be_simulated() -> None:
     """One pod where a thousand would have room."""
     cluster = Cluster.from_objects([*(node(f"n{i}") for i in range(100)), pod(1, "", "", created=at(1))])
-    found = measures_of(Scheduler(cluster).view)
+    found = measure_cluster(Scheduler(cluster).view)
     assert (found.room, found.load) == (10, 0.01)
-    question_of({}, found)
+    build_question({}, found)
 
 
 def test_an_empty_cluster_tells_nothing() -> None:
-    assert measures_of(Scheduler(Cluster.from_objects([])).view) == Measures(None, None, None, None, None)
+    assert measure_cluster(Scheduler(Cluster.from_objects([])).view) == Measures(None, None, None, None, None)
 
 
 def test_what_is_asked_for_comes_before_what_the_cluster_tells() -> None:
     lags = MeasuredLatency(np.array([1.0, 2.0]))
     measures = Measures(7, 12, 0.5, 3.0, lags)
-    found = question_of({"nodes": (100,)}, measures)
-    assert (found.nodes, found.rates, found.room, found.load, found.lag) == ((100,), (3.0,), 12, 0.5, lags)
+    found = build_question({"nodes": (100,)}, measures)
+    assert (found.nodes, found.rates, found.room, found.load, found.informer_lag) == ((100,), (3.0,), 12, 0.5, lags)
     assert "the number of nodes" not in found.from_cluster
     assert len(found.from_cluster) == 4
     assert found.measured is not None
     assert (found.measured.pods, found.measured.median, found.measured.longest) == (2, 1.0, 2.0)
-    given = question_of({"binding": ConstantLatency(1.0)}, measures)
-    assert (given.measured, given.lag) == (None, ConstantLatency(1.0))
-    assert question_of({}, None) == RaceQuestion()
+    given = build_question({"binding": ConstantLatency(1.0)}, measures)
+    assert (given.measured, given.informer_lag) == (None, ConstantLatency(1.0))
+    assert build_question({}, None) == RaceQuestion()
 
 
 @pytest.mark.parametrize(
@@ -119,24 +119,24 @@ def test_what_is_asked_for_comes_before_what_the_cluster_tells() -> None:
 )
 def test_what_cannot_be_simulated(field: str, value: Any) -> None:
     with pytest.raises(UsageError, match="--"):
-        question_of({"room": 1000, field: value}, None)
+        build_question({"room": 1000, field: value}, None)
 
 
 def test_a_minute_in_which_nobody_comes() -> None:
-    report = races(replace(SMALL, rates=(0.01,), seconds=0.5, instances=2))
+    report = compare_expiries(replace(SMALL, rates=(0.01,), seconds=0.5, instances=2))
     assert {(result.pods, result.share) for result in report.results} == {(0, 0.0)}
 
 
 def test_pods_come_long_enough_for_expiry_to_be_seen() -> None:
     """Three times the longest that one lag in a thousand goes beyond: exp(-t/100) = 0.001 at 690 s."""
-    slow = RaceQuestion(informer=ExponentialLatency(100.0), expiries=[expiry_of("10m"), expiry_of("20m")])
-    assert slow.lasting == 1800.0
-    assert RaceQuestion().lasting == 300.0
-    assert RaceQuestion(seconds=60.0).lasting == 60.0
+    slow = RaceQuestion(informer=ExponentialLatency(100.0), expiries=[parse_expiry("10m"), parse_expiry("20m")])
+    assert slow.arrival_seconds == 1800.0
+    assert RaceQuestion().arrival_seconds == 300.0
+    assert RaceQuestion(seconds=60.0).arrival_seconds == 60.0
 
 
 def test_each_size_with_each_expiry() -> None:
-    report = races(replace(SMALL, expiries=[expiry_of("10s"), expiry_of("never")], runs=3))
+    report = compare_expiries(replace(SMALL, expiries=[parse_expiry("10s"), parse_expiry("never")], runs=3))
     assert [(r.nodes, r.expiry) for r in report.results] == [(20, "10s"), (20, "never"), (50, "10s"), (50, "never")]
     short, never = report.results[2:]
     assert never.double_booked == never.expired == 0
@@ -145,11 +145,13 @@ def test_each_size_with_each_expiry() -> None:
     assert short.expected_expired == pytest.approx(short.pods * 0.36787944)  # exp(-1)
     assert report.headline.startswith("Never expire: 10s double-books ")
     assert f"{short.share * 100:.1f} % of pods" in report.headline or "20 nodes" in report.headline
-    assert races(replace(SMALL, expiries=[expiry_of("10s"), expiry_of("never")], runs=3)) == report
+    assert compare_expiries(replace(SMALL, expiries=[parse_expiry("10s"), parse_expiry("never")], runs=3)) == report
 
 
 def test_an_expiry_that_no_lag_reaches_does_what_never_does() -> None:
-    report = races(replace(SMALL, informer=ConstantLatency(29.0), expiries=[expiry_of("30s"), expiry_of("never")]))
+    report = compare_expiries(
+        replace(SMALL, informer=ConstantLatency(29.0), expiries=[parse_expiry("30s"), parse_expiry("never")])
+    )
     assert report.headline == "No pod is double-booked: 30s and never alike"
     for nodes in SMALL.nodes:
         one, other = (r for r in report.results if r.nodes == nodes)
@@ -158,20 +160,27 @@ def test_an_expiry_that_no_lag_reaches_does_what_never_does() -> None:
 
 def test_without_never_the_longest_of_the_best_is_advised() -> None:
     lag = ConstantLatency(45.0)
-    report = races(replace(SMALL, informer=lag, expiries=[expiry_of(text) for text in ("30s", "1m", "2m")]))
+    report = compare_expiries(
+        replace(SMALL, informer=lag, expiries=[parse_expiry(text) for text in ("30s", "1m", "2m")])
+    )
     assert report.headline.startswith("Expire after 2m: 30s double-books ")
 
 
 def test_of_a_single_expiry_nothing_is_advised_but_what_it_does_is_said() -> None:
-    assert races(replace(SMALL, expiries=[expiry_of("10s")])).headline.startswith("10s double-books ")
+    assert compare_expiries(replace(SMALL, expiries=[parse_expiry("10s")])).headline.startswith("10s double-books ")
 
 
 def test_several_instances_race_whatever_expires() -> None:
-    report = races(replace(SMALL, instances=2))
+    report = compare_expiries(replace(SMALL, instances=2))
     assert report.headline.startswith("Let one instance place pods: 2 double-book up to ")
     assert report.headline.endswith("even if nothing expires")
     assert next(r for r in report.results if r.expiry == "never").double_booked > 0
 
 
 def test_shares_in_words() -> None:
-    assert [percent(share) for share in (0.0, 0.0001, 0.0123, 1.0)] == ["0 %", "less than 0.1 %", "1.2 %", "100.0 %"]
+    assert [format_percent(share) for share in (0.0, 0.0001, 0.0123, 1.0)] == [
+        "0 %",
+        "less than 0.1 %",
+        "1.2 %",
+        "100.0 %",
+    ]

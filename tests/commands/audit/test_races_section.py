@@ -9,7 +9,7 @@ import pytest
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.races.report import RacesSection
-from kschedctl.commands.audit.races.section import races_section, rivals_of
+from kschedctl.commands.audit.races.section import build_races_section, find_rivals
 from kschedctl.scheduler.scheduler import Scheduler
 
 Json = dict[str, Any]
@@ -48,7 +48,7 @@ def filled(nodes: int, others_on: int = 0, lag: int = 1) -> list[Json]:
 
 
 def section(objects: list[Json], complete: bool = True) -> RacesSection:
-    return races_section(AuditedCluster(Scheduler(Cluster.from_objects(objects, assume_complete=complete))))
+    return build_races_section(AuditedCluster(Scheduler(Cluster.from_objects(objects, assume_complete=complete))))
 
 
 def test_one_scheduler_and_quick_kubelets_are_sound() -> None:
@@ -78,7 +78,7 @@ def test_two_schedulers_on_the_same_nodes_are_a_finding() -> None:
 
 def test_schedulers_that_keep_to_their_own_nodes_do_not_race() -> None:
     objects = [node("n1"), node("n2"), pod("a", "n1"), pod("b", "n2", "volcano")]
-    assert rivals_of(Scheduler(Cluster.from_objects(objects)).view) == ((), ())
+    assert find_rivals(Scheduler(Cluster.from_objects(objects)).view) == ((), ())
     assert section(objects).state == "sound"
 
 

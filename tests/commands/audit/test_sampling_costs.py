@@ -12,9 +12,9 @@ from kschedctl.commands.audit.sampling.report import SamplingCosts, SamplingPoin
 from kschedctl.commands.audit.sampling.sampled_searches import (
     PodKind,
     SamplingLimits,
-    sampling_costs,
-    usual_costs,
-    usual_kinds,
+    compute_default_costs,
+    compute_sampling_costs,
+    iter_default_kinds,
 )
 from kschedctl.commands.audit.sections import run_sections
 from kschedctl.errors import UsageError
@@ -59,7 +59,7 @@ def scheduler(nodes: int, best: int, *pods: Json, config: Json | None = None) ->
 
 
 def costs(found: Scheduler, max_loss: float = 5) -> SamplingCosts:
-    return usual_costs(found, 5, limits=SamplingLimits(max_loss=max_loss))
+    return compute_default_costs(found, 5, limits=SamplingLimits(max_loss=max_loss))
 
 
 def at(report: SamplingCosts, percentage: int) -> SamplingPoint:
@@ -157,7 +157,7 @@ def test_where_there_is_nothing_to_choose(found: Scheduler, headline: str) -> No
 def test_without_a_node_nothing_is_measured() -> None:
     found = scheduler(0, 0, pod("web"))
     asked = PodKind(found, found.view.stored(found.cluster.pods[0]), "Pod shop/web")
-    [profile] = sampling_costs(found, [asked], "named").profiles
+    [profile] = compute_sampling_costs(found, [asked], "named").profiles
     assert (profile.kinds[0].unmeasured, profile.curve) == ("no nodes available to schedule pods", ())
 
 
@@ -174,7 +174,7 @@ def test_a_pod_that_nobody_serves() -> None:
     found = scheduler(10, 1, pod("web", schedulerName="volcano"))
     asked = PodKind(found, found.view.stored(found.cluster.pods[0]), "Pod shop/web")
     with pytest.raises(UsageError, match='no profile serves scheduler name "volcano"'):
-        sampling_costs(found, [asked], "named")
+        compute_sampling_costs(found, [asked], "named")
 
 
 def test_kinds_are_the_largest_workloads_without_those_pinned_to_a_node() -> None:
@@ -185,11 +185,13 @@ def test_kinds_are_the_largest_workloads_without_those_pinned_to_a_node() -> Non
     ]
     waiting = [pod("new-1", "new"), pod("new-2", "new"), pod("lone"), pod("other", schedulerName="volcano")]
     found = scheduler(10, 1, *running, *waiting)
-    assert [(asked, [(kind.workload, kind.pods) for kind in kinds]) for asked, kinds in usual_kinds(found, 2)] == [
+    assert [
+        (asked, [(kind.workload, kind.pods) for kind in kinds]) for asked, kinds in iter_default_kinds(found, 2)
+    ] == [
         ("pending", [("ReplicaSet shop/new", 2), ("Pod shop/lone", 1)]),
         ("running", [("ReplicaSet shop/web", 3), ("ReplicaSet shop/db", 2)]),
     ]
-    [_, (_, kinds)] = usual_kinds(found, 9)
+    [_, (_, kinds)] = iter_default_kinds(found, 9)
     assert all(not kind.pod.spec.node_name for kind in kinds)
 
 

@@ -1,4 +1,4 @@
-"""The figures of what was measured: quantiles, shares and rates, as the report has them."""
+"""Conversion of kube-scheduler's metrics to the report's figures: quantiles, shares and rates."""
 
 from __future__ import annotations
 
@@ -11,17 +11,21 @@ from kschedctl.sources.metrics.histograms import Histogram
 from kschedctl.sources.metrics.measured import Measured
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
-BEFORE = (("PreEnqueue",),)
-"""What is no part of an attempt."""
+POINTS_OUTSIDE_ATTEMPTS = (("PreEnqueue",),)
+"""The labels of extension points that run before an attempt and are no part of its time."""
 _METRICS = {metric.key: metric for metric in METRICS}
 
 
-def durations(measured: Measured, metric: str) -> tuple[Timing, ...]:
-    """The timings of a metric, the most time first; with shares where they are parts of attempts."""
-    whole = total_time(measured, ATTEMPTS) if metric in (POINTS, PERMIT) else None
+def build_timings(measured: Measured, metric: str) -> tuple[Timing, ...]:
+    """Return the timings of a metric, largest total time first, with shares if they are parts of attempts."""
+    attempts_seconds = sum_seconds(measured, ATTEMPTS) if metric in (POINTS, PERMIT) else None
     names = _METRICS[metric].labels
     timings = [
-        _timing(dict(zip(names, labels, strict=True)), histogram, None if labels[:1] in BEFORE else whole)
+        _build_timing(
+            dict(zip(names, labels, strict=True)),
+            histogram,
+            None if labels[:1] in POINTS_OUTSIDE_ATTEMPTS else attempts_seconds,
+        )
         for labels, histogram in measured.of(metric).items()
         if histogram.count > 0
     ]
@@ -30,11 +34,11 @@ def durations(measured: Measured, metric: str) -> tuple[Timing, ...]:
     )
 
 
-def curves(measured: Measured, metric: str) -> tuple[LatencyCurve, ...]:
-    """How many observations took how long, those of most first; nothing where all lie in one bucket."""
+def build_curves(measured: Measured, metric: str) -> tuple[LatencyCurve, ...]:
+    """Return the distribution of a metric's durations, the most frequent first, without those in a single bucket."""
     names = _METRICS[metric].labels
     histograms = sorted(measured.of(metric).items(), key=lambda labelled: (-labelled[1].count, labelled[0]))
-    latency_curves = (
+    all_curves = (
         LatencyCurve(
             labels=dict(zip(names, labels, strict=True)),
             within=tuple(
@@ -44,32 +48,36 @@ def curves(measured: Measured, metric: str) -> tuple[LatencyCurve, ...]:
         for labels, histogram in histograms
         if histogram.count > 0
     )
-    return tuple(curve for curve in latency_curves if len(curve.within) > 1)
+    return tuple(curve for curve in all_curves if len(curve.within) > 1)
 
 
-def _timing(labels: dict[str, str], histogram: Histogram, whole: float | None) -> Timing:
-    values = {name: _known(histogram.quantile(q)) for name, q in QUANTILES.items()}
+def _build_timing(labels: dict[str, str], histogram: Histogram, attempts_seconds: float | None) -> Timing:
+    """Build a timing from a histogram. `whole` is the total time of attempts, None if the histogram is no part of
+    it.
+    """
+    values = {name: _finite_or_none(histogram.quantile(q)) for name, q in QUANTILES.items()}
     return Timing(
         labels=labels,
         count=histogram.count,
-        mean=_known(histogram.total / histogram.count),
+        mean=_finite_or_none(histogram.total / histogram.count),
         at_least=tuple(name for name, q in QUANTILES.items() if histogram.at_least(q)),
-        share=_known(histogram.total / whole) if whole else None,
+        share=_finite_or_none(histogram.total / attempts_seconds) if attempts_seconds else None,
         **values,
     )
 
 
-def _known(value: float) -> float | None:
+def _finite_or_none(value: float) -> float | None:
+    """Return a finite value, otherwise None."""
     return value if math.isfinite(value) else None
 
 
-def numbers(measured: Measured, metric: str) -> tuple[Number, ...]:
-    """By labels, in their order; rates of counters."""
-    described = _METRICS[metric]
-    seconds = measured.seconds if described.kind is Kind.COUNTER else None
+def build_numbers(measured: Measured, metric: str) -> tuple[Number, ...]:
+    """Return the values of a metric ordered by labels, with rates for counters."""
+    description = _METRICS[metric]
+    seconds = measured.seconds if description.kind is Kind.COUNTER else None
     return tuple(
         Number(
-            labels=dict(zip(described.labels, labels, strict=True)),
+            labels=dict(zip(description.labels, labels, strict=True)),
             count=count,
             per_second=count / seconds if seconds else None,
         )
@@ -77,16 +85,17 @@ def numbers(measured: Measured, metric: str) -> tuple[Number, ...]:
     )
 
 
-def only(numbers: Iterable[Number]) -> Number | None:
-    """The one number of a metric without labels."""
+def get_only_number(numbers: Iterable[Number]) -> Number | None:
+    """Return the value of a metric without labels, or None if there is none."""
     return next(iter(numbers), None)
 
 
-def total_time(measured: Measured, metric: str) -> float | None:
-    """The seconds of all observations together; None where nothing tells them."""
+def sum_seconds(measured: Measured, metric: str) -> float | None:
+    """Return the total seconds of all observations of a metric, or None if unknown."""
     totals = [histogram.total for histogram in measured.of(metric).values()]
-    return _known(math.fsum(totals)) if totals and all(map(math.isfinite, totals)) else None
+    return _finite_or_none(math.fsum(totals)) if totals and all(map(math.isfinite, totals)) else None
 
 
-def total_count(measured: Measured, metric: str) -> float:
+def count_observations(measured: Measured, metric: str) -> float:
+    """Return the number of observations of a metric."""
     return math.fsum(histogram.count for histogram in measured.of(metric).values())

@@ -1,4 +1,4 @@
-"""The options that say where kube-scheduler's metrics are, and what is expected of them."""
+"""Command line options that say where kube-scheduler's metrics are and which latency is expected."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from kschedctl.sources.metrics.measured import Measured
 
 DEFAULT_WINDOW = 3600
-LONGEST_WINDOW = 366 * 86400
-LONGEST_WAIT = 3600
+MAX_WINDOW = 366 * 86400
+MAX_WAIT = 3600
 
 
 @dataclass(frozen=True)
 class MetricsOptions:
-    """kube-scheduler's metrics."""
+    """Options for kube-scheduler's metrics."""
 
     metrics: Annotated[
         list[str],
@@ -64,44 +64,47 @@ class MetricsOptions:
     ] = False
 
     @property
-    def asked(self) -> bool:
-        """Whether metrics are named at all."""
+    def has_source(self) -> bool:
+        """Whether a source of metrics was given."""
         return bool(self.metrics or self.prometheus)
 
-    def limits(self) -> LatencyLimits:
-        """Raises UsageError."""
-        return LatencyLimits(target=_seconds(self.target, "--target"))
+    def build_limits(self) -> LatencyLimits:
+        """Return the limits above which a figure is a finding. Raises UsageError."""
+        return LatencyLimits(target=_parse_positive_duration(self.target, "--target"))
 
-    def measured(self, connect: Callable[[], Connection]) -> Measured:
-        """What they say; ``connect`` is for those behind the API server's proxy. Raises KschedctlError."""
+    def read_metrics(self, connect: Callable[[], Connection]) -> Measured:
+        """Read the metrics. `connect` is called only for metrics behind the API server's proxy. Raises
+        KschedctlError.
+        """
         from kschedctl.sources.metrics.http import MetricsAccess  # noqa: PLC0415 - where metrics are asked for
         from kschedctl.sources.metrics.prometheus import read_prometheus  # noqa: PLC0415
         from kschedctl.sources.metrics.read import read_metrics  # noqa: PLC0415
 
-        window = None if self.window is None else round(_seconds(self.window, "--window"))
-        self._check(window)
+        window = None if self.window is None else round(_parse_positive_duration(self.window, "--window"))
+        self._validate(window)
         access = MetricsAccess(connect, self.metrics_token_file, self.metrics_ca_file, self.metrics_insecure)
         if self.prometheus is None:
             return read_metrics(self.metrics, access, window)
         return read_prometheus(access, self.prometheus, window or DEFAULT_WINDOW, self.prometheus_labels)
 
-    def _check(self, window: int | None) -> None:
-        if not self.asked:
+    def _validate(self, window: int | None) -> None:
+        """Raise UsageError for options that do not fit together."""
+        if not self.has_source:
             raise UsageError("no metrics given", hint="--metrics URL or FILE, or --prometheus URL")
         if self.metrics and self.prometheus:
             raise UsageError("--metrics and --prometheus cannot be combined", hint="leave one of them out")
         if self.prometheus_labels and not self.prometheus:
             raise UsageError("--prometheus-labels needs --prometheus")
-        longest = LONGEST_WAIT if len(self.metrics) == 1 else LONGEST_WINDOW
+        longest = MAX_WAIT if len(self.metrics) == 1 else MAX_WINDOW
         if window is not None and not 1 <= window <= longest:
             raise UsageError(f'"{self.window}" is too short or too long', where="--window", hint="such as 30s or 1h")
 
 
-def _seconds(duration: str, option: str) -> float:
-    """Raises UsageError."""
+def _parse_positive_duration(duration: str, option: str) -> float:
+    """Return a duration in seconds. Raises UsageError if it is not positive or too long."""
     from kschedctl.sources.live.connection import seconds_of  # noqa: PLC0415
 
     seconds = seconds_of(duration, option)
-    if not 0 < seconds <= LONGEST_WINDOW:
+    if not 0 < seconds <= MAX_WINDOW:
         raise UsageError(f'"{duration}" is no time', where=option, hint="such as 100ms or 1h")
     return seconds

@@ -1,4 +1,4 @@
-"""What an audit tells of the scheduler's metrics: the verdicts, where the time goes, and with -o wide all figures."""
+"""The figures of the latency section: verdicts, where the time goes, and in wide output all figures."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from kschedctl.render.plots.plot import Axis, Plot, Series
 from kschedctl.render.tables import Row, build_struct_table, build_table, number_columns, return_row
 from kschedctl.reports.columns import Column, Tone
 
-PLUGINS_SHOWN = 5
+MAX_PLUGINS = 5
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 QUANTILES = ("p50", "p90", "p99")
 
 
-def latency_blocks(report: LatencySection, style: Style) -> Page:
-    """The verdicts first; tables of figures after them."""
+def build_latency_evidence(report: LatencySection, style: Style) -> Page:
+    """Build the verdicts, followed by tables and a plot of the figures."""
     return (
-        _about(report),
+        _build_source_line(report),
         *build_struct_table(report.verdicts, style, limit=None),
-        *_timings("Where attempts spend their time", report.extension_points, style),
-        *_timings("Plugins by total time", report.plugins, style, PLUGINS_SHOWN),
-        *_curves(report),
-        *(_more(report, style) if style.wide else ()),
+        *_build_timings_table("Where attempts spend their time", report.extension_points, style),
+        *_build_timings_table("Plugins by total time", report.plugins, style, MAX_PLUGINS),
+        *_plot_attempts(report),
+        *(_build_other_figures(report, style) if style.wide else ()),
     )
 
 
-def _curves(report: LatencySection) -> Page:
-    """How many attempts are done within a time, by their result."""
+def _plot_attempts(report: LatencySection) -> Page:
+    """Plot the share of attempts that are done within a time, by result."""
     curves = report.attempt_curves
     if not curves:
         return ()
-    telling = [label for label in curves[0].labels if len({curve.labels[label] for curve in curves}) > 1] or ["result"]
+    labels = [label for label in curves[0].labels if len({curve.labels[label] for curve in curves}) > 1] or ["result"]
     series = tuple(
         Series(
-            " ".join(curve.labels[label] for label in telling),
+            " ".join(curve.labels[label] for label in labels),
             tuple((seconds, round(100 * share, 3)) for seconds, share in curve.within),
         )
         for curve in curves
@@ -46,45 +46,57 @@ def _curves(report: LatencySection) -> Page:
     return section("How long attempts take", plot)
 
 
-def _about(report: LatencySection) -> Block:
+def _build_source_line(report: LatencySection) -> Block:
+    """Build the line about the scheduler's version, the source of the metrics and the period."""
     version = f"kube-scheduler {report.scheduler_version}, " if report.scheduler_version else ""
-    long = f" ({_seconds(report.seconds)})" if report.seconds is not None else ""
+    duration = f" ({_format_seconds(report.seconds)})" if report.seconds is not None else ""
     restarted = ", in which it restarted: since then" if report.restarted else ""
-    return paragraph(Marked(f"{version}{report.source}: {report.period}{long}{restarted}", Tone.FAINT))
+    return paragraph(Marked(f"{version}{report.source}: {report.period}{duration}{restarted}", Tone.FAINT))
 
 
-def _timings(title: str, timings: tuple[Timing, ...], style: Style, limit: int = 20) -> Page:
-    labels = _telling(timings, style) if timings else ()
+def _build_timings_table(title: str, timings: tuple[Timing, ...], style: Style, limit: int = 20) -> Page:
+    """Build a table of timings."""
+    labels = _choose_labels(timings, style) if timings else ()
     columns = [*(Column(label.replace("_", " "), keep=True) for label in labels)]
     columns += number_columns("count", "share", "mean", *QUANTILES)
-    return build_table(timings, columns, partial(_timing, labels=labels), style, title=title, limit=limit, full=False)
+    return build_table(
+        timings, columns, partial(_build_timing_row, labels=labels), style, title=title, limit=limit, full=False
+    )
 
 
-def _telling(timings: tuple[Timing, ...], style: Style) -> tuple[str, ...]:
-    """The labels that tell them apart; where nothing does the first."""
+def _choose_labels(timings: tuple[Timing, ...], style: Style) -> tuple[str, ...]:
+    """Return the labels in which the timings differ, or the first label if there are none; all labels in wide
+    output.
+    """
     names = tuple(timings[0].labels)
-    several = tuple(name for name in names if len({timing.labels[name] for timing in timings}) > 1)
-    return names if style.wide else several or names[:1]
+    differing = tuple(name for name in names if len({timing.labels[name] for timing in timings}) > 1)
+    return names if style.wide else differing or names[:1]
 
 
-def _timing(timing: Timing, labels: tuple[str, ...]) -> Row:
+def _build_timing_row(timing: Timing, labels: tuple[str, ...]) -> Row:
+    """Return the cells for a timing."""
     share = f"{timing.share:.0%}" if timing.share is not None else ""
-    quantiles = (_quantile(timing, name) for name in QUANTILES)
+    quantiles = (_format_quantile(timing, name) for name in QUANTILES)
     values = (timing.labels[label] for label in labels)
-    return (*values, _count(timing.count), share, _seconds(timing.mean), *quantiles)
+    return (*values, _format_count(timing.count), share, _format_seconds(timing.mean), *quantiles)
 
 
-def _quantile(timing: Timing, name: str) -> str:
-    """At least the bound of the last bucket, where it lies beyond; beside a mean above that it would mislead."""
+def _format_quantile(timing: Timing, name: str) -> str:
+    """Return a quantile as text, marked if it lies in the last bucket and so may be larger.
+
+    If the mean is above the bound of the last bucket, the bound would mislead, and the quantile is given as not known.
+    """
     value = getattr(timing, name)
     if name not in timing.at_least:
-        return _seconds(value)
-    past = timing.mean is not None and value is not None and timing.mean > value
-    return f"not known: past the last bucket, {_seconds(value)}" if past else f"≥ {_seconds(value)}"
+        return _format_seconds(value)
+    is_below_mean = timing.mean is not None and value is not None and timing.mean > value
+    return (
+        f"not known: past the last bucket, {_format_seconds(value)}" if is_below_mean else f"≥ {_format_seconds(value)}"
+    )
 
 
-def _more(report: LatencySection, style: Style) -> Page:
-    """All other figures."""
+def _build_other_figures(report: LatencySection, style: Style) -> Page:
+    """Build tables of all other figures and of missing metrics."""
     timings = {
         "Attempts": report.attempts,
         "Algorithm": report.algorithm,
@@ -95,37 +107,44 @@ def _more(report: LatencySection, style: Style) -> Page:
         "Pods from queue to bound": report.pod_scheduling_sli,
         "Queueing hints": report.hints,
     }
-    blocks = [block for title, timing in timings.items() for block in _timings(title, timing, style)]
+    blocks = [block for title, timing in timings.items() for block in _build_timings_table(title, timing, style)]
     counted = {
         "Results": report.results,
         "Queues": report.queues,
         "Cache": report.cache,
         "Events in flight": report.in_flight_events,
     }
-    blocks += [block for title, counts in counted.items() for block in _counts(title, counts)]
-    missing = (Column("metric", keep=True), Column("why"))
-    return (*blocks, *build_table([*report.missing.items()], missing, return_row, limit=None, title="Not in it"))
+    blocks += [block for title, counts in counted.items() for block in _build_counts_table(title, counts)]
+    missing_columns = (Column("metric", keep=True), Column("why"))
+    return (
+        *blocks,
+        *build_table([*report.missing.items()], missing_columns, return_row, limit=None, title="Not in it"),
+    )
 
 
-def _counts(title: str, counts: Sequence[Number]) -> Page:
+def _build_counts_table(title: str, counts: Sequence[Number]) -> Page:
+    """Build a table of counts."""
     columns = [*map(Column, counts[0].labels if counts else ()), *number_columns("count", "per second")]
-    return build_table(counts, columns, _number, limit=None, title=title, full=False)
+    return build_table(counts, columns, _build_number_row, limit=None, title=title, full=False)
 
 
-def _number(number: Number) -> Row:
-    return (*number.labels.values(), _count(number.count), _rate(number.per_second))
+def _build_number_row(number: Number) -> Row:
+    """Return the cells for a count."""
+    return (*number.labels.values(), _format_count(number.count), _format_rate(number.per_second))
 
 
-def _rate(value: float | None) -> str:
+def _format_rate(value: float | None) -> str:
+    """Return a rate with three digits, empty if unknown."""
     return "" if value is None else format_significant(value, 3)
 
 
-def _count(value: float) -> str:
+def _format_count(value: float) -> str:
+    """Return a count as text, with a fraction only if it is not whole."""
     return f"{value:,.0f}" if value == int(value) else format_significant(value, 2)
 
 
-def _seconds(value: float | None) -> str:
-    """Three digits in a unit that suits; empty where it is not known."""
+def _format_seconds(value: float | None) -> str:
+    """Return seconds with three digits in a suitable unit, empty if unknown."""
     if value is None:
         return ""
     unit, name = next((entry for entry in UNITS if abs(value) >= entry[0]), UNITS[-1])

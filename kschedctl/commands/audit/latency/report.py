@@ -1,4 +1,4 @@
-"""The section of an audit about what kube-scheduler's own metrics say: how long it takes, and what waits."""
+"""The report of the section about kube-scheduler's latency."""
 
 from __future__ import annotations
 
@@ -12,61 +12,67 @@ STATES = {"sound": Tone.GOOD, "findings": Tone.BAD, "unknown": Tone.FAINT}
 
 
 class Timing(Document, frozen=True, kw_only=True):
-    """Observations of one kind, as ``labels`` tells them apart, in seconds.
-
-    ``mean`` and the quantiles (as ``histogram_quantile`` estimates them) are null where there is nothing to tell them
-    from. ``at_least``: the quantiles that lie in a bucket without an end, so that they may be any larger. ``share``: of
-    the time of all attempts, 0 to 1; null for what is no part of them.
-    """
+    """Observations of a duration with the same labels, in seconds."""
 
     labels: dict[str, str]
     count: float
     mean: float | None
+    """Null if it cannot be determined, as are the quantiles."""
     p50: float | None
+    """The median as PromQL's `histogram_quantile` estimates it, as are the other quantiles."""
     p90: float | None
     p99: float | None
     at_least: tuple[str, ...] = ()
+    """The quantiles that lie in the last bucket, so that they may be larger."""
     share: float | None = None
+    """The share of the total time of attempts (0 to 1), null if it is no part of attempts."""
 
 
 class Number(Document, frozen=True, kw_only=True):
-    """A count, ``per_second`` where the time is known in which it grew; of gauges it is null."""
+    """A count with its labels."""
 
     labels: dict[str, str]
     count: float
     per_second: float | None = None
+    """The rate of a counter, null for gauges or if the time is unknown."""
 
 
 class LatencyVerdict(Document, frozen=True, kw_only=True):
-    """``state`` is sound, findings or unknown; ``told``: the figures; ``lever``: what likely helps, if something is
-    wrong."""
+    """The judgement of one aspect."""
 
     about: Annotated[str, Column()]
     state: Annotated[str, Column(keep=True, place=-1, tones=STATES)]
+    """sound, findings or unknown."""
     told: Annotated[str, Column("figures")]
+    """The figures."""
     lever: str = ""
+    """What likely helps, if something is wrong."""
 
 
 class LatencyCurve(Document, frozen=True, kw_only=True):
-    """``within``: seconds, and the share of the observations that took no longer, 0 to 1, at the bounds of buckets."""
+    """The distribution of a duration."""
 
     labels: dict[str, str]
     within: tuple[tuple[float, float], ...]
+    """The bounds of the buckets in seconds, each with the share of observations (0 to 1) up to it."""
 
 
 class LatencySection(Section, frozen=True, kw_only=True, tag="latency"):
-    """``period``: what time the counters are of, of ``seconds`` where that is known. ``restarted``: within it.
+    """The section about kube-scheduler's latency.
 
-    ``target``: seconds within which 99 of 100 attempts should be. ``missing``: the metrics that are not there, and why.
-    Plugins' durations at Filter and Score are of one node; they are taken of one cycle in ten.
+    Durations of plugins at Filter and Score are for one node. They are measured in one cycle out of ten.
     """
 
     source: str = ""
     scheduler_version: str = ""
     period: str = ""
+    """The period that the counters cover."""
     seconds: float | None = None
+    """The length of the period, None if unknown."""
     restarted: bool = False
+    """Whether the scheduler restarted within the period."""
     target: float = 0.0
+    """The target in seconds for the 99th percentile of attempts."""
     verdicts: tuple[LatencyVerdict, ...] = ()
     attempts: tuple[Timing, ...] = ()
     attempt_curves: tuple[LatencyCurve, ...] = ()
@@ -87,3 +93,4 @@ class LatencySection(Section, frozen=True, kw_only=True, tag="latency"):
     preemption_victims: Timing | None = None
     scheduled_after_flush: Number | None = None
     missing: dict[str, str] = {}
+    """The metrics that are not available, and why."""

@@ -1,4 +1,4 @@
-"""What may be found in kube-scheduler's metrics, why it matters and what likely helps."""
+"""The rules for findings in kube-scheduler's metrics: why they matter and what likely helps."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BINDING = AuditRule(
     "Pods are assumed on their nodes for as long, and with many of them the client's requests queue up.",
     "Look at the API server's latency for pods/binding, and at its webhooks",
 )
-BINDING_LEVERS: Mapping[str, str] = {
+BINDING_FIXES: Mapping[str, str] = {
     "PreBind": "Look at the CSI and DRA drivers (volumes are provisioned and attached here), then at the API server",
     "WaitOnPermit": "A Permit plugin makes pods wait, such as one for gangs: see what it waits for",
 }

@@ -1,4 +1,4 @@
-"""Where the time of attempts goes, and what likely helps there."""
+"""The parts of the time of scheduling attempts, and what likely makes each shorter."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kschedctl.commands.audit.latency.figures import BEFORE, total_time
+from kschedctl.commands.audit.latency.figures import POINTS_OUTSIDE_ATTEMPTS, sum_seconds
 from kschedctl.scheduler.registry.in_tree import IN_TREE
 from kschedctl.sources.metrics.catalogue import ATTEMPTS, PERMIT, PLUGINS, POINTS
 from kschedctl.sources.metrics.measured import Measured
 
 PERMIT_WAIT, OUTSIDE = "WaitOnPermit", "outside of plugins"
 BINDING = (PERMIT_WAIT, "PreBindPreFlight", "PreBind", "Bind", "PostBind")
-WITHIN_OTHERS = ("PreFilterExtensionAddPod", "PreFilterExtensionRemovePod")
-_NODES = "sampling tells what a lower percentageOfNodesToScore saves; parallelism uses more cores"
-OF_POINTS: Mapping[str, str] = {
+NESTED_POINTS = ("PreFilterExtensionAddPod", "PreFilterExtensionRemovePod")
+_FEWER_NODES_ADVICE = "sampling tells what a lower percentageOfNodesToScore saves; parallelism uses more cores"
+ADVICE_BY_POINT: Mapping[str, str] = {
     "PreFilter": "what it computes of all pods, once an attempt: pods with affinity or spread make it long",
-    "Filter": _NODES,
+    "Filter": _FEWER_NODES_ADVICE,
     "PostFilter": "preemption tries evictions on many nodes: spare it pods that cannot win, by preemptionPolicy: Never",
     "PreScore": "preferences between pods are computed for all nodes that fit: fewer of these",
-    "Score": _NODES,
+    "Score": _FEWER_NODES_ADVICE,
     "Reserve": "a plugin reserves volumes or devices",
     PERMIT_WAIT: "a Permit plugin makes pods wait, such as one for gangs: see what it waits for",
     "PreBind": "volumes are provisioned and attached, device claims written: look at the CSI and DRA drivers and the "
@@ -31,47 +31,57 @@ OF_POINTS: Mapping[str, str] = {
 
 
 class TimePart(NamedTuple):
-    """``share``: of the time of all attempts; ``plugin``: the one that takes most at this point, ``of_point`` of it."""
+    """A part of the time of all attempts."""
 
     name: str
+    """The extension point, or `OUTSIDE`."""
     share: float
+    """The share of the time of all attempts (0 to 1)."""
     plugin: str = ""
-    of_point: float = 0.0
+    """The plugin that takes most of the time at this point."""
+    plugin_share: float = 0.0
+    """The share of this plugin in the time of the point."""
 
-    def told(self) -> str:
-        """``Filter takes 61% of the time, 80% of that InterPodAffinity``."""
-        of_plugin = f", of that {self.plugin} {self.of_point:.0%}" if self.plugin else ""
+    def describe(self) -> str:
+        """Return a sentence such as `Filter takes 61% of the time, of that InterPodAffinity 80%`."""
+        of_plugin = f", of that {self.plugin} {self.plugin_share:.0%}" if self.plugin else ""
         takes = "is spent" if self.name == OUTSIDE else "takes"
         if self.name == OUTSIDE:
             return f"{self.share:.0%} of the time {takes} {self.name}"
         return f"{self.name} {takes} {self.share:.0%} of the time{of_plugin}"
 
-    def lever(self) -> str:
-        """What likely helps."""
-        declared = IN_TREE.get(self.plugin) if self.of_point >= 0.5 else None
-        known = declared.plugin.takes_less_time if declared and declared.plugin else ""
-        return known or OF_POINTS.get(self.name, f"look at what {self.plugin or 'its plugins'} does at {self.name}")
+    def find_advice(self) -> str:
+        """Return what likely makes this part shorter."""
+        declared = IN_TREE.get(self.plugin) if self.plugin_share >= 0.5 else None
+        advice = declared.plugin.takes_less_time if declared and declared.plugin else ""
+        return advice or ADVICE_BY_POINT.get(
+            self.name, f"look at what {self.plugin or 'its plugins'} does at {self.name}"
+        )
 
 
-def time_parts(measured: Measured) -> tuple[TimePart, ...]:
-    """The parts of the time of attempts, the largest first; nothing where it is not known."""
-    whole = total_time(measured, ATTEMPTS)
-    if not whole:
+def split_attempt_time(measured: Measured) -> tuple[TimePart, ...]:
+    """Return the parts of the time of attempts, the largest first, or () if the time is unknown."""
+    attempts_seconds = sum_seconds(measured, ATTEMPTS)
+    if not attempts_seconds:
         return ()
     seconds: dict[str, float] = defaultdict(float)
     for (point, _), histogram in measured.of(POINTS).items():
-        if (point,) not in BEFORE and point not in WITHIN_OTHERS and histogram.total > 0:
+        if (point,) not in POINTS_OUTSIDE_ATTEMPTS and point not in NESTED_POINTS and histogram.total > 0:
             seconds[point] += histogram.total
-    waited = total_time(measured, PERMIT)
-    if waited:
-        seconds[PERMIT_WAIT] = waited
-    seconds[OUTSIDE] = max(whole - sum(seconds.values()), 0.0) if seconds else 0.0
-    parts = [TimePart(point, spent / whole, *_foremost(measured, point)) for point, spent in seconds.items() if spent]
+    permit_seconds = sum_seconds(measured, PERMIT)
+    if permit_seconds:
+        seconds[PERMIT_WAIT] = permit_seconds
+    seconds[OUTSIDE] = max(attempts_seconds - sum(seconds.values()), 0.0) if seconds else 0.0
+    parts = [
+        TimePart(point, spent / attempts_seconds, *_find_slowest_plugin(measured, point))
+        for point, spent in seconds.items()
+        if spent
+    ]
     return tuple(sorted(parts, key=lambda part: -part.share))
 
 
-def _foremost(measured: Measured, point: str) -> tuple[str, float]:
-    """The plugin that takes most of a point, and its share there, as far as plugins were timed."""
+def _find_slowest_plugin(measured: Measured, point: str) -> tuple[str, float]:
+    """Return the plugin that takes most of the time at a point and its share, or ("", 0.0) if no plugin was timed."""
     seconds = {
         plugin: histogram.total
         for (plugin, at), histogram in measured.of(PLUGINS).items()
@@ -79,5 +89,5 @@ def _foremost(measured: Measured, point: str) -> tuple[str, float]:
     }
     if not seconds:
         return "", 0.0
-    most = max(seconds, key=lambda plugin: (seconds[plugin], plugin))
-    return most, seconds[most] / sum(seconds.values())
+    slowest = max(seconds, key=lambda plugin: (seconds[plugin], plugin))
+    return slowest, seconds[slowest] / sum(seconds.values())

@@ -24,8 +24,8 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 
 STAYING_KINDS = ("DaemonSet", "Node")
-MOST_POOLS, MOST_TYPICAL, LEAST_TYPICAL, MOST_PENDING = 20, 40, 3, 20
-"""How many distinct pods of the largest pools, and pending ones, are replayed, at least and at most."""
+MAX_POOLS, MAX_TYPICAL, MIN_TYPICAL_PER_POOL, MAX_PENDING = 20, 40, 3, 20
+"""How many pools, typical pods in all and in each pool, and pending pods are replayed."""
 MAX_EXAMPLES = 3
 
 
@@ -77,8 +77,8 @@ def _iter_typical_pods(view: Fork, pools: Pools) -> Iterator[TypicalPod]:
     is_staying = view.pods.where(lambda info: find_owner(info.pod).kind in STAYING_KINDS)[view.pods.info]
     positions = np.flatnonzero((view.node >= 0) & ~is_staying)
     pool, demand = pools.code[view.node[positions]], _number_requests(view)[view.pods.info[positions]]
-    largest = np.argsort(-np.bincount(pool, minlength=len(pools.names)), kind="stable")[:MOST_POOLS].tolist()
-    most = max(MOST_TYPICAL // max(len(largest), 1), LEAST_TYPICAL)
+    largest = np.argsort(-np.bincount(pool, minlength=len(pools.names)), kind="stable")[:MAX_POOLS].tolist()
+    most = max(MAX_TYPICAL // max(len(largest), 1), MIN_TYPICAL_PER_POOL)
     for code in largest:
         is_in_pool = pool == code
         demands, counts = np.unique(demand[is_in_pool], return_counts=True)
@@ -92,7 +92,7 @@ def _iter_pending_pods(view: Fork, pending: Sequence[Position]) -> Iterator[Typi
     positions = np.array(pending, np.int64)
     demands = _number_requests(view)[view.pods.info[positions]]
     distinct, counts = np.unique(demands, return_counts=True)
-    for place in np.argsort(-counts, kind="stable")[:MOST_PENDING].tolist():
+    for place in np.argsort(-counts, kind="stable")[:MAX_PENDING].tolist():
         yield _build_typical_pod(view, -1, positions[demands == distinct[place]])
 
 

@@ -1,22 +1,20 @@
-"""Scheduling, assuming, binding and the expiry of assumed pods, as discrete events that simpy works off.
+"""A discrete-event simulation of scheduling, assuming, binding and the expiry of assumed pods, run by simpy.
 
-Pods come as a Poisson process, ``rate`` a second, all alike; a node has room for so many of them. Each pod belongs to
-one of the scheduler's instances, any with the same chance. An instance works through its pods one after the other, the
-next as soon as the cycle of the one before is over. It looks at its cache when a cycle begins, picks a node that has
-room there, and assumes the pod on it when the cycle ends; a pod that fits nowhere waits, and those behind it too, until
-the instance sees a pod go.
+Equal pods arrive as a Poisson process with ``rate`` pods a second, and a node has room for ``room`` of them. Each pod
+belongs to a random instance of the scheduler. An instance places its pods one after the other. At the beginning of a
+cycle it looks in its cache for a node with room, and at the end it assumes the pod there. A pod that fits nowhere
+waits, and the pods behind it too, until the instance sees another pod end.
 
-The binding goes on by itself. After the binding latency the API server has written it and answered. From then on the
-pod is on the node, or, where pods there took all the room before, the kubelet refuses it: its room was given away
-twice, it is double-booked. Of what was written, and of a pod that ends, an instance learns after the informer's lag.
-From the answer on the assumed pod may expire: where the informer has not confirmed it ``ttl`` seconds later, the cache
-drops it, and its room looks free until the informer does tell (finishBinding, cleanupAssumedPods, AddPod of the cache;
-see expiry.py). How long the binding call itself takes never makes a pod expire.
+Binding runs in the background. After the binding latency the API server has written the binding and answered. From then
+on the pod is on its node. If other pods have taken all the room of the node by then, the kubelet rejects the pod: it is
+double-booked. An instance sees bindings and ends of pods after the informer lag. An assumed pod can expire once the
+binding was answered: if the informer has not confirmed it ``ttl`` seconds later, the cache drops it, and its room looks
+free until the informer does confirm it (finishBinding, cleanupAssumedPods and AddPod of the cache; see expiry.py). The
+duration of the binding call itself never makes a pod expire.
 
-Pods run for an exponential time, long enough on average for ``load`` times all the room to be in use, and the nodes
-begin as full as that. Left out: the sweep, once a second, that expires pods (up to 1 s more for each), pods that differ
-from each other, bindings that fail or that the API server gives up on, that the informer's events keep their order,
-and new pods for those that the kubelet refused.
+Pods run for an exponential time with such a mean that they use ``load`` times all the room, and the nodes are as full
+at the start. Not simulated: the sweep, once a second, that expires pods (up to 1 s more for each), pods that differ
+from each other, bindings that fail or time out, the order of the informer's events, and replacements for rejected pods.
 
 Upstream: pkg/scheduler/schedule_one.go, pkg/scheduler/backend/cache/cache.go (v1.35); kubernetes/kubernetes#106361.
 """
@@ -35,219 +33,235 @@ from kschedctl.api.arrays import Counts, Rows
 from kschedctl.commands.audit.races.latency import Latency, Seconds
 
 CYCLE_SECONDS = 0.01
-"""What one scheduling cycle takes: 100 pods a second on 5,000 nodes (kubernetes/kubernetes#74041)."""
+"""The duration of a scheduling cycle: 100 pods a second on 5,000 nodes (kubernetes/kubernetes#74041)."""
 NOWHERE = -1
 
 
 @dataclass(frozen=True)
-class Setting:
-    """What is simulated, for ``seconds`` of arriving pods. ``rate``: pods a second; ``room``: how many a node takes.
-
-    ``load``: the share of all room that the pods would take if none had to wait. ``binding``: until the API server has
-    answered; ``informer``: from then until an instance knows.
-    """
+class RaceSetting:
+    """The parameters of a simulation."""
 
     nodes: int
     rate: float
+    """The number of pods that arrive per second."""
     room: int
+    """The number of pods that fit on a node."""
     load: float
+    """The share of all room that the pods would take if none had to wait."""
     instances: int
     binding: Latency
+    """The time until the API server has answered a binding."""
     informer: Latency
+    """The time from then until an instance sees the pod."""
     seconds: float
+    """The time for which pods arrive."""
 
 
-class Draws(NamedTuple):
-    """All that chance decides, so that several expiries meet the same. P pods, I instances, E pods that run and end.
-
-    ``arrivals``, ``lasting``, ``binding`` (P,) and ``lags`` (P, I): times; ``instance`` (P,): whose pods they are;
-    ``ties`` (P,): in [0, 1), which of the nodes that are equal. ``before`` (N,): pods on the nodes at the start, of
-    which some end: ``ends`` (E,) when, ``ending`` (E,) the nodes, ``end_lags`` (E, I) until the instances know.
+class RandomDraws(NamedTuple):
+    """All random draws of a run, shared by all expiries, for P arriving pods, I instances and E initial pods that
+    end.
     """
 
     arrivals: Seconds
-    lasting: Seconds
+    """The time at which each pod arrives, shape (P,)."""
+    run_times: Seconds
+    """How long each pod runs, shape (P,)."""
     binding: Seconds
+    """The binding latency of each pod, shape (P,)."""
     lags: Seconds
+    """The informer lag of each pod and instance, shape (P, I)."""
     instance: Rows
+    """The instance that places each pod, shape (P,)."""
     ties: Seconds
-    before: Counts
+    """A number in [0, 1) for each pod that chooses among equal nodes, shape (P,)."""
+    initial_pods: Counts
+    """The number of pods on each node at the start, shape (N,)."""
     ends: Seconds
-    ending: Rows
+    """The time at which each initial pod ends, shape (E,)."""
+    end_nodes: Rows
+    """The node of each initial pod that ends, shape (E,)."""
     end_lags: Seconds
+    """The informer lag of each end and instance, shape (E, I)."""
 
     @classmethod
-    def of(cls, setting: Setting, seed: int) -> Draws:
-        """What the seed makes of the setting."""
+    def from_seed(cls, setting: RaceSetting, seed: int) -> RandomDraws:
+        """Draw all numbers for a setting and a seed."""
         random = np.random.default_rng(seed)
         number = int(random.poisson(setting.rate * setting.seconds))
         arrivals = np.sort(random.uniform(0, setting.seconds, number))
-        lasts = setting.load * setting.nodes * setting.room / setting.rate
-        before = _spread(round(min(setting.load, 1.0) * setting.nodes * setting.room), setting.nodes)
-        ends = random.exponential(lasts, int(before.sum()))
+        mean_run_time = setting.load * setting.nodes * setting.room / setting.rate
+        before = _distribute_evenly(round(min(setting.load, 1.0) * setting.nodes * setting.room), setting.nodes)
+        ends = random.exponential(mean_run_time, int(before.sum()))
         ending = np.repeat(np.arange(setting.nodes), before)[ends < setting.seconds]
         ends = ends[ends < setting.seconds]
         return cls(
             arrivals=arrivals,
-            lasting=random.exponential(lasts, number),
+            run_times=random.exponential(mean_run_time, number),
             binding=setting.binding.draw(random, number),
             lags=setting.informer.draw(random, number * setting.instances).reshape(number, setting.instances),
             instance=random.integers(setting.instances, size=number),
             ties=random.random(number),
-            before=before,
+            initial_pods=before,
             ends=ends,
-            ending=ending,
+            end_nodes=ending,
             end_lags=setting.informer.draw(random, len(ends) * setting.instances).reshape(len(ends), setting.instances),
         )
 
     @property
     def own_lags(self) -> Seconds:
-        """(P,): until the instance that assumed a pod knows that it is bound."""
+        """The informer lag of each pod at the instance that placed it, shape (P,)."""
         return self.lags[np.arange(len(self.instance)), self.instance]
 
 
-def _spread(pods: int, nodes: int) -> Counts:
-    """(nodes,): so many pods, as evenly as they go."""
+def _distribute_evenly(pods: int, nodes: int) -> Counts:
+    """Return the number of pods on each node if they are distributed evenly, shape (nodes,)."""
     return np.full(nodes, pods // nodes) + (np.arange(nodes) < pods % nodes)
 
 
 @dataclass
 class RaceCounts:
-    """What came of it: pods that were ``assumed``, those of them that ``expired``, and those that are double-booked.
-
-    ``waiting``: pods for which no node had been found in the end.
-    """
+    """The outcome of a run."""
 
     assumed: int = 0
+    """The number of pods that were assumed on a node."""
     expired: int = 0
+    """The number of assumed pods that expired."""
     double_booked: int = 0
+    """The number of assumed pods that the kubelet rejected because their room was taken."""
     waiting: int = 0
+    """The number of pods that were still in a queue at the end."""
 
 
-class Instance:
-    """One scheduler with its cache. ``known`` (N,): the pods on each node as far as it knows, with those it assumed.
+class SimulatedScheduler:
+    """A scheduler instance with its cache and its queue of pods."""
 
-    ``queue``: its pods that wait, in order.
-    """
-
-    def __init__(self, before: Counts) -> None:
-        self.known = before.copy()
+    def __init__(self, initial_pods: Counts) -> None:
+        self.known_pods = initial_pods.copy()
+        """The number of pods on each node as far as the instance knows, including assumed ones, shape (N,)."""
         self.queue: deque[int] = deque()
+        """The pods that wait, in order of arrival."""
         self._idle: simpy.Event | None = None
 
-    def pick(self, room: int, tie: float) -> int:
-        """One of the nodes with the fewest pods, as LeastAllocated scores nodes that are alike; NOWHERE: all full."""
-        fewest = self.known.min()
+    def pick_node(self, room: int, tie: float) -> int:
+        """Return one of the nodes with the fewest pods, as LeastAllocated scores equal nodes, or NOWHERE if all are
+        full.
+        """
+        fewest = self.known_pods.min()
         if fewest >= room:
             return NOWHERE
-        best = np.flatnonzero(self.known == fewest)
+        best = np.flatnonzero(self.known_pods == fewest)
         return int(best[int(tie * len(best))])
 
-    def idle(self, env: simpy.Environment) -> simpy.Event:
-        """What happens when a pod comes or one is seen to go."""
+    def wait_for_change(self, env: simpy.Environment) -> simpy.Event:
+        """Return an event that fires when a pod arrives or one is seen to end."""
         self._idle = env.event()
         return self._idle
 
-    def come(self, pod: int) -> None:
-        """A pod for this instance to place."""
+    def enqueue(self, pod: int) -> None:
+        """Add a pod to the queue."""
         self.queue.append(pod)
         self.wake()
 
-    def bound(self, node: int) -> None:
-        """A pod that the cache does not hold is seen on a node, or assumed there."""
-        self.known[node] += 1
+    def add_pod(self, node: int) -> None:
+        """Add a pod that was assumed on a node or is seen there for the first time."""
+        self.known_pods[node] += 1
 
-    def expire(self, node: int) -> None:
-        """The cache drops an assumed pod. Nobody in the queue is told of it."""
-        self.known[node] -= 1
+    def drop_assumed_pod(self, node: int) -> None:
+        """Drop an expired pod from the cache. This does not wake the queue."""
+        self.known_pods[node] -= 1
 
-    def gone(self, node: int) -> None:
-        """A pod is seen to have left a node."""
-        self.known[node] -= 1
+    def remove_pod(self, node: int) -> None:
+        """Remove a pod that has left a node, and wake the queue."""
+        self.known_pods[node] -= 1
         self.wake()
 
     def wake(self) -> None:
-        """Look again whether there is room."""
+        """Look again for room for the first pod of the queue."""
         if self._idle is not None:
             self._idle.succeed()
             self._idle = None
 
 
-class Model:
-    """One run. ``bound`` (N,): the pods that are on each node in truth."""
+class RaceSimulation:
+    """A single run of the simulation."""
 
-    def __init__(self, setting: Setting, draws: Draws, ttl: float) -> None:
+    def __init__(self, setting: RaceSetting, draws: RandomDraws, ttl: float) -> None:
         self.setting, self.draws, self.ttl = setting, draws, ttl
         self.env = simpy.Environment()
-        self.bound = draws.before.copy()
-        self.instances = [Instance(self.bound) for _ in range(setting.instances)]
+        self.pods_on_node = draws.initial_pods.copy()
+        """The number of pods that are really on each node, shape (N,)."""
+        self.instances = [SimulatedScheduler(self.pods_on_node) for _ in range(setting.instances)]
         self.result = RaceCounts()
 
     def run(self) -> RaceCounts:
-        """Let pods come for as long as the setting says, and all bindings that are under way end."""
+        """Run until no more pods arrive and all bindings have ended."""
         draws = self.draws
-        for end, node, lags in zip(draws.ends.tolist(), draws.ending.tolist(), draws.end_lags.tolist(), strict=True):
-            self._at(end, self._end, node, lags)
-        self.env.process(self._arrive())
+        for end, node, lags in zip(draws.ends.tolist(), draws.end_nodes.tolist(), draws.end_lags.tolist(), strict=True):
+            self._call_later(end, self._end_pod, node, lags)
+        self.env.process(self._generate_arrivals())
         for instance in self.instances:
-            self.env.process(self._schedule(instance))
+            self.env.process(self._run_scheduler(instance))
         self.env.run()
         self.result.waiting = sum(len(instance.queue) for instance in self.instances)
         return self.result
 
-    def _at(self, delay: float, do: Callable[..., None], *what: object) -> None:
-        """Do something so much later."""
+    def _call_later(self, delay: float, function: Callable[..., None], *arguments: object) -> None:
+        """Call a function after a delay."""
         event = self.env.timeout(delay)
-        event.callbacks.append(lambda _: do(*what))
+        event.callbacks.append(lambda _: function(*arguments))
 
-    def _arrive(self) -> Generator[simpy.Event, None, None]:
+    def _generate_arrivals(self) -> Generator[simpy.Event, None, None]:
+        """Enqueue each pod at its instance when it arrives."""
         pauses = np.diff(self.draws.arrivals, prepend=0.0).tolist()
         for pod, (pause, instance) in enumerate(zip(pauses, self.draws.instance.tolist(), strict=True)):
             yield self.env.timeout(pause)
-            self.instances[instance].come(pod)
+            self.instances[instance].enqueue(pod)
 
-    def _schedule(self, instance: Instance) -> Generator[simpy.Event, None, None]:
+    def _run_scheduler(self, instance: SimulatedScheduler) -> Generator[simpy.Event, None, None]:
+        """Run an instance: pick a node for the first pod of the queue, assume it there and start binding."""
         ties = self.draws.ties.tolist()
         while self.env.now < self.setting.seconds:
-            node = instance.pick(self.setting.room, ties[instance.queue[0]]) if instance.queue else NOWHERE
+            node = instance.pick_node(self.setting.room, ties[instance.queue[0]]) if instance.queue else NOWHERE
             if node == NOWHERE:
-                yield instance.idle(self.env)
+                yield instance.wait_for_change(self.env)
                 continue
             yield self.env.timeout(CYCLE_SECONDS)
             pod = instance.queue.popleft()
-            instance.bound(node)
+            instance.add_pod(node)
             self.result.assumed += 1
-            self._at(float(self.draws.binding[pod]), self._bind, pod, node)
+            self._call_later(float(self.draws.binding[pod]), self._bind, pod, node)
 
     def _bind(self, pod: int, node: int) -> None:
-        """The API server has written the binding, and answers."""
+        """Write a binding on the API server; the kubelet rejects the pod if the node is full."""
         lags = self.draws.lags[pod].tolist()
-        own = int(self.draws.instance[pod])
-        fits = bool(self.bound[node] < self.setting.room)
-        self._tell_own(self.instances[own], node, lags[own], fits)
+        own_instance = int(self.draws.instance[pod])
+        fits = bool(self.pods_on_node[node] < self.setting.room)
+        self._notify_own_instance(self.instances[own_instance], node, lags[own_instance], fits=fits)
         if not fits:
             self.result.double_booked += 1
             return
-        self.bound[node] += 1
-        for other, lag in enumerate(lags):
-            if other != own:
-                self._at(lag, self.instances[other].bound, node)
-        lasting = float(self.draws.lasting[pod])
-        if self.env.now + lasting < self.setting.seconds:
-            self._at(lasting, self._end, node, lags)
+        self.pods_on_node[node] += 1
+        for instance, lag in enumerate(lags):
+            if instance != own_instance:
+                self._call_later(lag, self.instances[instance].add_pod, node)
+        run_time = float(self.draws.run_times[pod])
+        if self.env.now + run_time < self.setting.seconds:
+            self._call_later(run_time, self._end_pod, node, lags)
 
-    def _tell_own(self, instance: Instance, node: int, lag: float, fits: bool) -> None:
-        """The instance learns what became of the pod that it assumed; its cache drops it when that takes too long."""
+    def _notify_own_instance(self, instance: SimulatedScheduler, node: int, lag: float, *, fits: bool) -> None:
+        """Tell the instance that assumed the pod about its fate. Its cache drops the pod if the news takes longer
+        than the TTL.
+        """
         if lag > self.ttl:
             self.result.expired += 1
-            self._at(self.ttl, instance.expire, node)
-            event = (instance.bound, node) if fits else (instance.wake,)
-            self._at(lag, *event)
+            self._call_later(self.ttl, instance.drop_assumed_pod, node)
+            event = (instance.add_pod, node) if fits else (instance.wake,)
+            self._call_later(lag, *event)
         elif not fits:
-            self._at(lag, instance.gone, node)
+            self._call_later(lag, instance.remove_pod, node)
 
-    def _end(self, node: int, lags: Sequence[float]) -> None:
-        """A pod is over; each instance learns it after its lag."""
-        self.bound[node] -= 1
+    def _end_pod(self, node: int, lags: Sequence[float]) -> None:
+        """End a pod; each instance sees it after its lag."""
+        self.pods_on_node[node] -= 1
         for instance, lag in zip(self.instances, lags, strict=True):
-            self._at(lag, instance.gone, node)
+            self._call_later(lag, instance.remove_pod, node)

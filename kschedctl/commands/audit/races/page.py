@@ -1,4 +1,4 @@
-"""The page of Races: what to do, how many pods are double-booked by size, rate and expiry, and what that stands on."""
+"""The page of a comparison of expiries, and the evidence of section "races"."""
 
 from __future__ import annotations
 
@@ -12,63 +12,71 @@ from kschedctl.render.plots.plot import Axis, Plot, Series
 from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.columns import Column, Tone
 
-FEW = 0.01
-"""Up to this share of double-booked pods it is a warning."""
+WARNING_SHARE = 0.01
+"""The share of double-booked pods up to which a result is a warning."""
 
 
-def races_page(report: Races, style: Style) -> Page:
-    """One size and rate, or ``-o wide``: a row an expiry; else a row a size and rate, with a column an expiry."""
+def build_races_page(report: Races, style: Style) -> Page:
+    """Build the page: what to do, the share of double-booked pods, and the assumptions."""
     bad = any(result.double_booked for result in report.results)
     return (
         paragraph(Marked(report.headline, Tone.BAD if bad else Tone.GOOD)),
         paragraph(report.recommendation),
-        *section("Double-booked pods", *race_tables(report.results, style)),
-        *section("Simulated", *assumption_lines(report.assumptions)),
+        *section("Double-booked pods", *build_race_tables(report.results, style)),
+        *section("Simulated", *build_assumptions(report.assumptions)),
     )
 
 
-def races_blocks(races: RacesSection, style: Style) -> Page:
-    """What was simulated for an audit."""
+def build_races_evidence(races: RacesSection, style: Style) -> Page:
+    """Build the results and assumptions of the audit's simulation."""
     if races.races is None:
         return ()
-    return (*race_tables(races.races.results, style), *assumption_lines(races.races.assumptions))
+    return (*build_race_tables(races.races.results, style), *build_assumptions(races.races.assumptions))
 
 
-def race_tables(results: Sequence[RaceResult], style: Style) -> Page:
-    """The results as a table, and as a plot over sizes."""
-    one = len({(result.nodes, result.pods_per_second) for result in results}) == 1
-    if not (style.wide or one):
-        return (_by_expiry(results), *_plot(results))
-    return (*build_struct_table(results, style, {"expiry": _expiry, "share": _share}, limit=None), *_plot(results))
+def build_race_tables(results: Sequence[RaceResult], style: Style) -> Page:
+    """Build a table of the results and a plot over sizes.
+
+    With a single size and rate, or in wide output, the table has a row for each expiry, otherwise a column.
+    """
+    is_single_setting = len({(result.nodes, result.pods_per_second) for result in results}) == 1
+    if not (style.wide or is_single_setting):
+        return (_build_expiry_table(results), *_plot_by_size(results))
+    return (
+        *build_struct_table(results, style, {"expiry": _format_expiry, "share": _format_share}, limit=None),
+        *_plot_by_size(results),
+    )
 
 
-def _expiry(result: RaceResult) -> str:
-    """With the time, where the name does not tell it."""
+def _format_expiry(result: RaceResult) -> str:
+    """Return the expiry with its duration if its name does not give it."""
     if result.expiry != "adaptive" or result.ttl_seconds is None:
         return result.expiry
     return f"{result.expiry} ({format_duration(result.ttl_seconds)})"
 
 
-def _by_expiry(results: Sequence[RaceResult]) -> Table:
+def _build_expiry_table(results: Sequence[RaceResult]) -> Table:
+    """Build a table with a row for each size and rate and a column for each expiry."""
     expiries = tuple(dict.fromkeys(result.expiry for result in results))
     columns = (Column("nodes", right=True), Column("pods/s", right=True), *(Column(e, right=True) for e in expiries))
     rows: list[tuple[Cell, ...]] = []
     for (nodes, rate), race_results in groupby(results, key=lambda result: (result.nodes, result.pods_per_second)):
-        rows.append((f"{nodes:,}", f"{rate:.3g}", *map(_share, race_results)))
+        rows.append((f"{nodes:,}", f"{rate:.3g}", *map(_format_share, race_results)))
     return Table(columns, tuple(rows), "by how long after its binding was answered an assumed pod expires")
 
 
-def _share(result: RaceResult) -> Marked:
-    tone = Tone.GOOD if not result.share else Tone.WARNING if result.share <= FEW else Tone.BAD
+def _format_share(result: RaceResult) -> Marked:
+    """Return the share of double-booked pods in color, with its range over the runs."""
+    tone = Tone.GOOD if not result.share else Tone.WARNING if result.share <= WARNING_SHARE else Tone.BAD
     spread = result.most_share - result.least_share
     bounds = f" ({result.least_share * 100:.1f}–{result.most_share * 100:.1f})" if spread else ""
-    return Marked(f"{share_text(result.share)}{bounds}", tone)
+    return Marked(f"{format_short_percent(result.share)}{bounds}", tone)
 
 
-def share_text(share: float) -> str:
-    """To a tenth of a percent; what is less, but not nothing, is seen to be so.
+def format_short_percent(share: float) -> str:
+    """Return a share as a percentage with one decimal, marking a positive share below 0.1 %.
 
-    >>> share_text(0.0123), share_text(0.0002), share_text(0.0)
+    >>> format_short_percent(0.0123), format_short_percent(0.0002), format_short_percent(0.0)
     ('1.2 %', '< 0.1 %', '0 %')
     """
     if not share:
@@ -76,8 +84,8 @@ def share_text(share: float) -> str:
     return "< 0.1 %" if share < 0.0005 else f"{share * 100:.1f} %"
 
 
-def _plot(results: Sequence[RaceResult]) -> Page:
-    """Over sizes, at the highest rate; nothing where nothing is double-booked."""
+def _plot_by_size(results: Sequence[RaceResult]) -> Page:
+    """Plot the share of double-booked pods over sizes at the highest rate. Returns () if nothing is double-booked."""
     rate = max(result.pods_per_second for result in results)
     shown = [result for result in results if result.pods_per_second == rate]
     if len({result.nodes for result in shown}) < 2 or not any(result.double_booked for result in shown):
@@ -90,8 +98,8 @@ def _plot(results: Sequence[RaceResult]) -> Page:
     return (Plot(title, Axis("nodes"), Axis("% of pods"), series),)
 
 
-def assumption_lines(assumptions: RaceAssumptions) -> Page:
-    """What is simulated, what the cluster told, and what its kubelets needed."""
+def build_assumptions(assumptions: RaceAssumptions) -> Page:
+    """Build lines about the assumptions and what of them was taken from the cluster."""
     parts = [
         count(assumptions.instances, "scheduler instance"),
         f"pods that come for {format_duration(assumptions.seconds)}",

@@ -1,4 +1,4 @@
-"""What is to be compared: as it is asked for, else as the cluster is, else as is usual."""
+"""The parameters of a comparison of expiries: given by options, taken from the cluster, or defaults."""
 
 from __future__ import annotations
 
@@ -8,47 +8,49 @@ from typing import TypedDict
 
 from kschedctl.api.times import parse_duration
 from kschedctl.commands.audit.races.latency import ExponentialLatency, Latency, MeasuredLatency
-from kschedctl.commands.audit.races.measured import LEAST_LOAD, Measures, reported
+from kschedctl.commands.audit.races.measured import MIN_LOAD, Measures, summarize_lags
 from kschedctl.commands.audit.races.report import MeasuredLags
 from kschedctl.errors import InputError, UsageError
 
 NEVER, ADAPTIVE = "never", "adaptive"
 FOREVER = float("inf")
-FIRST_TTL, NODES_THEN = 30.0, 1000
-"""The 30 s stand in the scheduler's cache since it was written for Kubernetes 1.2, which was made for 1,000 nodes."""
-USUAL = ("30s", "120s", "300s", ADAPTIVE, NEVER)
-"""What is compared unless something else is asked for."""
+ORIGINAL_TTL, ORIGINAL_MAX_NODES = 30.0, 1000
+"""The TTL of the scheduler's cache, which was written for Kubernetes 1.2, and the nodes that 1.2 was made for."""
+DEFAULT_EXPIRIES = ("30s", "120s", "300s", ADAPTIVE, NEVER)
+"""The expiries that are compared by default."""
 
 
-def adaptive(nodes: int) -> float:
-    """30 s on up to 1,000 nodes, and as much longer as there are more nodes.
+def compute_adaptive_ttl(nodes: int) -> float:
+    """Return a TTL of 30 s for up to 1,000 nodes, and proportionally more for more nodes.
 
-    What keeps a confirmation from the scheduler is a queue: of requests in the API server and of events on their way to
-    the watchers. Both grow with the number of objects, and that with the nodes. Where 30 s were enough for 1,000 nodes,
-    so many times the nodes need so many times as long.
+    Confirmations are delayed by queues, of requests in the API server and of events on their way to watchers. Both grow
+    with the number of objects, and so with the number of nodes. If 30 s were enough for 1,000 nodes, n times as many
+    nodes need n times as long.
 
-    >>> adaptive(100), adaptive(5000)
+    >>> compute_adaptive_ttl(100), compute_adaptive_ttl(5000)
     (30.0, 150.0)
     """
-    return FIRST_TTL * max(1.0, nodes / NODES_THEN)
+    return ORIGINAL_TTL * max(1.0, nodes / ORIGINAL_MAX_NODES)
 
 
 @dataclass(frozen=True)
 class Expiry:
-    """``text``: as an option names it; ``ttl``: the seconds on so many nodes, FOREVER for never."""
+    """When assumed pods expire."""
 
     text: str
+    """The expiry as an option names it."""
     ttl: Callable[[int], float]
+    """A function from the number of nodes to seconds, FOREVER for never."""
 
 
-def expiry_of(text: str) -> Expiry:
-    """A duration, ``adaptive`` or ``never``, which 0 means too. Raises UsageError.
+def parse_expiry(text: str) -> Expiry:
+    """Parse a duration, `adaptive` or `never`; 0 means never. Raises UsageError.
 
-    >>> expiry_of("120s").text, expiry_of("0").text, expiry_of("adaptive").ttl(2000)
+    >>> parse_expiry("120s").text, parse_expiry("0").text, parse_expiry("compute_adaptive_ttl").ttl(2000)
     ('120s', 'never', 60.0)
     """
     if text == ADAPTIVE:
-        return Expiry(ADAPTIVE, adaptive)
+        return Expiry(ADAPTIVE, compute_adaptive_ttl)
     try:
         seconds = 0.0 if text == NEVER else parse_duration(text)
     except InputError as error:
@@ -58,85 +60,103 @@ def expiry_of(text: str) -> Expiry:
     return Expiry(text, lambda nodes: seconds)
 
 
-PRESSED = ExponentialLatency(10.0)
-"""How long binding takes an API server under such pressure as kubernetes/kubernetes#106361 tells of."""
-LEAST_SECONDS, ENDURED, NOTEWORTHY = 300.0, 3.0, 0.001
-"""How long pods come: at least, and so many times the longest expiry that more than this share of lags goes beyond."""
-MOST_PODS, MOST_ROOMS = 1_000_000, 20_000_000
-"""Pods that come, each seen by every instance, and room in the whole cluster: more take too much memory."""
-MOST_NODES, MOST_PODS_PER_NODE, MOST_INSTANCES, MOST_RUNS = 100_000, 10_000, 100, 10_000
-TOLD = {
+SLOW_BINDING = ExponentialLatency(10.0)
+"""The binding latency of an API server under pressure as kubernetes/kubernetes#106361 reports it."""
+MIN_ARRIVAL_SECONDS = 300.0
+"""Pods arrive for at least this long by default."""
+SIMULATED_EXPIRIES = 3.0
+"""Pods arrive for this many times the longest expiry that matters by default."""
+NEGLIGIBLE_SHARE = 0.001
+"""An expiry that at most this share of lags exceeds does not matter."""
+MAX_PODS, MAX_ROOM = 1_000_000, 20_000_000
+"""Arriving pods times instances, and room in the whole cluster: more would take too much memory."""
+MAX_NODES, MAX_PODS_PER_NODE, MAX_INSTANCES, MAX_RUNS = 100_000, 10_000, 100, 10_000
+CLUSTER_FIELDS = {
     "nodes": "the number of nodes",
     "rates": "pods a second, of the busiest minute",
     "room": "pods that a node has room for",
     "load": "the share in use",
     "binding": "latencies",
 }
-"""Field -> what the cluster tells of it."""
+"""The fields that a cluster can give, with a description of the value."""
 
 
 @dataclass(frozen=True)
 class RaceQuestion:
-    """``binding`` and ``informer`` as in the model; without ``informer`` it is as slow as binding, since the same API
-    server is behind both. ``seconds``: how long pods come, 0 for as long as it takes to see expiry at work.
-    ``from_cluster``: what of it the cluster told, ``measured`` its lags where they are used.
-    """
+    """The parameters of a comparison of expiries."""
 
     nodes: Sequence[int] = (100, 1000, 5000)
     rates: Sequence[float] = (10.0, 50.0)
-    expiries: Sequence[Expiry] = tuple(map(expiry_of, USUAL))
+    expiries: Sequence[Expiry] = tuple(map(parse_expiry, DEFAULT_EXPIRIES))
     room: int = 30
+    """The number of pods that fit on a node."""
     load: float = 1.0
+    """The share of all room that the pods would take if none had to wait."""
     instances: int = 1
-    binding: Latency = PRESSED
+    """The number of scheduler instances that place pods at the same time."""
+    binding: Latency = SLOW_BINDING
+    """The time until the API server has answered a binding."""
     informer: Latency | None = None
+    """The time from then until the scheduler sees the pod; None for the same distribution as `binding`, since both
+    depend on the same API server.
+    """
     seconds: float = 0.0
+    """The time for which pods arrive, 0 for as long as it takes to see the effect of expiry."""
     seed: int = 0
     runs: int = 1
     from_cluster: tuple[str, ...] = ()
+    """Descriptions of the values that were taken from the cluster."""
     measured: MeasuredLags | None = None
+    """The cluster's lags if they are used."""
 
     @property
-    def lag(self) -> Latency:
+    def informer_lag(self) -> Latency:
+        """The time from a binding's answer until the scheduler sees the pod."""
         return self.informer or self.binding
 
     @property
-    def lasting(self) -> float:
-        """The seconds for which pods come."""
+    def arrival_seconds(self) -> float:
+        """The time for which pods arrive."""
         if self.seconds:
             return self.seconds
         ttls = {expiry.ttl(nodes) for expiry in self.expiries for nodes in self.nodes}
-        passed = max((ttl for ttl in ttls if ttl < FOREVER and self.lag.beyond(ttl) > NOTEWORTHY), default=0.0)
-        return min(max(LEAST_SECONDS, ENDURED * passed), self._longest)
+        longest_exceeded_ttl = max(
+            (ttl for ttl in ttls if ttl < FOREVER and self.informer_lag.probability_above(ttl) > NEGLIGIBLE_SHARE),
+            default=0.0,
+        )
+        return min(max(MIN_ARRIVAL_SECONDS, SIMULATED_EXPIRIES * longest_exceeded_ttl), self._max_arrival_seconds)
 
     @property
-    def _longest(self) -> float:
-        """The seconds in which as many pods come as can be simulated."""
-        return MOST_PODS / (max(self.rates) * self.instances)
+    def _max_arrival_seconds(self) -> float:
+        """The longest time for which pods can be simulated."""
+        return MAX_PODS / (max(self.rates) * self.instances)
 
-    def check(self) -> None:
-        """Raises UsageError for what cannot be simulated."""
-        _within("--nodes", self.nodes, 1, MOST_NODES)
-        _within("--rate", self.rates, 0.01, 10_000)
-        _within("--pods-per-node", [self.room], 1, MOST_PODS_PER_NODE)
-        _within("--load", [self.load], LEAST_LOAD, 10)
-        _within("--instances", [self.instances], 1, MOST_INSTANCES)
-        _within("--runs", [self.runs], 1, MOST_RUNS)
-        _within("--seed", [self.seed], 0, 2**63 - 1)
-        if max(self.nodes) * self.room > MOST_ROOMS:
-            raise UsageError(f"--nodes, --pods-per-node: room for more than {MOST_ROOMS:,} pods is too much")
-        if self.seconds > self._longest:
-            raise UsageError(f"--duration: at most {self._longest:,.0f} seconds", hint="or lower --rate or --instances")
+    def validate(self) -> None:
+        """Raise UsageError for parameters that cannot be simulated."""
+        _validate_range("--nodes", self.nodes, 1, MAX_NODES)
+        _validate_range("--rate", self.rates, 0.01, 10_000)
+        _validate_range("--pods-per-node", [self.room], 1, MAX_PODS_PER_NODE)
+        _validate_range("--load", [self.load], MIN_LOAD, 10)
+        _validate_range("--instances", [self.instances], 1, MAX_INSTANCES)
+        _validate_range("--runs", [self.runs], 1, MAX_RUNS)
+        _validate_range("--seed", [self.seed], 0, 2**63 - 1)
+        if max(self.nodes) * self.room > MAX_ROOM:
+            raise UsageError(f"--nodes, --pods-per-node: room for more than {MAX_ROOM:,} pods is too much")
+        if self.seconds > self._max_arrival_seconds:
+            raise UsageError(
+                f"--duration: at most {self._max_arrival_seconds:,.0f} seconds", hint="or lower --rate or --instances"
+            )
 
 
-def _within(option: str, values: Iterable[float], least: float, most: float) -> None:
+def _validate_range(option: str, values: Iterable[float], least: float, most: float) -> None:
+    """Raise UsageError for values of an option that are out of range."""
     for value in values:
         if not least <= value <= most:
             raise UsageError(f"{option} {value:g}: from {least:g} to {most:,g}")
 
 
 class GivenFields(TypedDict, total=False):
-    """The fields of a question that somebody gives, or the cluster tells."""
+    """The parameters that options or the cluster give."""
 
     nodes: Sequence[int]
     rates: Sequence[float]
@@ -151,23 +171,26 @@ class GivenFields(TypedDict, total=False):
     runs: int
 
 
-def question_of(given: GivenFields, measures: Measures | None) -> RaceQuestion:
-    """From the fields that are given, and what is known of the cluster for the others. Raises UsageError."""
-    of_cluster = _of_cluster(measures)
-    from_snapshot = of_cluster.keys() - given.keys()
-    question = RaceQuestion(**(of_cluster | given))
-    used = [latency for latency in (question.binding, question.informer) if isinstance(latency, MeasuredLatency)]
+def build_question(given: GivenFields, measures: Measures | None) -> RaceQuestion:
+    """Build the parameters from the given fields, with those of the cluster for the others. Raises UsageError."""
+    cluster_fields = _build_cluster_fields(measures)
+    used_fields = set(cluster_fields.keys() - given.keys())
+    question = RaceQuestion(**(cluster_fields | given))
+    latencies = (question.binding, question.informer)
+    measured_latencies = [latency for latency in latencies if isinstance(latency, MeasuredLatency)]
+    if measured_latencies:
+        used_fields.add("binding")
     question = replace(
         question,
-        from_cluster=tuple(TOLD[name] for name in TOLD if name in from_snapshot or (name == "binding" and used)),
-        measured=reported(used[0]) if used else None,
+        from_cluster=tuple(words for name, words in CLUSTER_FIELDS.items() if name in used_fields),
+        measured=summarize_lags(measured_latencies[0]) if measured_latencies else None,
     )
-    question.check()
+    question.validate()
     return question
 
 
-def _of_cluster(measures: Measures | None) -> GivenFields:
-    """The fields that the cluster tells; of a rate at least one pod in a minute."""
+def _build_cluster_fields(measures: Measures | None) -> GivenFields:
+    """Return the parameters that the cluster gives."""
     fields = GivenFields()
     if measures is None:
         return fields

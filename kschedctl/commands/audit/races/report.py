@@ -1,4 +1,4 @@
-"""The answer to "how many pods would be given room that another one has?": kind Races."""
+"""The report of a comparison of expiries (kind Races), and of section "races"."""
 
 from __future__ import annotations
 
@@ -11,30 +11,33 @@ from kschedctl.reports.section import Section
 
 
 class RaceResult(Document, frozen=True, kw_only=True):
-    """What became of the pods of all runs with one size, rate and expiry.
-
-    ``ttl_seconds``: None where assumed pods never expire. ``pods`` were assumed, ``expired`` of them dropped by the
-    cache before the informer told of them (``expected_expired``: by the distribution of its lag alone), and
-    ``double_booked`` refused by a node that other pods had filled. ``share`` is double_booked / pods, ``least_share``
-    and ``most_share`` those of single runs. ``waiting``: pods for which there was no room in the end.
-    """
+    """The outcome of all runs with one size, rate and expiry."""
 
     nodes: Annotated[int, Column()]
     pods_per_second: Annotated[float, Column("pods/s", form=".3g")]
     expiry: Annotated[str, Column(keep=True)]
     ttl_seconds: Annotated[float | None, Column("seconds", csv_only=True)]
+    """The expiry in seconds, None if assumed pods never expire."""
     pods: Annotated[int, Column()]
+    """The number of pods that were assumed."""
     expired: Annotated[int, Column()]
+    """The number of pods that expired before the informer confirmed them."""
     expected_expired: Annotated[float, Column("expected", form=",.1f")]
+    """The number of expired pods that the distribution of the informer lag predicts."""
     double_booked: Annotated[int, Column("double-booked")]
+    """The number of pods that were rejected by a full node."""
     share: Annotated[float, Column()]
+    """The share of double-booked pods."""
     least_share: float
+    """The smallest share of a single run."""
     most_share: float
+    """The largest share of a single run."""
     waiting: Annotated[int, Column()]
+    """The number of pods without a node in the end."""
 
 
 class MeasuredLags(Document, frozen=True, kw_only=True):
-    """How long the kubelets took to notice bindings, in seconds; the API's times have a resolution of one."""
+    """The time kubelets take to notice bindings, in seconds. The API's times have a resolution of one second."""
 
     pods: int
     median: float
@@ -43,10 +46,7 @@ class MeasuredLags(Document, frozen=True, kw_only=True):
 
 
 class RaceAssumptions(Document, frozen=True, kw_only=True):
-    """What is simulated besides sizes, rates and expiries; times in seconds, distributions as the options name them.
-
-    ``from_cluster``: what of all that was taken from the cluster; ``measured``: where the lags are its own.
-    """
+    """The parameters besides size, rate and expiry; times in seconds, distributions as options name them."""
 
     instances: int
     binding_latency: str
@@ -57,16 +57,20 @@ class RaceAssumptions(Document, frozen=True, kw_only=True):
     seed: int
     runs: int
     from_cluster: tuple[str, ...] = ()
+    """What was taken from the cluster."""
     measured: MeasuredLags | None = None
+    """The cluster's lags if they are used."""
 
 
 class Races(Report, frozen=True, kw_only=True):
-    """``headline``: what to do, and what it spares. ``results``: by size, rate and expiry, in the order asked for."""
+    """A comparison of expiries of assumed pods."""
 
     headline: str
+    """What to do, and the worst case that it avoids."""
     recommendation: str
     assumptions: RaceAssumptions
     results: tuple[RaceResult, ...]
+    """The results by size, rate and expiry, in the order of the options."""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Races"
 
@@ -76,10 +80,11 @@ class Races(Report, frozen=True, kw_only=True):
 
 
 class RacesSection(Section, frozen=True, kw_only=True, tag="races"):
-    """``rivals``: schedulers that place pods on ``shared_nodes`` nodes on which this one does too, and are not seen by
-    it in time. ``races``: simulated with the cluster's own sizes; None where these are not known.
-    """
+    """The section about double-booked pods."""
 
     rivals: tuple[str, ...] = ()
+    """Other schedulers that place pods on the same nodes."""
     shared_nodes: int = 0
+    """The number of nodes on which this scheduler and others place pods."""
     races: Races | None = None
+    """The simulation with the cluster's own parameters, None if they are unknown."""

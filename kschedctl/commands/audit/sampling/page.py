@@ -1,4 +1,4 @@
-"""What sampling costs and saves: what is advised, the kinds of pods, and the curve as a table and as a plot."""
+"""The page about the costs of sampling, and the evidence of section "sampling"."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from kschedctl.render.sections import build_left_out_lines
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.unknown import describe_doubt
 
-OF_1_13, ALL_BELOW = 50, 100
+DEFAULT_OF_1_13, ALL_BELOW = 50, 100
 """The percentage that was the default before it adapted; from how many nodes on there is one at all."""
 VERDICTS = {"raise": Tone.BAD, "lower": Tone.WARNING, "keep": Tone.GOOD, "idle": Tone.GOOD, "none": Tone.WARNING}
-ASKED = {
+PODS_TEXTS = {
     "named": "pods that were asked about",
     "pending": "pending pods, one of each workload",
     "running": "running pods, as there are most",
 }
 
 
-def sampling_page(report: SamplingCosts, style: Style) -> Page:
-    """A part for each profile that serves the pods."""
+def build_sampling_page(report: SamplingCosts, style: Style) -> Page:
+    """Build the page: the advice, and for each profile the setting, the kinds of pods and the curve."""
     verdict = report.profiles[0].advice.verdict if report.profiles else "none"
     parts: list[Block] = [paragraph(Marked(report.headline, VERDICTS[verdict]))]
     parts += build_not_created_section(report.not_created, style) if report.not_created else ()
@@ -48,78 +48,93 @@ def sampling_page(report: SamplingCosts, style: Style) -> Page:
         parts.append(paragraph(Marked("Only", Tone.WARNING), describe_doubt(report.unknown).lstrip(", ")))
     parts += build_left_out_lines(report.not_replayed, ())
     for profile in report.profiles:
-        blocks = (_setting(profile.setting), *_profile(profile, ASKED[report.asked]))
+        blocks = (_build_setting_line(profile.setting), *_build_profile(profile, PODS_TEXTS[report.asked]))
         parts += build_subsection(profile.scheduler_name, blocks) if len(report.profiles) > 1 else blocks
     return tuple(parts)
 
 
-def sampling_blocks(section: SamplingSection, style: Style) -> Page:
-    """The evidence of an audit."""
+def build_sampling_evidence(section: SamplingSection, style: Style) -> Page:
+    """Build the setting, kinds and curve of each profile for an audit."""
     return tuple(
         block
         for profile in section.profiles
         if profile.advice.verdict != "idle"
-        for block in (_setting(profile.setting), *_profile(profile, "kinds of pods"))
+        for block in (_build_setting_line(profile.setting), *_build_profile(profile, "kinds of pods"))
     )
 
 
-def _setting(setting: SamplingSetting) -> Block:
-    now = (
+def _build_setting_line(setting: SamplingSetting) -> Block:
+    """Build the line about percentageOfNodesToScore and what it means for this number of nodes."""
+    current = (
         f"{setting.configured} ({setting.origin})" if setting.configured else "0, adaptive: 50 - nodes/125, at least 5"
     )
     if setting.nodes < ALL_BELOW:
-        return paragraph(Marked("percentageOfNodesToScore:", Tone.FAINT), f"{now}; with so few nodes all are looked at")
+        return paragraph(
+            Marked("percentageOfNodesToScore:", Tone.FAINT), f"{current}; with so few nodes all are looked at"
+        )
     enough = f"{setting.effective} % of {count(setting.nodes, 'node')}; {setting.enough:,} that fit are enough"
-    return paragraph(Marked("percentageOfNodesToScore:", Tone.FAINT), f"{now}; that is {enough}")
+    return paragraph(Marked("percentageOfNodesToScore:", Tone.FAINT), f"{current}; that is {enough}")
 
 
-def _profile(profile: SampledProfile, pods: str) -> Page:
+def _build_profile(profile: SampledProfile, pods: str) -> Page:
+    """Build the table of kinds, the curve and its plot."""
     if not profile.kinds or profile.advice.verdict == "idle":
         return ()
     limit = f"points lost to the best node, on average at most {profile.advice.max_loss:g}"
     return (
         Heading(f"One more of each: {pods}"),
-        _kinds(profile),
-        *((Heading(f"From every start: {limit}"), _curve(profile), _plot(profile)) if profile.curve else ()),
+        _build_kinds_table(profile),
+        *(
+            (Heading(f"From every start: {limit}"), _build_curve_table(profile), _plot_losses(profile))
+            if profile.curve
+            else ()
+        ),
     )
 
 
-def _kinds(profile: SampledProfile) -> Table:
+def _build_kinds_table(profile: SampledProfile) -> Table:
+    """Build a table of the kinds of pods."""
     columns = [Column("workload"), Column("pods", right=True), Column("fit on", right=True)]
     columns += [Column("scores", right=True), Column("lost now", right=True), Column("advised", right=True)]
-    return Table(tuple(columns), tuple(_kind(kind, profile) for kind in profile.kinds))
+    return Table(tuple(columns), tuple(_build_kind_row(kind, profile) for kind in profile.kinds))
 
 
-def _kind(kind: SampledKind, profile: SampledProfile) -> tuple[Cell | Stack, ...]:
+def _build_kind_row(kind: SampledKind, profile: SampledProfile) -> tuple[Cell | Stack, ...]:
+    """Return the cells for a kind of pods."""
     if kind.unmeasured or not kind.fitting:
         why = Marked(kind.unmeasured or "fits on no node: all are looked at", Tone.WARNING)
         return (Stack((kind.workload, why)), f"{kind.pods:,}", "", "", "", "")
-    lost = {point.percentage: f"{point.loss:.1f}" for point in kind.curve}
-    now, then = lost[profile.setting.effective], lost[profile.advice.percentage]
+    loss_by_percentage = {point.percentage: f"{point.loss:.1f}" for point in kind.curve}
+    now, then = loss_by_percentage[profile.setting.effective], loss_by_percentage[profile.advice.percentage]
     return (kind.workload, f"{kind.pods:,}", f"{kind.fitting:,}", f"{kind.worst} to {kind.best}", now, then)
 
 
-def _curve(profile: SampledProfile) -> Table:
+def _build_curve_table(profile: SampledProfile) -> Table:
+    """Build a table of the costs by percentage."""
     columns = [Column("%", right=True), Column("looked at", right=True), Column("scored", right=True)]
     columns += [Column(name, right=True) for name in ("mean", "P50", "P90", "max", "missed")]
-    rows = tuple((*_point(point), _marks(point, profile)) for point in profile.curve)
+    rows = tuple((*_build_point_cells(point), _format_marks(point, profile)) for point in profile.curve)
     note = "missed: starts from which no best node is picked; with several kinds P50 to max are those of the worst"
     return Table((*columns, Column("is")), rows, note)
 
 
-def _point(point: SamplingPoint) -> tuple[str, ...]:
+def _build_point_cells(point: SamplingPoint) -> tuple[str, ...]:
+    """Return the cells for a percentage, except the last column."""
     losses = (point.loss, point.loss_p50, point.loss_p90, point.loss_max)
     looked = (f"{point.percentage}", f"{point.examined:,.0f}", f"{point.scored:,}")
     return (*looked, *(f"{loss:.1f}" for loss in losses), f"{100 * point.missed:.0f} %")
 
 
-def _marks(point: SamplingPoint, profile: SampledProfile) -> Cell:
-    marks = {"now": profile.setting.effective, "advised": profile.advice.percentage, "1.13": OF_1_13}
+def _format_marks(point: SamplingPoint, profile: SampledProfile) -> Cell:
+    """Return whether a percentage is the current, the advised or the 1.13 one, as text."""
+    marks = {"now": profile.setting.effective, "advised": profile.advice.percentage, "1.13": DEFAULT_OF_1_13}
     here = [mark for mark, percentage in marks.items() if percentage == point.percentage]
     return Marked(", ".join(here), Tone.GOOD if "advised" in here else Tone.STRONG)
 
 
-def _plot(profile: SampledProfile) -> Plot:
+def _plot_losses(profile: SampledProfile) -> Plot:
+    """Plot the loss over the percentage."""
+
     def series(name: str, field: str) -> Series:
         return Series(name, tuple((point.percentage, getattr(point, field)) for point in profile.curve))
 

@@ -1,4 +1,4 @@
-"""What looking at a part of the nodes costs and saves: kind SamplingCosts, and the section of an audit about it."""
+"""The report about the costs of sampling nodes (kind SamplingCosts), and of section "sampling"."""
 
 from __future__ import annotations
 
@@ -10,104 +10,111 @@ from kschedctl.reports.unknown import UnknownKind
 
 
 class SamplingPoint(Document, frozen=True, kw_only=True):
-    """What a percentageOfNodesToScore comes to, over all indices at which a search may begin, each as likely.
+    """The costs of a percentageOfNodesToScore over all nodes at which a search may start, all equally likely.
 
-    ``enough``: the search ends once so many nodes are found that fit; ``scored``: how many it finds. ``examined``: how
-    many are looked at, on average and at most. Losses are in points of the score that all nodes give, to the best of
-    them: on average, that which half and nine tenths of the starts do not exceed, and the most. ``missed``: the share
-    of the starts, 0 to 1, from which none of the best nodes is picked.
+    Losses are in points of the total score, compared with the best of all feasible nodes.
     """
 
     percentage: int
     enough: int
+    """The number of feasible nodes that end the search."""
     scored: int
+    """The number of feasible nodes that the search finds."""
     examined: float
+    """The mean number of nodes that are examined."""
     examined_most: int
+    """The maximum number of nodes that are examined."""
     loss: float
+    """The mean loss."""
     loss_p50: float
+    """The loss that half of the starts do not exceed."""
     loss_p90: float
+    """The loss that 90 % of the starts do not exceed."""
     loss_max: float
     missed: float
+    """The share of starts (0 to 1) from which none of the best nodes is picked."""
 
 
 class SampledKind(Document, frozen=True, kw_only=True):
-    """Pods alike, of which one more is searched for; ``pods``: how many there are of the workload.
-
-    ``offered``: nodes that may be looked at, ``fitting`` of which fit; ``best`` and ``worst``: the scores of these.
-    ``unmeasured``: why nothing is known of them.
-    """
+    """Equal pods, of which one more is placed."""
 
     workload: str
     pod: str
     pods: int
+    """The number of pods of the workload."""
     offered: int = 0
+    """The number of nodes that may be examined."""
     fitting: int = 0
+    """The number of feasible nodes among them."""
     best: int = 0
+    """The best score of a feasible node."""
     worst: int = 0
+    """The worst score of a feasible node."""
     curve: tuple[SamplingPoint, ...] = ()
     unmeasured: str = ""
+    """Why the costs are not known, empty if they are."""
 
 
 class SamplingSetting(Document, frozen=True, kw_only=True):
-    """``configured``: percentageOfNodesToScore, 0: adaptive, as ``origin`` says it: default, configuration or profile.
-
-    ``effective``: the percentage that it is for so many ``nodes``, of which ``enough`` that fit end a search.
-    ``scores``: plugins score nodes; where none does, the first that fits is taken.
-    """
+    """The current percentageOfNodesToScore."""
 
     configured: int
+    """The configured percentage, 0 for adaptive."""
     origin: str
+    """Where it is set: default, configuration or profile."""
     nodes: int
     effective: int
+    """The percentage that applies to this number of nodes."""
     enough: int
+    """The number of feasible nodes that end a search."""
     scores: bool = True
+    """Whether plugins score nodes; if not, the first feasible node is taken."""
 
 
 class SamplingAdvice(Document, frozen=True, kw_only=True):
-    """``verdict``: keep, lower, raise; idle where all nodes are looked at whatever is set; none without a pod.
-
-    ``percentage``: the smallest one from which on no kind of pods loses more than ``max_loss`` points on average, of
-    those that fit on a node.
-    ``now`` and ``then``: all kinds together under what is set, and under that; averages by their pods, the rest of the
-    kind that is worst off.
-    """
+    """The advised percentageOfNodesToScore."""
 
     verdict: str
+    """keep, lower, raise, idle (all nodes are examined, whatever is set), or none (no pod to go by)."""
     max_loss: float
     percentage: int = 0
+    """The smallest percentage from which no kind of feasible pods loses more than `max_loss` points on average."""
     now: SamplingPoint | None = None
+    """All kinds together under the current percentage: means weighted by pods, otherwise those of the worst kind."""
     then: SamplingPoint | None = None
+    """All kinds together under the advised percentage."""
 
 
 class SampledProfile(Document, frozen=True, kw_only=True):
-    """The pods of one scheduler name; ``curve``: all kinds together, as in the advice."""
+    """The costs for the pods of one scheduler name."""
 
     scheduler_name: str
     setting: SamplingSetting
     advice: SamplingAdvice
     kinds: tuple[SampledKind, ...] = ()
     curve: tuple[SamplingPoint, ...] = ()
+    """All kinds together, as in the advice."""
 
 
 class SamplingCosts(Report, frozen=True, kw_only=True):
-    """``asked``: whose pods were searched for: named, pending, or running ones as they are most frequent.
-
-    ``not_created``: the workloads whose pods nobody searches a node for.
-    """
+    """What sampling nodes costs and saves."""
 
     headline: str
     nodes: int
     asked: str
+    """Which pods were placed: named, pending, or running."""
     profiles: tuple[SampledProfile, ...]
     not_replayed: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     not_created: tuple[NotCreated, ...] = ()
+    """The workloads whose pods are never created."""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "SamplingCosts"
 
 
 class SamplingSection(Section, frozen=True, kw_only=True, tag="sampling"):
-    """``profiles``: with a coarser curve than kschedctl sampling draws, of fewer kinds of pods."""
+    """The section about sampling."""
 
     profiles: tuple[SampledProfile, ...] = ()
+    """The profiles, with a coarser curve and fewer kinds of pods than in `kschedctl sampling`."""

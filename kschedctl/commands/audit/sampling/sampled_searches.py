@@ -1,4 +1,4 @@
-"""What percentageOfNodesToScore costs and saves here, and which one is enough."""
+"""What percentageOfNodesToScore costs and saves in a cluster, and the smallest percentage that is enough."""
 
 from __future__ import annotations
 
@@ -43,29 +43,30 @@ Done = Callable[[int], None]
 DIGITS = 4
 
 
-def measured(kind: PodKind, framework: Framework, percentages: Sequence[int], done: Done) -> SampledKind:
-    """The curve of one more pod of the kind, from every index at which the search for its node may begin."""
-    kind_report = SampledKind(workload=kind.workload, pod=kind.pod.key, pods=kind.pods)
+def sample_kind(kind: PodKind, framework: Framework, percentages: Sequence[int], done: Done) -> SampledKind:
+    """Return the costs of placing one more pod of a kind, over all nodes at which the search may start."""
+    sampled = SampledKind(workload=kind.workload, pod=kind.pod.key, pods=kind.pods)
     view = kind.scheduler.view
     cycle = run_cycle(framework, PodInfo(kind.pod, view.settings.requests), view)
-    if why := _unmeasurable(cycle):
+    if why := _explain_unmeasurable(cycle):
         done(len(percentages))
-        return replace(kind_report, unmeasured=why)
+        return replace(sampled, unmeasured=why)
     starts, totals = EveryStart(cycle), cycle.scores.total
-    kind_report = replace(kind_report, offered=starts.offered, fitting=len(starts.places))
+    sampled = replace(sampled, offered=starts.offered, fitting=len(starts.places))
     if len(starts.places):
-        kind_report = replace(kind_report, best=int(totals.max()), worst=int(totals.min()))
+        sampled = replace(sampled, best=int(totals.max()), worst=int(totals.min()))
     curve = []
     try:
         for percentage in percentages:
-            curve.append(_point(percentage, starts, kind.scheduler, framework))
+            curve.append(_measure_percentage(percentage, starts, kind.scheduler, framework))
             done(1)
     except PluginError as error:
-        return replace(kind_report, unmeasured=str(error))
-    return replace(kind_report, curve=tuple(curve))
+        return replace(sampled, unmeasured=str(error))
+    return replace(sampled, curve=tuple(curve))
 
 
-def _unmeasurable(cycle: Cycle) -> str:
+def _explain_unmeasurable(cycle: Cycle) -> str:
+    """Return why searches for a node cannot be compared, empty if they can."""
     if cycle.error is not None:
         return cycle.error
     if not len(cycle.view.nodes):
@@ -75,16 +76,19 @@ def _unmeasurable(cycle: Cycle) -> str:
     return ""
 
 
-def _point(percentage: int, starts: EveryStart, scheduler: Scheduler, framework: Framework) -> SamplingPoint:
+def _measure_percentage(
+    percentage: int, starts: EveryStart, scheduler: Scheduler, framework: Framework
+) -> SamplingPoint:
+    """Return the costs of a percentage."""
     terms = SearchTerms.from_profile(framework.profile, framework.release)._replace(percentage=percentage)
     enough = (
         SampledFrom(0).start_sampling(scheduler.configuration, starts.offered).feasible_needed(starts.offered, terms)
     )
-    return point_of(percentage, enough, starts.search_for(enough))
+    return build_point(percentage, enough, starts.search_for(enough))
 
 
-def point_of(percentage: int, enough: int, searches: Searches) -> SamplingPoint:
-    """The figures over all starts; percentiles are losses that occur."""
+def build_point(percentage: int, enough: int, searches: Searches) -> SamplingPoint:
+    """Return the figures over all starts. Percentiles are losses that occur."""
     loss = searches.expected_loss
     half, most = np.percentile(loss, (50, 90), method="inverted_cdf").tolist()
     return SamplingPoint(
@@ -101,16 +105,16 @@ def point_of(percentage: int, enough: int, searches: Searches) -> SamplingPoint:
     )
 
 
-def together(kinds: Sequence[SampledKind]) -> tuple[SamplingPoint, ...]:
-    """Averages weighted by pods, the rest of the kind that is worst off; of the kinds that fit somewhere."""
-    known = [kind for kind in kinds if kind.curve and kind.fitting]
-    pods = [kind.pods for kind in known]
+def combine_kinds(kinds: Sequence[SampledKind]) -> tuple[SamplingPoint, ...]:
+    """Combine the kinds that fit on a node: means weighted by pods, otherwise the value of the worst kind."""
+    measured_kinds = [kind for kind in kinds if kind.curve and kind.fitting]
+    pods = [kind.pods for kind in measured_kinds]
 
     def mean(values: Sequence[float]) -> float:
         return round(float(np.average(values, weights=pods)), DIGITS)
 
     groups = []
-    for points in zip(*(kind.curve for kind in known), strict=True):
+    for points in zip(*(kind.curve for kind in measured_kinds), strict=True):
         groups.append(
             SamplingPoint(
                 percentage=points[0].percentage,
@@ -128,49 +132,50 @@ def together(kinds: Sequence[SampledKind]) -> tuple[SamplingPoint, ...]:
     return tuple(groups)
 
 
-PINNED = frozenset({"DaemonSet", "Node"})
-"""Whose pods are each for one node."""
+PINNED_KINDS = frozenset({"DaemonSet", "Node"})
+"""Owner kinds whose pods are bound to nodes one by one."""
 
 
 class PodKind(NamedTuple):
-    """A pod as its controller would make it once more, and how many pods its workload has."""
+    """A pod as its controller would create it once more."""
 
     scheduler: Scheduler
     pod: Pod
     workload: str
     pods: int = 1
+    """The number of pods of the workload."""
 
 
-def named_kinds(asked: Iterable[TargetPod]) -> list[PodKind]:
-    """The kinds of pods that are asked about, or that stand for workloads."""
-    return [
-        PodKind(asked_pod.scheduler, made_again(asked_pod.pod), str(find_owner(asked_pod.pod))) for asked_pod in asked
-    ]
+def build_named_kinds(targets: Iterable[TargetPod]) -> list[PodKind]:
+    """Return the kinds of the pods that were named."""
+    return [PodKind(target.scheduler, made_again(target.pod), str(find_owner(target.pod))) for target in targets]
 
 
-def usual_kinds(scheduler: Scheduler, most: int, namespace: str | None = None) -> Iterator[tuple[str, list[PodKind]]]:
-    """``pending``, then ``running``, and the most frequent kinds of these pods, one of each workload.
+def iter_default_kinds(
+    scheduler: Scheduler, max_kinds: int, namespace: str | None = None
+) -> Iterator[tuple[str, list[PodKind]]]:
+    """Yield "pending", then "running", each with the most frequent kinds of these pods, one of each workload.
 
-    Of pods that a profile serves, and that are not each for a node of its own.
+    Pods that no profile serves and pods that run once per node are left out.
     """
-    for asked, pods in (("pending", _waiting), ("running", _running)):
-        mine = ((pod, count) for pod, count in pods(scheduler) if namespace in (None, pod.metadata.namespace))
-        yield asked, _by_workload(scheduler, mine, most)
+    for source, pods in (("pending", _iter_pending_pods), ("running", _iter_running_pods)):
+        counted_pods = ((pod, count) for pod, count in pods(scheduler) if namespace in (None, pod.metadata.namespace))
+        yield source, _choose_largest_workloads(scheduler, counted_pods, max_kinds)
 
 
-def _waiting(scheduler: Scheduler) -> Iterator[tuple[Pod, int]]:
-    """One pod of each info, and how many wait that are not gated; pods alike share an info."""
+def _iter_pending_pods(scheduler: Scheduler) -> Iterator[tuple[Pod, int]]:
+    """Yield one pod of each PodInfo with pending ungated pods, and how many there are."""
     columns = scheduler.view.pods
-    alike: dict[int, list[Pod]] = {}
+    pods_by_info: dict[int, list[Pod]] = {}
     for pod in filter(is_pending, scheduler.cluster.unbound_pods()):
         if pod.spec.scheduling_gates:
             continue
-        alike.setdefault(int(columns.info[columns.index[pod.key]]), []).append(pod)
-    return ((pods[0], len(pods)) for pods in alike.values())
+        pods_by_info.setdefault(int(columns.info[columns.index[pod.key]]), []).append(pod)
+    return ((pods[0], len(pods)) for pods in pods_by_info.values())
 
 
-def _running(scheduler: Scheduler) -> Iterator[tuple[Pod, int]]:
-    """One pod of each info that has pods on nodes, and how many do."""
+def _iter_running_pods(scheduler: Scheduler) -> Iterator[tuple[Pod, int]]:
+    """Yield one pod of each PodInfo with pods on nodes, and how many there are."""
     columns, view = scheduler.view.pods, scheduler.view
     placed = columns.info[view.node >= 0]
     numbers, first, counts = np.unique(placed, return_index=True, return_counts=True)
@@ -180,135 +185,139 @@ def _running(scheduler: Scheduler) -> Iterator[tuple[Pod, int]]:
             yield columns.objects[position], count
 
 
-def _by_workload(scheduler: Scheduler, pods: Iterable[tuple[Pod, int]], most: int) -> list[PodKind]:
+def _choose_largest_workloads(scheduler: Scheduler, pods: Iterable[tuple[Pod, int]], max_kinds: int) -> list[PodKind]:
+    """Return a kind for each of the workloads with the most pods."""
     firsts: dict[Owner, Pod] = {}
     counts: dict[Owner, int] = {}
     for pod, count in pods:
         controller = find_controller(pod.metadata)
-        pinned = controller is not None and controller.kind in PINNED
+        is_pinned = controller is not None and controller.kind in PINNED_KINDS
         stored = scheduler.view.stored(pod)
-        if not pinned and stored.spec.scheduler_name in scheduler.configuration.profiles:
+        if not is_pinned and stored.spec.scheduler_name in scheduler.configuration.profiles:
             owner = find_owner(pod)
             firsts.setdefault(owner, stored)
             counts[owner] = counts.get(owner, 0) + count
-    chosen = sorted(firsts, key=lambda owner: (-counts[owner], owner))[:most]
+    chosen = sorted(firsts, key=lambda owner: (-counts[owner], owner))[:max_kinds]
     return [PodKind(scheduler, made_again(firsts[owner]), str(owner), counts[owner]) for owner in chosen]
 
 
 PERCENTAGES = tuple(range(5, 101, 5))
 MAX_LOSS = 5.0
-WORTH = 0.1
-"""A lower percentage is advised where it leaves out this share of the nodes that are looked at."""
+WORTHWHILE_SHARE = 0.1
+"""A lower percentage is advised if it saves at least this share of the examined nodes."""
 
 
 class SamplingLimits(NamedTuple):
-    """``max_loss``: the points that no kind of pods should lose on average; ``percentages``: those that are tried."""
+    """Which percentages are tried, and the loss that is acceptable."""
 
     max_loss: float = MAX_LOSS
+    """The points of score that no kind of pods may lose on average."""
     percentages: Sequence[int] = PERCENTAGES
+    """The percentages that are tried."""
 
 
-USUAL = SamplingLimits()
+DEFAULT_LIMITS = SamplingLimits()
 NAMED = "named"
 
 
-def usual_costs(
+def compute_default_costs(
     scheduler: Scheduler,
-    most: int,
+    max_kinds: int,
     namespace: str | None = None,
     *,
-    limits: SamplingLimits = USUAL,
+    limits: SamplingLimits = DEFAULT_LIMITS,
     progress: Progress = NO_PROGRESS,
 ) -> SamplingCosts:
-    """What sampling costs waiting pods of so many workloads; pods that run where none of these fits on a node."""
-    for asked, kinds in usual_kinds(scheduler, most, namespace):
-        report = sampling_costs(scheduler, kinds, asked, limits=limits, progress=progress)
+    """Return the costs for pending pods of the largest workloads, or for running pods if none of these fits on a
+    node.
+    """
+    for source, kinds in iter_default_kinds(scheduler, max_kinds, namespace):
+        report = compute_sampling_costs(scheduler, kinds, source, limits=limits, progress=progress)
         if any(profile.curve for profile in report.profiles):
             break
     return report
 
 
-def costs_of_named(
+def compute_named_costs(
     scheduler: Scheduler,
-    asked: Iterable[TargetPod],
+    targets: Iterable[TargetPod],
     *,
-    limits: SamplingLimits = USUAL,
+    limits: SamplingLimits = DEFAULT_LIMITS,
     progress: Progress = NO_PROGRESS,
 ) -> SamplingCosts:
-    """What sampling costs the pods that are asked about; those that are never created cost nothing."""
-    asked = list(asked)
-    lacking = tuple(found for asked_pod in asked if (found := asked_pod.never_created))
-    kinds = named_kinds(asked_pod for asked_pod in asked if asked_pod.never_created is None)
-    report = sampling_costs(scheduler, kinds, NAMED, limits=limits, progress=progress)
-    if not lacking:
+    """Return the costs for pods that were named. Pods that are never created are listed and cost nothing."""
+    targets = list(targets)
+    not_created = tuple(found for target in targets if (found := target.never_created))
+    kinds = build_named_kinds(target for target in targets if target.never_created is None)
+    report = compute_sampling_costs(scheduler, kinds, NAMED, limits=limits, progress=progress)
+    if not not_created:
         return report
-    headline = report.headline if kinds else f"Not created: {describe_not_created(lacking)}"
-    return replace(report, headline=headline, not_created=lacking)
+    headline = report.headline if kinds else f"Not created: {describe_not_created(not_created)}"
+    return replace(report, headline=headline, not_created=not_created)
 
 
-def sampling_costs(
+def compute_sampling_costs(
     scheduler: Scheduler,
     kinds: Sequence[PodKind],
-    asked: str,
+    source: str,
     *,
-    limits: SamplingLimits = USUAL,
+    limits: SamplingLimits = DEFAULT_LIMITS,
     progress: Progress = NO_PROGRESS,
 ) -> SamplingCosts:
-    """What sampling costs one more pod of each kind; ``asked`` says whose pods these are.
-
-    Raises UsageError for a pod that no profile serves.
-    """
+    """Return the costs for one more pod of each kind; `source` says which pods these are. Raises UsageError."""
     names = dict.fromkeys(kind.pod.spec.scheduler_name for kind in kinds)
     for name in names.keys() - scheduler.configuration.profiles.keys():
         raise UsageError(f'no profile serves scheduler name "{name}"', hint="--config FILE has its configuration")
     done = progress.begin("Searches", len(kinds) * (len(limits.percentages) + 1))
     unknown: dict[Unknown, None] = dict.fromkeys(find_unread_dependencies(scheduler.cluster))
-    missing: dict[str, None] = {}
+    not_replayed: dict[str, None] = {}
     profiles = []
     for name in names or dict.fromkeys(list(scheduler.configuration.profiles)[:1]):
-        mine = [kind for kind in kinds if kind.pod.spec.scheduler_name == name]
+        profile_kinds = [kind for kind in kinds if kind.pod.spec.scheduler_name == name]
         framework = scheduler.framework(name)
         assert framework is not None
-        missing.update(dict.fromkeys(find_unreplayed_parts(framework)))
-        setting = setting_of(scheduler, framework)
-        measures = [_measured(kind, sorted({*limits.percentages, setting.effective}), done, unknown) for kind in mine]
-        profiles.append(_profile(name, setting, measures, limits.max_loss))
+        not_replayed.update(dict.fromkeys(find_unreplayed_parts(framework)))
+        setting = build_setting(scheduler, framework)
+        percentages = sorted({*limits.percentages, setting.effective})
+        sampled_kinds = []
+        for kind in profile_kinds:
+            info = PodInfo(kind.pod, kind.scheduler.view.settings.requests)
+            kind_framework, kind_unknowns = kind.scheduler.framework_for(info, kind.scheduler.view)
+            unknown.update(dict.fromkeys(kind_unknowns))
+            assert kind_framework is not None
+            sampled_kinds.append(sample_kind(kind, kind_framework.without_extenders(), percentages, done))
+
+        curve = combine_kinds(sampled_kinds)
+        profiles.append(
+            SampledProfile(
+                scheduler_name=name,
+                setting=setting,
+                advice=build_advice(setting, sampled_kinds, curve, limits.max_loss),
+                kinds=tuple(sampled_kinds),
+                curve=curve,
+            )
+        )
+
     return SamplingCosts(
-        headline=headline(profiles),
+        headline=build_headline(profiles),
         nodes=len(scheduler.view.nodes),
-        asked=asked,
+        asked=source,
         profiles=tuple(profiles),
-        not_replayed=tuple(missing),
+        not_replayed=tuple(not_replayed),
         **unknown_fields(summarize_unknowns(unknown, IN_SIMULATIONS)),
     )
 
 
-def _measured(kind: PodKind, percentages: Sequence[int], done: Done, unknown: dict[Unknown, None]) -> SampledKind:
-    info = PodInfo(kind.pod, kind.scheduler.view.settings.requests)
-    framework, unknowns = kind.scheduler.framework_for(info, kind.scheduler.view)
-    unknown.update(dict.fromkeys(unknowns))
-    assert framework is not None
-    return measured(kind, framework.without_extenders(), percentages, done)
-
-
-def _profile(name: str, setting: SamplingSetting, kinds: Sequence[SampledKind], max_loss: float) -> SampledProfile:
-    curve = together(kinds)
-    advice = advice_on(setting, kinds, curve, max_loss)
-    return SampledProfile(scheduler_name=name, setting=setting, advice=advice, kinds=tuple(kinds), curve=curve)
-
-
-def setting_of(scheduler: Scheduler, framework: Framework) -> SamplingSetting:
-    """What is set, and what it comes to for the nodes of the cluster."""
+def build_setting(scheduler: Scheduler, framework: Framework) -> SamplingSetting:
+    """Return the configured percentage and what it means for the nodes of the cluster."""
     own, common = framework.profile.percentage_of_nodes_to_score, scheduler.configuration.percentage_of_nodes_to_score
     configured = common if own is None else own
     origin = ("configuration" if common else "default") if own is None else "profile"
     nodes = len(scheduler.view.nodes)
     adapted = configured or adaptive_percentage(nodes)
     effective = adapted if nodes >= LEAST_NODES else 100
-    searches, terms = (
-        SampledFrom(0).start_sampling(scheduler.configuration, nodes),
-        SearchTerms.from_profile(framework.profile, framework.release),
-    )
+    searches = SampledFrom(0).start_sampling(scheduler.configuration, nodes)
+    terms = SearchTerms.from_profile(framework.profile, framework.release)
     return SamplingSetting(
         configured=configured,
         origin=origin,
@@ -319,35 +328,38 @@ def setting_of(scheduler: Scheduler, framework: Framework) -> SamplingSetting:
     )
 
 
-def advice_on(
+def build_advice(
     setting: SamplingSetting, kinds: Sequence[SampledKind], curve: Sequence[SamplingPoint], max_loss: float
 ) -> SamplingAdvice:
-    """The smallest percentage from which on no kind loses too much, where it differs enough from what is set."""
+    """Return the smallest percentage from which no kind loses too much, if it differs enough from the current one."""
     if not curve:
         return SamplingAdvice(verdict="none", max_loss=max_loss)
     now = next(point for point in curve if point.percentage == setting.effective)
-    known = [kind.curve for kind in kinds if kind.curve]
-    bad = [i for i in range(len(curve)) if any(points[i].loss > max_loss for points in known)]
-    then = curve[bad[-1] + 1 if bad else 0]
+    kind_curves = [kind.curve for kind in kinds if kind.curve]
+    losing = [i for i in range(len(curve)) if any(points[i].loss > max_loss for points in kind_curves)]
+    then = curve[losing[-1] + 1 if losing else 0]
     if all(point.scored == curve[-1].scored for point in curve):
         verdict = "idle"
     elif then.percentage > now.percentage:
         verdict = "raise"
     else:
-        verdict = "lower" if then.examined <= now.examined * (1 - WORTH) else "keep"
+        verdict = "lower" if then.examined <= now.examined * (1 - WORTHWHILE_SHARE) else "keep"
     return SamplingAdvice(verdict=verdict, max_loss=max_loss, percentage=then.percentage, now=now, then=then)
 
 
-def headline(profiles: Sequence[SampledProfile]) -> str:
-    """What to do, in a line; of several profiles the first of which something has to be said."""
+def build_headline(profiles: Sequence[SampledProfile]) -> str:
+    """Return what to do in one line, for the profile that needs it most."""
     ranked = sorted(
         profiles, key=lambda profile: ("raise", "lower", "keep", "idle", "none").index(profile.advice.verdict)
     )
-    words = _told(ranked[0])
-    return words if len(profiles) == 1 else f"{ranked[0].scheduler_name}: {words[:1].lower() + words[1:]}"
+    advice_text = _describe_profile(ranked[0])
+    if len(profiles) == 1:
+        return advice_text
+    return f"{ranked[0].scheduler_name}: {advice_text[:1].lower() + advice_text[1:]}"
 
 
-def _told(profile: SampledProfile) -> str:
+def _describe_profile(profile: SampledProfile) -> str:
+    """Return the advice for a profile in one line."""
     setting, advice = profile.setting, profile.advice
     now, then = advice.now, advice.then
     if not setting.scores:
@@ -356,14 +368,16 @@ def _told(profile: SampledProfile) -> str:
         few = f"there are fewer than {LEAST_NODES}" if setting.nodes < LEAST_NODES else "too few fit"
         return f"All nodes are looked at, whatever is set: {few}"
     if now is None or then is None:
-        return f"percentageOfNodesToScore is {_set(setting)}; no pod fits to tell its cost by"
+        return f"percentageOfNodesToScore is {_format_setting(setting)}; no pod fits to tell its cost by"
     if advice.verdict == "keep":
-        return f"Keep percentageOfNodesToScore, {_set(setting)}: it loses {now.loss:.1f} points a pod"
+        return f"Keep percentageOfNodesToScore, {_format_setting(setting)}: it loses {now.loss:.1f} points a pod"
     if advice.verdict == "raise":
-        return f"Raise percentageOfNodesToScore to {then.percentage}: {_set(setting)} loses {now.loss:.1f} points a pod"
-    looks = f"{then.examined:,.0f} nodes a pod, not {now.examined:,.0f}"
-    return f"Lower percentageOfNodesToScore to {then.percentage}: {looks}; {then.loss:.1f} points lost"
+        current = f"{_format_setting(setting)} loses {now.loss:.1f} points a pod"
+        return f"Raise percentageOfNodesToScore to {then.percentage}: {current}"
+    examined_text = f"{then.examined:,.0f} nodes a pod, not {now.examined:,.0f}"
+    return f"Lower percentageOfNodesToScore to {then.percentage}: {examined_text}; {then.loss:.1f} points lost"
 
 
-def _set(setting: SamplingSetting) -> str:
+def _format_setting(setting: SamplingSetting) -> str:
+    """Return the current percentage as text."""
     return f"{setting.effective} %" if setting.configured else f"adaptive ({setting.effective} %)"

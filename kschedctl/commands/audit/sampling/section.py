@@ -1,4 +1,4 @@
-"""What looking at a part of the nodes costs the pods of this cluster, on a curve of a few percentages."""
+"""Section "sampling": what sampling nodes costs the most frequent pods, measured at a few percentages."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Iterator
 
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.sampling.report import SampledProfile, SamplingCosts, SamplingSection
-from kschedctl.commands.audit.sampling.sampled_searches import SamplingLimits, usual_costs
+from kschedctl.commands.audit.sampling.sampled_searches import SamplingLimits, compute_default_costs
 from kschedctl.replay.audit_rules import NOTE, WARNING, AuditRule, build_verdict
 from kschedctl.reports.findings import Finding
 from kschedctl.text.counts import counted
 
-KINDS = 3
+MAX_KINDS = 3
 PERCENTAGES = (5, 10, 20, 30, 40, 50, 70, 100)
-"""As many as are measured in a second or two on 5,000 nodes."""
+"""As many percentages as are measured in a second or two on 5,000 nodes."""
 SOURCE = "numFeasibleNodesToFind in pkg/scheduler/schedule_one.go"
 FIX = "percentageOfNodesToScore: {} in the KubeSchedulerConfiguration; sampling draws the whole curve"
 LOSES = AuditRule(
@@ -35,23 +35,23 @@ WASTES = AuditRule(
 )
 
 
-def sampling_section(audited: AuditedCluster) -> SamplingSection:
-    """What sampling costs the most frequent pods that wait, or that run where none of these fits."""
-    report = usual_costs(
-        audited.scheduler, KINDS, limits=SamplingLimits(percentages=PERCENTAGES), progress=audited.progress
+def build_sampling_section(audited: AuditedCluster) -> SamplingSection:
+    """Build the section from the most frequent pending pods, or running pods if none of these fits on a node."""
+    report = compute_default_costs(
+        audited.scheduler, MAX_KINDS, limits=SamplingLimits(percentages=PERCENTAGES), progress=audited.progress
     )
-    findings = (finding for profile in report.profiles for finding in _findings(profile, audited))
+    findings = (finding for profile in report.profiles for finding in _iter_findings(profile, audited))
     return SamplingSection(
         title="Sampling: what percentageOfNodesToScore costs and saves",
-        headline=_headline(report),
+        headline=_build_headline(report),
         profiles=report.profiles,
         not_replayed=report.not_replayed,
         **build_verdict((LOSES, WASTES), findings, report.unknown),
     )
 
 
-def _headline(report: SamplingCosts) -> str:
-    """What the profile loses that loses most; what there is to say else."""
+def _build_headline(report: SamplingCosts) -> str:
+    """Return what the profile with the largest loss loses, or the report's headline."""
     measured = [
         profile.advice.now for profile in report.profiles if profile.advice.now and profile.advice.verdict != "idle"
     ]
@@ -61,15 +61,16 @@ def _headline(report: SamplingCosts) -> str:
     return f"at {now.percentage} % {now.examined:,.0f} nodes are looked at for a pod, which loses {now.loss:.1f} points"
 
 
-def _findings(profile: SampledProfile, audited: AuditedCluster) -> Iterator[Finding]:
+def _iter_findings(profile: SampledProfile, audited: AuditedCluster) -> Iterator[Finding]:
+    """Yield the finding that pods of a profile lose too much, or that fewer nodes would be enough."""
     advice, object_ = profile.advice, f"KubeSchedulerConfiguration {profile.scheduler_name}"
     if advice.now is None or advice.then is None or advice.verdict == "idle":
         return
     now, then, limit = advice.now, advice.then, audited.thresholds.sampling_loss_points
     fix = FIX.format(then.percentage)
     if now.loss > limit:
-        looked = f"{now.examined:,.0f} of {counted(profile.setting.nodes, 'node')} are looked at"
-        message = f"at {now.percentage} % {looked}, and a pod loses {now.loss:.1f} points of score on average"
+        examined_text = f"{now.examined:,.0f} of {counted(profile.setting.nodes, 'node')} are looked at"
+        message = f"at {now.percentage} % {examined_text}, and a pod loses {now.loss:.1f} points of score on average"
         yield LOSES.build_finding(object_, f"{message}, more than {limit:g}", fix)
     elif advice.verdict == "lower":
         message = f"at {now.percentage} % {now.examined:,.0f} nodes are looked at for a pod; at {then.percentage} % "
