@@ -12,7 +12,7 @@ import pytest
 import kschedctl
 from kschedctl.autoscaling.node_groups.found import Given
 from kschedctl.commands.explain.one_pod import find_target
-from kschedctl.commands.remedies import remedies_with_room
+from kschedctl.commands.remedies import find_remedies_with_room
 from kschedctl.fixes.new_node import explain_new_node, find_autoscaler_fixes
 from kschedctl.fixes.search import RemedyWishes
 
@@ -119,7 +119,7 @@ def test_remedies_are_of_the_kinds_that_are_wished_for() -> None:
 
     def of(**wishes: Any) -> list[str]:
         given = Given([empty_group(most=0)])
-        report = remedies_with_room(asked, RemedyWishes(**wishes), now=NOW, given=given)
+        report = find_remedies_with_room(asked, RemedyWishes(**wishes), now=NOW, given=given)
         return [fix.summary for fix in report.remedies if fix.kinds == ("ChangeNodeGroup",)]
 
     assert of() == of(only=frozenset({"ChangeNodeGroup"})) == ["Raise the maximum of node group b from 0 to 1"]

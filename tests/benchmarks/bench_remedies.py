@@ -21,7 +21,7 @@ from peak_memory import print_peak
 from kschedctl.api import objects as api
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.one_pod import explain
-from kschedctl.commands.remedies.pending_fixes import remedies_of_many
+from kschedctl.commands.remedies.pending_fixes import find_remedies_of_many
 from kschedctl.commands.remedies.report import RemediesOfMany
 from kschedctl.fixes.catalogue import propose_fixes_anywhere, propose_fixes_at_node
 from kschedctl.fixes.search import RemedySearch, RemedyWishes
@@ -112,7 +112,7 @@ def many(cluster: Cluster, number: int) -> None:
     both = add_pods(cluster, late)
     one = min(cpu_seconds_of(partial(settle, both)) for _ in range(2))
     report: list[RemediesOfMany] = []
-    took = cpu_seconds_of(lambda: report.append(remedies_of_many(both, {pod.key for pod in late}, "here")))
+    took = cpu_seconds_of(lambda: report.append(find_remedies_of_many(both, {pod.key for pod in late}, "here")))
     found, rest = report[0], "" if report[0].complete else ", not all tried"
     print(f"{number} pending pods{'':16} one simulation {one * 1000:6.0f} ms of CPU")
     print(f"  {took * 1000:8.0f} ms, {took / one:.0f} times as long, {found.cleared} of {found.waiting} cleared{rest}")
