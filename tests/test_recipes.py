@@ -93,7 +93,7 @@ from kschedctl.lint.objects.workload import Workload
 
 def legendary(workload: Workload) -> Iterator[Problem]:
     if workload.subject.document["spec"].get("replicas") == 42:
-        yield workload.subject.problem(("spec", "replicas"), "42 replicas")
+        yield workload.subject.build_problem(("spec", "replicas"), "42 replicas")
 
 
 PC_LEGENDARY = Rule(

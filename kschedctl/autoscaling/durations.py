@@ -1,4 +1,4 @@
-"""Durations as Go writes them."""
+"""Durations in Go's notation."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from kschedctl.cel.library.times import parse_duration
 from kschedctl.errors import InputError
 
 
-def nanoseconds(text: str, where: str) -> int:
-    """``1h30m`` in nanoseconds. Raises InputError.
+def parse_go_duration(text: str, where: str) -> int:
+    """Parse ``1h30m`` to nanoseconds. Raises InputError.
 
-    >>> nanoseconds("1m0.5s", "")
+    >>> parse_go_duration("1m0.5s", "")
     60500000000
     """
     try:

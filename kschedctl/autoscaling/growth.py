@@ -1,4 +1,4 @@
-"""Nodes that come for pods that wait: what an autoscaler does in one loop, whoever it is."""
+"""The interface of autoscalers: nodes that are added for pending pods in one loop."""
 
 from __future__ import annotations
 
@@ -13,38 +13,38 @@ REFUSED = Condition("PodScheduled", "False", "Unschedulable")
 
 
 class NewNodes(NamedTuple):
-    """``nodes``: pool -> its new ones; ``daemons``: the pods that come with them.
-
-    ``refused``: pod -> why no node comes for it, in the autoscaler's words.
-    """
+    """The nodes added in one loop."""
 
     nodes: Mapping[str, tuple[Node, ...]]
+    """Pool -> its new nodes."""
     daemons: tuple[Pod, ...]
-    refused: Mapping[str, str]
+    """The DaemonSet pods of the new nodes."""
+    reasons: Mapping[str, str]
+    """Pod -> why no node is added for it, in the autoscaler's words."""
 
 
 class Autoscaler(Protocol):
-    """Makes nodes, and remembers which it made."""
+    """An autoscaler that adds nodes and remembers which."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Where what it goes by is from."""
+        """Where its configuration comes from."""
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """What is not certain of that."""
+        """What is uncertain about the configuration."""
 
     def grow(self, cluster: Cluster) -> NewNodes:
-        """The nodes that come in the next loop for the pods of a cluster that wait. Raises InputError."""
+        """Return the nodes that the next loop adds for pending pods. Raises InputError."""
 
     def find_causes(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
         """Return what keeps groups or pools from making a node, for some of the pods without one. Raises InputError."""
 
 
-def as_refused(pod: Pod) -> Pod:
-    """A pod of which the scheduler said that nothing takes it."""
+def mark_unschedulable(pod: Pod) -> Pod:
+    """Return the pod as pending with the condition that the scheduler found no node."""
     conditions = (*(condition for condition in pod.status.conditions if condition.type != REFUSED.type), REFUSED)
     return replace(pod, status=replace(pod.status, phase="Pending", conditions=conditions))

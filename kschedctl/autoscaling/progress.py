@@ -1,4 +1,4 @@
-"""How far a replay of an autoscaler is, for those who wait for it."""
+"""Progress of an autoscaler's replay."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import TypeVar
 T = TypeVar("T")
 
 Begin = Callable[[str, int], Callable[[int], None]]
-"""Something with so many parts begins; called with how many more are done."""
+"""Begins a task of a number of parts, and returns a function to be called with how many more are done."""
 
 
-def unseen(what: str, total: int) -> Callable[[int], None]:
-    """Nobody looks."""
+def ignore_progress(what: str, total: int) -> Callable[[int], None]:
+    """Begin a task whose progress nobody watches."""
     return lambda done: None
 
 
-def each_told(begin: Begin, what: str, parts: list[T]) -> Iterator[T]:
-    """The parts, each told of when it is done."""
+def iter_with_progress(begin: Begin, what: str, parts: list[T]) -> Iterator[T]:
+    """Yield the parts, and report each as done after it was handled."""
     done = begin(what, len(parts))
     for part in parts:
         yield part

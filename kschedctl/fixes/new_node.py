@@ -9,20 +9,20 @@ from dataclasses import replace
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.autoscaling.growth import Autoscaler
-from kschedctl.autoscaling.node_groups.found import Given, NodeGroups, find_node_groups, has_node_groups
+from kschedctl.autoscaling.node_groups.found import NodeGroups, UserGroups, find_node_groups, has_node_groups
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.reports.new_node import NewNode, NodeGrowth
 from kschedctl.reports.remedy import Remedy
 
-NOBODY = Given()
+NOBODY = UserGroups()
 
 
 def explain_new_node(
     asked: TargetPod,
     now: str,
-    given: Given = NOBODY,
+    given: UserGroups = NOBODY,
     types: Sequence[JsonObject] | None = None,
     settings: JsonObject | None = None,
 ) -> NewNode | None:
@@ -49,7 +49,7 @@ def explain_new_node(
 def explain_new_node_for_pod(
     asked: TargetPod,
     now: str,
-    given: Given = NOBODY,
+    given: UserGroups = NOBODY,
     types: Sequence[JsonObject] | None = None,
     settings: JsonObject | None = None,
 ) -> NewNode | None:
@@ -73,7 +73,7 @@ def find_autoscaler_fixes(
     asked: TargetPod,
     current_answer: NewNode,
     now: str,
-    given: Given = NOBODY,
+    given: UserGroups = NOBODY,
     *,
     types: Sequence[JsonObject] | None = None,
     settings: JsonObject | None = None,
@@ -111,7 +111,7 @@ def find_autoscaler_fixes(
 def autoscaler_of(
     cluster: Cluster,
     now: str,
-    given: Given = NOBODY,
+    given: UserGroups = NOBODY,
     types: Sequence[JsonObject] | None = None,
     settings: JsonObject | None = None,
     *,
@@ -134,7 +134,7 @@ def autoscaler_of(
 def simulate_node_growth(
     cluster: Cluster,
     now: str,
-    given: Given = NOBODY,
+    given: UserGroups = NOBODY,
     types: Sequence[JsonObject] | None = None,
     settings: JsonObject | None = None,
 ) -> NodeGrowth | None:
@@ -149,12 +149,12 @@ def simulate_node_growth(
     return simulate_growth(cluster, autoscaler_of(cluster, now, given, types, settings), explains=True)
 
 
-def has_any_node_groups(cluster: Cluster, given: Given) -> bool:
+def has_any_node_groups(cluster: Cluster, given: UserGroups) -> bool:
     """Return whether the user or the cluster itself names node groups that can grow."""
     return bool(given.groups or given.label) or has_node_groups(cluster)
 
 
-def get_node_groups(cluster: Cluster, given: Given) -> NodeGroups:
+def get_node_groups(cluster: Cluster, given: UserGroups) -> NodeGroups:
     """Return the node groups and the autoscaler's options.
 
     Raises InputError, and UsageError if nothing names a group.

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Pod
-from kschedctl.autoscaling.growth import Autoscaler, NewNodes, as_refused
+from kschedctl.autoscaling.growth import Autoscaler, NewNodes, mark_unschedulable
 from kschedctl.cluster import Cluster
 from kschedctl.replay.growth import add_new_nodes, simulate_growth
 from kschedctl.replay.settling import settle
@@ -31,7 +31,7 @@ def add_queue_share(
     waiting = sum(other.key != pod.key and not other.terminated for other in cluster.unbound_pods())
     if not waiting or waiting > MOST_WAITING:
         return new_node
-    cluster = replace(cluster, pods=cluster.pods.apply_changes({key: as_refused(pod)}))
+    cluster = replace(cluster, pods=cluster.pods.apply_changes({key: mark_unschedulable(pod)}))
     growth = simulate_growth(cluster, autoscaler, max_loops=MOST_LOOPS)
     if not growth.nodes:
         return new_node

@@ -21,7 +21,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.fixes.trial.device_marks import find_device_mark
 from kschedctl.fixes.trial.image_platform import find_image_platform
 from kschedctl.fixes.trial.prices import Price
-from kschedctl.fixes.ways.node_affinity import required
+from kschedctl.fixes.ways.node_affinity import find_required_terms
 from kschedctl.reports.new_node import NewNode, PoolVerdict
 from kschedctl.reports.remedy import Remedy
 
@@ -152,7 +152,7 @@ def iter_wanted_labels(pod: Pod) -> Iterator[dict[str, tuple[str, ...]]]:
     Terms with other operators than In are left out.
     """
     selected: dict[str, tuple[str, ...]] = {key: (value,) for key, value in pod.spec.node_selector.items()}
-    terms = required(pod)
+    terms = find_required_terms(pod)
     if not terms:
         yield selected
     for term in terms:

@@ -11,7 +11,7 @@ from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.fixes.trial.immutable import is_valid_update
-from kschedctl.lint.objects.stored_pods import as_written, without_node_pin
+from kschedctl.lint.objects.stored_pods import to_written_spec, remove_node_pin
 from kschedctl.replay import kubectl
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.replay.patches import build_strategic_patch, to_document, wrap_in_template
@@ -81,9 +81,9 @@ def build_owner_patch(before: Pod, after: Pod, waiting: Iterable[Pod] = ()) -> O
 
 def _build_template_document(pod: Pod, owner: Owner) -> dict[str, Json]:
     """Return the part of the pod that its owner's template contains, without what admission added."""
-    spec = as_written(pod)
+    spec = to_written_spec(pod)
     if owner.kind == "DaemonSet":
-        spec = without_node_pin(spec)
+        spec = remove_node_pin(spec)
     if owner.kind != "Pod":
         written_tolerations = tuple(
             t for t in spec.tolerations if t.key not in ADDED_TOLERATIONS or t.toleration_seconds is None

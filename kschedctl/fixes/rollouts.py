@@ -32,7 +32,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.fixes.ranking import RankedFix
 from kschedctl.fixes.trial.trials import RemedyTrial, apply_edits_to_cluster
-from kschedctl.lint.objects.stored_pods import as_written
+from kschedctl.lint.objects.stored_pods import to_written_spec
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.creation import create
 from kschedctl.replay.controllers.plan_change import ExistingPods, is_controlled_by, rank_for_removal
@@ -249,7 +249,7 @@ def _build_new_pod(template: Pod, old: Pod, number: int) -> Pod:
     labels |= {name: meta.labels[name] for name in ORDINAL_LABELS if name in meta.labels}
     name = meta.name if owner.kind == "StatefulSet" else f"{owner.name}-{NEW}-{number}"
     references = tuple(_rename_to_new_replica_set(reference, owner) for reference in template.metadata.owner_references)
-    spec = _build_new_spec(as_written(template), owner, template, old)
+    spec = _build_new_spec(to_written_spec(template), owner, template, old)
     metadata = replace(
         template.metadata, name=name, uid="", labels=labels, owner_references=references, creation_timestamp=None
     )

@@ -83,10 +83,10 @@ def find_faulty_ignores(context: LintContext) -> Iterator[Problem]:
         path = ("metadata", "annotations", ANNOTATION)
         for ignore in parse_ignores(get_ignore_annotation(subject)):
             if not ignore.reason:
-                yield subject.problem(path, f"{', '.join(ignore.patterns)} is not ignored: no reason is given")
+                yield subject.build_problem(path, f"{', '.join(ignore.patterns)} is not ignored: no reason is given")
             for pattern in ignore.patterns:
                 if not any(matches_rule(rule.id, (pattern,)) for rule in (INVALID, UNREADABLE, *RULES)):
-                    yield subject.problem(path, f'there is no rule "{pattern}"')
+                    yield subject.build_problem(path, f'there is no rule "{pattern}"')
 
 
 IGNORE_FAULTY = Rule(

@@ -53,7 +53,7 @@ def simulate_growth(
         loops=loops,
         nodes=len(pools),
         pools=tuple(_report_pools(settled.cluster, pools)),
-        never=tuple(_report_never_scheduled(settled, new_nodes.refused, causes)),
+        never=tuple(_report_never_scheduled(settled, new_nodes.reasons, causes)),
         placements=placements,
         evicted=evicted,
         sources=autoscaler.sources,

@@ -163,7 +163,7 @@ class NodeDrain:
     def _place_pods(self, positions: Sequence[Position]) -> bool:
         """Try to place pods and return whether any of them got a node."""
         is_any_placed = False
-        for position in self.simulation.queue(self._order(positions)):
+        for position in self.simulation.sort_for_queue(self._order(positions)):
             outcome = self._attempt(position)
             self.outcomes[position] = outcome
             if outcome.row >= 0:

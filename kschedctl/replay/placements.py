@@ -145,12 +145,12 @@ def _find_queue_place(simulation: Simulation, outcome: Outcome) -> QueuePlace:
         return QueuePlace(BACKOFF)
     if outcome.verdict != UNSCHEDULABLE:
         return NO_QUEUE
-    if failure := simulation.failures.said.get(outcome.position):
+    if failure := simulation.failures.permit_failures.get(outcome.position):
         plugins = tuple(sorted((failure.rejectors or NO_REJECTORS).all))
         return QueuePlace(UNSCHEDULABLE_PODS, plugins) if plugins else QueuePlace(BACKOFF)
-    if simulation.gangs.together([outcome.position]):
+    if simulation.gangs.group_pods([outcome.position]):
         return QueuePlace(BACKOFF)
-    rejectors = simulation.rejectors(outcome.position).all
+    rejectors = simulation.find_rejectors(outcome.position).all
     return QueuePlace(UNSCHEDULABLE_PODS if rejectors else BACKOFF, tuple(sorted(rejectors)))
 
 

@@ -54,7 +54,7 @@ def count_always_unplaced(emptied: Simulation, outcomes: Iterable[Outcome]) -> d
         if outcome.row >= 0 or emptied.view.node[position] >= 0:
             continue
         if shape not in cache:
-            cache[shape] = _is_always_rejected(emptied.cycle(position))
+            cache[shape] = _is_always_rejected(emptied.run_cycle(position))
         unplaced[str(find_owner(pods.objects[position]))] += cache[shape]
     return dict(+unplaced)
 

@@ -94,7 +94,7 @@ class UnexplainedSettling:
 
     def explain(self) -> SettledCluster:
         """Return the cluster at rest with the reasons."""
-        return explain_settled(self.simulation, self.simulation.explained(self.outcomes))
+        return explain_settled(self.simulation, self.simulation.explain(self.outcomes))
 
 
 def find_pending(simulation: Simulation) -> list[Position]:
@@ -116,7 +116,7 @@ def schedule_with_victims(simulation: Simulation, positions: Iterable[Position])
 
 def explain_with_victims(simulation: Simulation, latest: list[Outcome]) -> list[Outcome]:
     """Return the outcomes and those of recreated victims, with reasons."""
-    return simulation.explained(schedule_victims(simulation, latest))
+    return simulation.explain(schedule_victims(simulation, latest))
 
 
 def schedule_victims(simulation: Simulation, latest: list[Outcome]) -> list[Outcome]:

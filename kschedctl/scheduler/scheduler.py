@@ -16,7 +16,11 @@ from kschedctl.api.pod_requests import COMPARED, Options
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.configuration.configuration import SchedulerConfiguration, load_configuration
 from kschedctl.scheduler.configuration.profile import Profile
-from kschedctl.scheduler.configuration.version_fields import group_ignored, ignored_of_cluster, ignored_of_pods
+from kschedctl.scheduler.configuration.version_fields import (
+    iter_ignored_cluster_fields,
+    iter_ignored_group_fields,
+    iter_ignored_pod_fields,
+)
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.extenders.extender import CallExtender, HTTPExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom, Sampling
@@ -31,7 +35,7 @@ from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.kinds_read import find_needless_kinds, list_kinds_read
 from kschedctl.scheduler.framework.noted_changes import NotedChange, find_noted_unknowns
 from kschedctl.scheduler.plugins.node_ports import SIDECAR_PORTS
-from kschedctl.scheduler.registry.in_tree import IN_TREE, in_tree_of
+from kschedctl.scheduler.registry.in_tree import IN_TREE, get_in_tree_plugins_for_gates
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.snapshot import Settings
@@ -142,7 +146,7 @@ class Scheduler:
         self._registrations: dict[str, Registrations] = {}
         self._enabled = {name for profile in self.configuration.profiles.values() for name in profile.enabled_names}
         others = {name: third_party[name] for name in sorted(self._enabled & third_party.keys())}
-        self._declared: Mapping[str, Declaration] = {**in_tree_of(self.gates), **others}
+        self._declared: Mapping[str, Declaration] = {**get_in_tree_plugins_for_gates(self.gates), **others}
 
     @cached_property
     def extenders(self) -> tuple[HTTPExtender, ...]:
@@ -179,11 +183,15 @@ class Scheduler:
     def ignored(self, specs: Iterable[PodSpec]) -> tuple[str, ...]:
         """Return what the version does not store of these pods and of all other objects."""
         specs = tuple(specs)
-        return (*ignored_of_pods(specs, self.gates), *group_ignored(specs, self.gates), *self._ignored)
+        return (
+            *iter_ignored_pod_fields(specs, self.gates),
+            *iter_ignored_group_fields(specs, self.gates),
+            *self._ignored,
+        )
 
     @cached_property
     def _ignored(self) -> tuple[str, ...]:
-        return tuple(ignored_of_cluster(self.cluster, self.gates))
+        return tuple(iter_ignored_cluster_fields(self.cluster, self.gates))
 
     def framework(self, scheduler_name: str) -> Framework | None:
         """Return the profile that serves a schedulerName, or None."""
@@ -255,9 +263,9 @@ def _is_ignorable(extender: JsonObject) -> bool:
 
 def _find_other_plugins(cluster: Cluster) -> Mapping[str, Declaration]:
     """Return the plugins that a configuration may name and that are not in-tree."""
-    from kschedctl.scheduler.registry.scheduler_plugins import registered_plugins  # noqa: PLC0415 - for few clusters
+    from kschedctl.scheduler.registry.scheduler_plugins import find_registered_plugins  # noqa: PLC0415 - for few clusters
 
-    return registered_plugins(other_builds=cluster.other_builds)
+    return find_registered_plugins(other_builds=cluster.other_builds)
 
 
 def build_settings(gates: FeatureGates, served: frozenset[str]) -> Settings:

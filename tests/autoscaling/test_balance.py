@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup
-from kschedctl.autoscaling.cluster_autoscaler.similar_groups import balanced
+from kschedctl.autoscaling.cluster_autoscaler.similar_groups import balance_increases
 
 CASES = {
     "TestBalanceSingleGroup": ([(1, 10)], 1, [2]),
@@ -23,7 +23,7 @@ CASES = {
 def test_balance(name: str) -> None:
     sizes, count, wanted = CASES[name]
     groups = [AutoscaledGroup(f"g{at}", 0, most, size) for at, (size, most) in enumerate(sizes)]
-    grown = {each.group.id: each.new_size for each in balanced(groups, count)}
+    grown = {each.group.id: each.new_size for each in balance_increases(groups, count)}
     assert [grown.get(group.id, group.target) for group in groups] == wanted
 
 
@@ -36,5 +36,5 @@ def test_the_difference_of_groups_never_grows(count: int) -> None:
     for _ in range(min(count, sum(most) - sum(sizes))):
         at = min((i for i in range(5) if by_hand[i] < most[i]), key=lambda i: by_hand[i])
         by_hand[at] += 1
-    grown = {each.group.id: each.new_size for each in balanced(groups, count)}
+    grown = {each.group.id: each.new_size for each in balance_increases(groups, count)}
     assert sorted(grown.get(group.id, group.target) for group in groups) == sorted(by_hand)

@@ -21,11 +21,11 @@ PRINTED_BY_GO = {
 @pytest.mark.parametrize("length", PRINTED_BY_GO)
 def test_equal_keys_come_as_from_go(length: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "XORSHIFT", (13, 17, 5))  # until Go 1.23
-    module._sorted.cache_clear()
+    module._pdqsort_order.cache_clear()
     try:
         assert go_order([1, *[0] * (length - 1)]) == PRINTED_BY_GO[length]
     finally:
-        module._sorted.cache_clear()
+        module._pdqsort_order.cache_clear()
 
 
 @given(st.lists(st.integers(0, 9), max_size=300))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import kschedctl
-from kschedctl.autoscaling.node_groups.found import Given
+from kschedctl.autoscaling.node_groups.found import UserGroups
 from kschedctl.commands.explain.one_pod import find_target
 from kschedctl.commands.remedies import find_remedies_with_room
 from kschedctl.fixes.new_node import explain_new_node, find_autoscaler_fixes
@@ -101,7 +101,7 @@ def test_a_group_of_the_cluster_is_annotated(kind: str, project: str, plural: st
 
 def fixes(group: Json, **spec: Any) -> list[tuple[str, tuple[str, ...]]]:
     cluster = kschedctl.Cluster.from_objects([*full(), waiting(**spec)])
-    asked, given = find_target(cluster, "d/web"), Given([group])
+    asked, given = find_target(cluster, "d/web"), UserGroups([group])
     told = explain_new_node(asked, NOW, given)
     assert told is not None
     return [(fix.summary, fix.commands) for fix in find_autoscaler_fixes(asked, told, NOW, given)]
@@ -118,7 +118,7 @@ def test_remedies_are_of_the_kinds_that_are_wished_for() -> None:
     asked = find_target(kschedctl.Cluster.from_objects([*full(), waiting()]), "d/web")
 
     def of(**wishes: Any) -> list[str]:
-        given = Given([empty_group(most=0)])
+        given = UserGroups([empty_group(most=0)])
         report = find_remedies_with_room(asked, RemedyWishes(**wishes), now=NOW, given=given)
         return [fix.summary for fix in report.remedies if fix.kinds == ("ChangeNodeGroup",)]
 
@@ -189,7 +189,7 @@ def test_what_the_autoscaler_said_itself(message: str, agrees: bool) -> None:
         )
     ]
     cluster = kschedctl.Cluster.from_objects([*full(), waiting(), *events])
-    told = explain_new_node(find_target(cluster, "d/web"), NOW, Given([empty_group(most=0)]))
+    told = explain_new_node(find_target(cluster, "d/web"), NOW, UserGroups([empty_group(most=0)]))
     assert told is not None
     assert told.message == "pod didn't trigger scale-up: 1 max node group size reached"
     assert told.said is not None

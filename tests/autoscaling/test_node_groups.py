@@ -8,7 +8,7 @@ import pytest
 
 import kschedctl
 from kschedctl.api.node_pools import POOL_LABELS
-from kschedctl.autoscaling.node_groups.found import Given, NodeGroups, find_node_groups
+from kschedctl.autoscaling.node_groups.found import NodeGroups, UserGroups, find_node_groups
 
 Json = dict[str, Any]
 VMSS = (
@@ -64,10 +64,10 @@ def deployment(*args: str, image: str = "registry.k8s.io/autoscaling/cluster-aut
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": meta, "spec": spec}
 
 
-NOTHING_GIVEN = Given()
+NOTHING_GIVEN = UserGroups()
 
 
-def found(*objects: Json, given: Given = NOTHING_GIVEN) -> NodeGroups:
+def found(*objects: Json, given: UserGroups = NOTHING_GIVEN) -> NodeGroups:
     return find_node_groups(kschedctl.Cluster.from_objects(objects), given)
 
 
@@ -138,7 +138,7 @@ def test_two_groups_that_could_be_meant_are_not_guessed() -> None:
 def test_the_state_of_a_group() -> None:
     """What is on its way is asked for; what backs off may not grow."""
     groups = found(status(("blue", 0, 9, 5, 3), state="InProgress"))
-    assert groups.active == {"blue": 2}
+    assert groups.active_scale_ups == {"blue": 2}
     (group,) = found(status(("blue", 0, 9, 5, 5), state="Backoff")).groups
     assert group["backOff"] == "QUOTA: no more"
     (group,) = found(status(("blue", 0, 9, 5, 5), state="Unhealthy")).groups
@@ -277,7 +277,7 @@ def test_defaults_of_an_older_release() -> None:
 def test_what_is_given_wins_and_adds() -> None:
     """Sizes of one group and the template of another are given; the third stays as the cluster tells it."""
     template = {"metadata": {"name": "t"}, "status": {"capacity": {"cpu": "4", "memory": "8Gi", "pods": "110"}}}
-    given = Given(
+    given = UserGroups(
         [{"id": "blue", "max": 99}, {"id": "gpu", "template": template}], {"expander": "random"}, where="g.yaml"
     )
     map = status(("blue", 1, 5, 1, 1), ("gpu", 0, 2, 0, 0), ("green", 0, 3, 0, 0))
@@ -293,7 +293,7 @@ def test_what_is_given_wins_and_adds() -> None:
 def test_sizes_of_pools_that_labels_name() -> None:
     """A pool that the file leaves out is no group."""
     pools = [node("n1", {"crew": "blue"}), node("n2", {"crew": "green"})]
-    groups = found(*pools, given=Given([{"id": "blue", "min": 1, "max": 3}], label="crew", where="g.yaml"))
+    groups = found(*pools, given=UserGroups([{"id": "blue", "min": 1, "max": 3}], label="crew", where="g.yaml"))
     assert groups.groups == ({"id": "blue", "min": 1, "max": 3, "target": 1, "nodes": ["n1"]},)
     assert groups.limits_known
 

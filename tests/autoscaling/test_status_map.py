@@ -40,11 +40,11 @@ def test_both_forms(form: str) -> None:
 def test_what_is_cut_says_so_and_tells_no_wrong_size(form: str) -> None:
     """Wherever it is cut: a group that is still told has all its sizes. Words of errors may be shorter."""
     text = TEXTS[form].rstrip()
-    whole = [group._replace(why="") for group in GROUPS[form]]
+    whole = [group._replace(backoff_reason="") for group in GROUPS[form]]
     last = text.rindex("\n  ScaleDown") if form == "1.29-text" else text.rindex("errorCode") if "1.30" in form else None
     for end in range(len(text[:last]) - 1):
         status = status_of(text[:end])
-        left = [group._replace(why="") for group in status.groups]
+        left = [group._replace(backoff_reason="") for group in status.groups]
         assert left == whole[: len(left)]
         assert status.faults or left == whole, end
 

@@ -150,7 +150,7 @@ def test_the_seconds_and_plugins_of_the_server_are_kept_in_snapshots(run: Run, w
     of_file = kschedctl.Cluster.from_snapshot(saved)
     of_objects = kschedctl.Cluster.from_objects([*CLUSTER, server(*FLAGS)])
     for cluster in (of_file, of_objects):
-        assert cluster.api_server.optional == ("PodNodeSelector",)
+        assert cluster.api_server.enabled_optional_plugins == ("PodNodeSelector",)
         assert (cluster.api_server.not_ready_seconds, cluster.api_server.unreachable_seconds) == (30, 300)
     asked = {
         "apiVersion": "v1",

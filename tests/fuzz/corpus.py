@@ -47,7 +47,7 @@ class Input:
 def make(seed: str, snapshot: bytes, command: str = "") -> Input:
     """The input of this seed; ``snapshot``: one that is sound; ``command``: which is asked, else any."""
     rng = random.Random(seed)
-    command = command or rng.build_settings(list(COMMANDS), [weight for weight, _ in COMMANDS.values()])[0]
+    command = command or rng.choices(list(COMMANDS), [weight for weight, _ in COMMANDS.values()])[0]
     return COMMANDS[command][1](rng, snapshot)
 
 

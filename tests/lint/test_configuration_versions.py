@@ -15,10 +15,10 @@ import pytest
 
 from kschedctl.cli.main import main
 from kschedctl.errors import ConfigurationError
-from kschedctl.lint.objects.subject import Subject, path_text
+from kschedctl.lint.objects.subject import Subject, format_path
 from kschedctl.lint.scheduler_configuration.checks import check_configuration
 from kschedctl.scheduler.configuration.configuration import load_configuration
-from kschedctl.scheduler.configuration.other_versions import of_other_versions
+from kschedctl.scheduler.configuration.other_versions import iter_version_mismatches
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
 META = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
@@ -45,7 +45,7 @@ def check_fields(version: str, document: Mapping[str, Any], gates: Mapping[str, 
     found = check_configuration(
         Subject("KubeSchedulerConfiguration", "", document=document), FeatureGates(version, gates)
     )
-    return {path_text(problem.path): problem.message for _, problem in found}
+    return {format_path(problem.path): problem.message for _, problem in found}
 
 
 REFUSED = [
@@ -93,7 +93,7 @@ def test_a_refusal_names_the_version(version: str, document: Json, field: str, r
     ],
 )
 def test_what_a_version_has_is_not_named(version: str, document: Json) -> None:
-    assert list(of_other_versions(document, int(version[2:]))) == []
+    assert list(iter_version_mismatches(document, int(version[2:]))) == []
     load_configuration(document, FeatureGates(version), other_builds=True)
 
 
@@ -140,7 +140,7 @@ def test_versions_of_the_configuration_that_went(api_version: str, says: str) ->
 
 @pytest.mark.parametrize("document", [{}, {"profiles": 5}, {"profiles": [None, {"plugins": [], "pluginConfig": [7]}]}])
 def test_documents_of_any_form(document: Json) -> None:
-    assert list(of_other_versions(document, 30)) == []
+    assert list(iter_version_mismatches(document, 30)) == []
 
 
 @pytest.fixture

@@ -81,7 +81,7 @@ from kschedctl.lint.framework.rule import NOTE, Rule
 def check(context):
     for workload in context.workloads:
         if workload.labels.get("tier") == "gold":
-            yield workload.problem((), "gold")
+            yield workload.build_problem((), "gold")
 
 
 TS_GOLD = Rule("ts-gold", NOTE, check, summary="Gold", why="It is gold.", fix="Leave it", source="here")

@@ -12,7 +12,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster, Gap
 from kschedctl.lint.engine import choose_rules, lint
 from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.objects.stored_pods import as_written
+from kschedctl.lint.objects.stored_pods import to_written_spec
 from kschedctl.reports.findings import Finding
 
 NODES = [
@@ -88,7 +88,7 @@ def test_merged_label_keys_are_no_overlap(spec: dict[str, Any]) -> None:
 @pytest.mark.parametrize("part", MERGED)
 def test_undoes_what_the_api_server_does(part: str) -> None:
     merged = Cluster.from_objects([make_pod("web-5d8-0", "ReplicaSet/web-5d8", "a0", MERGED[part])]).pods[0]
-    written = Pod(merged.metadata, as_written(merged))
+    written = Pod(merged.metadata, to_written_spec(merged))
     again = merge_spread_label_keys(merge_affinity_label_keys(written))
     assert written.spec != merged.spec
     assert again.spec.affinity == merged.spec.affinity

@@ -190,7 +190,7 @@ def test_what_is_said_of_pods_alike_is_true_of_each(seed: int) -> None:
     for outcome in outcomes:
         if outcome.verdict == "Unschedulable":
             assert anew(simulation, outcome.position) == (0, set())
-            assert outcome.message == simulation.message(outcome.position)
+            assert outcome.message == simulation.build_message(outcome.position)
 
 
 def test_one_cycle_says_why_pods_alike_fit_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,8 +207,8 @@ def test_one_cycle_says_why_pods_alike_fit_nowhere(monkeypatch: pytest.MonkeyPat
         found.append(object_of("Pod", f"p{i}", spec))
     simulation = Simulation(Scheduler(Cluster.from_objects(found)))
     asked: list[int] = []
-    placements, cycle = simulation.placements, simulation.placements.cycle
-    monkeypatch.setattr(placements, "cycle", lambda profile, pod: asked.append(pod) or cycle(profile, pod))
+    placements, cycle = simulation.placements, simulation.placements.run_cycle
+    monkeypatch.setattr(placements, "run_cycle", lambda profile, pod: asked.append(pod) or cycle(profile, pod))
     outcomes = simulation.run(range(6))
     assert [outcome.verdict for outcome in outcomes] == ["Scheduled", *["Unschedulable"] * 5]
     assert asked == [1, 4]

@@ -16,7 +16,7 @@ from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.framework import offers
 from kschedctl.scheduler.framework.distinctions import Distinction, DistinguishingFilter, DistinguishingScore
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.scheduler.simulation.ranked_groups import RankedGroups, TiedRows, combined
+from kschedctl.scheduler.simulation.ranked_groups import RankedGroups, TiedRows, combine_columns
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.nodes import Domains
 from kschedctl.snapshot.trail import Trail
@@ -27,7 +27,7 @@ def told_apart(distinctions: list[Distinction], rows: np.ndarray[Any, Any]) -> n
     columns = [
         np.where(d.domains.present, d.values_at(rows), -1) if d.domains.alone else d.domains.codes for d in distinctions
     ]
-    return combined(columns, len(rows))
+    return combine_columns(columns, len(rows))
 
 
 def agree(answers: np.ndarray[Any, Any], apart: np.ndarray[Any, Any]) -> bool:
@@ -103,19 +103,19 @@ def test_groups_keep_their_best_rows_whatever_moves(seed: int) -> None:
             trail.append(row, 0, 1, 0)
         if step % 3:
             continue
-        groups.bring_up(score, None, np.array(sorted(told), np.int64))
+        groups.update(score, None, np.array(sorted(told), np.int64))
         told.clear()
         _check(groups, score, list(zip(zones.tolist(), counts.tolist(), strict=True)))
 
 
 def _check(groups: RankedGroups, score: np.ndarray[Any, Any], keys: list[tuple[int, int]]) -> None:
     known = {}
-    for group in groups.live.tolist():
+    for group in groups.feasible_groups.tolist():
         row = int(groups.example[group])
         members = [i for i, key in enumerate(keys) if key == keys[row] and score[i] >= 0]
         best = max(int(score[i]) for i in members)
         assert (int(groups.count[group]), int(groups.top[group])) == (len(members), best)
-        assert groups.tied(np.array([group])).tolist() == [i for i in members if score[i] == best]
+        assert groups.get_best_rows(np.array([group])).tolist() == [i for i in members if score[i] == best]
         known[keys[row]] = group
     assert known.keys() == {key for key, value in zip(keys, score.tolist(), strict=True) if value >= 0}
 

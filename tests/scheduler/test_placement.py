@@ -60,8 +60,8 @@ def test_what_is_kept_is_up_to_date_whatever_moved(
     groups from the first pod alike, or from a later one, and anew where others are refused besides, or not.
     """
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(alike_pods, "RANKED_WHOLE", from_so_many)
-        patched.setattr(grouped_ranking, "MOST_CHANGED", most_changed)
+        patched.setattr(alike_pods, "GROUPING_THRESHOLD", from_so_many)
+        patched.setattr(grouped_ranking, "MAX_CHANGED_REJECTIONS", most_changed)
         patched.setattr(grouped_ranking, "PATIENCE", 2)
         _move_about(seed, nominated)
 
@@ -222,7 +222,7 @@ def test_groups_may_become_too_many(most: int) -> None:
     view = scheduler.view.fork()
     placements, random = Placements(view, 1), Random(3)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(grouped_ranking, "MOST_GROUPS", most)
+        patched.setattr(grouped_ranking, "MAX_GROUPS", most)
         for position in view.clone(0, 60):
             expected = run_cycle(framework(scheduler), view.pods.infos[0], view)
             choice = placements.choose(framework(scheduler), position)

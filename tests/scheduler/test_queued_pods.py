@@ -110,7 +110,7 @@ def test_pods_come_to_nodes_as_with_kube_scheduler(share: int, monkeypatch: pyte
         rows = sorted(best.tolist(), key=self.view.nodes.names.__getitem__)
         return Choice(info, rows[0], best, feasible, before) if feasible else None
 
-    monkeypatch.setattr(Placements, "_pick", by_name)
+    monkeypatch.setattr(Placements, "_pick_best", by_name)
     cases = [json.loads(line) for line in family_lines("over_time/run")]
     plain = [c for c in cases if not any(cycle.get("batched") for cycle in c["want"]["cycles"])]
     assert len(plain) > 100
@@ -123,7 +123,7 @@ def test_pods_come_to_nodes_as_with_kube_scheduler(share: int, monkeypatch: pyte
             tied = [each for result in outcome.results.values() for each in tied_candidates(result)]
             return next((each for each in tied if names[each.row] == outcome.nominated_node), None)
 
-        monkeypatch.setattr("kschedctl.scheduler.simulation.reused_answers.chosen_candidate", nominated)
+        monkeypatch.setattr("kschedctl.scheduler.simulation.reused_answers.choose_candidate", nominated)
         outcomes = simulation.schedule(find_pending(simulation))
         found = [(pods[o.position].key, names[o.row]) for o in outcomes if o.row >= 0]
         wanted = [bound for cycle in case["want"]["cycles"] for bound in cycle.get("bound", {}).items()]

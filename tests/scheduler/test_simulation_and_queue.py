@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.queue_run.pod_groups import QueuedPodGroups
 from kschedctl.scheduler.queue_run.queue_run import CycleRecord, QueueReplay
-from kschedctl.scheduler.queueing.waiting_pods import MOST_ROUNDS, PREEMPTION_LOOP
+from kschedctl.scheduler.queueing.waiting_pods import MAX_ROUNDS, PREEMPTION_LOOP
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.queued_pods import QueuedPods
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -191,7 +191,7 @@ def backoffs_alone(time_passes: Any) -> Any:
     """Nobody waits for five minutes."""
 
     def passes(self: QueuedPods) -> bool:
-        return self.queue.backoff.next_completion() is not None and time_passes(self)
+        return self.scheduling_queue.backoff.next_completion() is not None and time_passes(self)
 
     return passes
 
@@ -251,11 +251,11 @@ def test_a_gang_that_goes_round_is_not_tried_without_end() -> None:
     failures = Counter(failed.message for record in records for failed in record.failed.values())
     assert failures[PREEMPTION_LOOP.message] == 4
     popped = Counter(run.info(record.popped).pod.metadata.name for record in records if record.victims)
-    assert popped["g1-0"] == 3 + MOST_ROUNDS
+    assert popped["g1-0"] == 3 + MAX_ROUNDS
 
 
 def compare(cluster: Cluster) -> None:
     scheduler = Scheduler(cluster)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(QueuedPods, "_time_passes", backoffs_alone(QueuedPods._time_passes))
+        patch.setattr(QueuedPods, "_advance_time", backoffs_alone(QueuedPods._advance_time))
         assert simulated(scheduler) == queued(scheduler)

@@ -42,7 +42,7 @@ def test_what_is_added() -> None:
     facts = {"StorageCapacityScoring": "GA", "MadeUp": "alpha", "VolumeLimitScaling": "beta on", "NeverSeen": "removed"}
     added = changes({**facts, "APIListChunking": "removed"}, 38)
     assert added == {"StorageCapacityScoring": "1.38 GA", "MadeUp": "1.38 alpha"}
-    table = 'UNREAD: dict[str, str] = {\n    "A": "1.30 beta",\n    "Z": "1.30 beta",\n}\n'
+    table = 'UNREAD_GATE_STAGES: dict[str, str] = {\n    "A": "1.30 beta",\n    "Z": "1.30 beta",\n}\n'
     assert with_changes(table, {"A": "1.38 GA", "MadeUp": "1.38 alpha"}) == (
         table.replace('"A": "1.30 beta"', '"A": "1.30 beta, 1.38 GA"'),
         {"A"},

@@ -1,4 +1,4 @@
-"""Whether each node could be removed by itself, and what keeps it, independent of other nodes.
+"""Removal of each node alone: whether it could be removed, and what keeps it, independent of other nodes.
 
 Upstream: simulator/cluster.go (1.36), asked for one node at a time on the cluster as it is.
 """
@@ -16,7 +16,7 @@ from kschedctl.autoscaling.cluster_autoscaler.disruption_budgets import Remainin
 from kschedctl.autoscaling.cluster_autoscaler.drainability import Drainability
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
 from kschedctl.autoscaling.cluster_autoscaler.removal import RemovalSimulator, mask_rows, report_blocking_pod
-from kschedctl.autoscaling.progress import Begin, each_told, unseen
+from kschedctl.autoscaling.progress import Begin, ignore_progress, iter_with_progress
 from kschedctl.reports.scale_down import AloneRemoval, BlockingPod, NodeKeepers
 
 
@@ -26,10 +26,12 @@ class SingleRemovals:
 
     loop: AutoscalerLoop
 
-    def try_all(self, begin: Begin = unseen) -> dict[str, AloneRemoval]:
+    def try_all(self, begin: Begin = ignore_progress) -> dict[str, AloneRemoval]:
+        """Try the removal of each node, by name."""
         names = [node.metadata.name for node in self.loop.nodes]
         return {
-            name: self._try_removal(self.loop.get_row(name)) for name in each_told(begin, "Taking nodes away", names)
+            name: self._try_removal(self.loop.get_row(name))
+            for name in iter_with_progress(begin, "Taking nodes away", names)
         }
 
     @cached_property
@@ -37,7 +39,8 @@ class SingleRemovals:
         return self.loop.snapshot.fork()
 
     @cached_property
-    def _removals(self) -> RemovalSimulator:
+    def _removal_simulator(self) -> RemovalSimulator:
+        """The simulator of removals on the untouched snapshot."""
         loop = self.loop
         budgets = RemainingBudgets(loop.cluster.pod_disruption_budgets)
         return RemovalSimulator(
@@ -62,8 +65,9 @@ class SingleRemovals:
         }
 
     def _collect_keepers(self, row: Row, alone: AloneRemoval) -> NodeKeepers:
+        """Return all pods that keep the node, by counting each found one as movable and trying again."""
         keepers: list[BlockingPod] = []
-        freed = self._removals.rules.freed
+        freed = self._removal_simulator.rules.freed
         while alone.blocking_pod is not None:
             keepers.append(alone.blocking_pod)
             freed.add(alone.blocking_pod.pod)
@@ -72,12 +76,13 @@ class SingleRemovals:
         return NodeKeepers(tuple(keepers), alone.reason or "")
 
     def _try_removal(self, row: Row) -> AloneRemoval:
-        moves = self._removals.plan_drain(row)
+        """Try the removal of one node without side effects."""
+        moves = self._removal_simulator.plan_drain(row)
         if moves.blocking is None and self._finds_room(row, moves.pods):
             return AloneRemoval(True, _list_keys(moves.pods), _list_keys(moves.awaited))
         self._snapshot.searches = SearchOrder()
-        self._removals.hints.clear()
-        removal = self._removals.try_node(row, self._acceptable, keep=False)
+        self._removal_simulator.hints.clear()
+        removal = self._removal_simulator.try_node(row, self._acceptable, keep=False)
         if removal.reason:
             return AloneRemoval(reason=removal.reason, blocking_pod=report_blocking_pod(removal))
         return AloneRemoval(True, _list_keys(removal.moves.pods), _list_keys(removal.moves.awaited))

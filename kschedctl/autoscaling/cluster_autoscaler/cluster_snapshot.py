@@ -210,7 +210,7 @@ class ClusterSnapshot:
     def find_takers(self, position: Position) -> Bools | None:
         """Return which nodes take a pod now, (M,), or None if that depends on more than what is on the node."""
         view, rows = self._current_view()
-        fitting = Placements(view).fitting(self.framework, position)
+        fitting = Placements(view).find_feasible_mask(self.framework, position)
         if fitting is None:
             return None
         there = np.flatnonzero(rows >= 0)
@@ -220,7 +220,7 @@ class ClusterSnapshot:
 
     @property
     def _rows(self) -> np.ndarray:
-        """The rows of the nodes that exist, in order."""
+        """Return the rows of the existing nodes, in order."""
         if self._ordered is None:
             self._ordered = np.array(self.order)
         return self._ordered

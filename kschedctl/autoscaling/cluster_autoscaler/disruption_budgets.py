@@ -1,6 +1,6 @@
-"""How many pods each PodDisruptionBudget still lets go.
+"""The remaining disruptions of PodDisruptionBudgets.
 
-Upstream: core/scaledown/pdb/basic.go (1.36). Pods that are to move use a budget up whatever becomes of them.
+Upstream: core/scaledown/pdb/basic.go (1.36). Pods that are to move use up a budget, whatever becomes of them.
 """
 
 from __future__ import annotations

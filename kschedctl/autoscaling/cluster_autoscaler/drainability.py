@@ -15,7 +15,7 @@ from kschedctl.api.times import parse_microseconds
 from kschedctl.autoscaling.cluster_autoscaler.disruption_budgets import RemainingBudgets
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscalerOptions
 from kschedctl.autoscaling.cluster_autoscaler.pods import controller_of, is_daemon_set_pod, is_mirror
-from kschedctl.autoscaling.durations import nanoseconds
+from kschedctl.autoscaling.durations import parse_go_duration
 from kschedctl.cluster import Cluster
 
 GRACE, EXTRA_GRACE = 30, 30
@@ -77,6 +77,7 @@ class Drainability:
         return self._judge_movable(pod)
 
     def _judge_movable(self, pod: Pod) -> DrainOutcome:
+        """Return what becomes of a pod that no earlier rule decides."""
         options = self.options
         if not self._is_replicated(pod):
             return NOT_REPLICATED
@@ -121,6 +122,7 @@ class Drainability:
         }
 
     def _is_replicated(self, pod: Pod) -> bool:
+        """Return whether a controller, of a known kind if the flag says so, recreates the pod."""
         controller = controller_of(pod)
         if controller is None:
             return False
@@ -128,7 +130,7 @@ class Drainability:
 
     def _is_old(self, pod: Pod) -> bool:
         created = parse_microseconds(pod.metadata.creation_timestamp or "0001-01-01T00:00:00Z")
-        timeout = nanoseconds(self.options.bsp_disruption_timeout, "options.bspDisruptionTimeout")
+        timeout = parse_go_duration(self.options.bsp_disruption_timeout, "options.bspDisruptionTimeout")
         return (self.now - created) * 1000 > timeout
 
 
@@ -145,6 +147,7 @@ def is_long_terminating(pod: Pod, now: int) -> bool:
 
 
 def _has_ended(pod: Pod) -> bool:
+    """Return whether the pod has terminated and is not restarted."""
     phase, policy = pod.status.phase, pod.spec.restart_policy
     if policy == "Never" and phase in ("Succeeded", "Failed"):
         return True

@@ -58,6 +58,7 @@ class Expanders:
         return min(left, key=lambda option: option.group.id), names if len(left) > 1 else ()
 
     def _apply_expander(self, name: str, options: list[Option]) -> list[Option]:
+        """Return the options that one expander keeps."""
         match name:
             case "random":
                 return options
@@ -161,6 +162,7 @@ def _parse_priorities(text: str) -> dict[int, list[str]]:
 
 
 def _validate_expression(number: int, pattern: str) -> None:
+    """Raise ValueError if the expression of a priority is invalid."""
     try:
         validate_pattern(pattern)
     except CelError as error:

@@ -12,7 +12,7 @@ from kschedctl.autoscaling.cluster_autoscaler.new_node import NAME
 from kschedctl.autoscaling.cluster_autoscaler.options import read_groups, read_options
 from kschedctl.autoscaling.cluster_autoscaler.scale_up import ScaleUpRun, replay_loop, run_loop
 from kschedctl.autoscaling.cluster_autoscaler.templates import TEMPLATE_LABEL, NodeTemplate
-from kschedctl.autoscaling.growth import NewNodes, as_refused
+from kschedctl.autoscaling.growth import NewNodes, mark_unschedulable
 from kschedctl.autoscaling.node_groups.found import NodeGroups
 from kschedctl.cluster import Cluster
 
@@ -31,7 +31,7 @@ class GrowingGroups:
     def __init__(self, named: NodeGroups, now: str, *, limited: bool = True) -> None:
         largest = {} if limited else {"max": UNLIMITED}
         self._groups: dict[str, JsonObject] = {str(group["id"]): {**group, **largest} for group in named.groups}
-        self._named, self._now, self._active = named, now, dict(named.active)
+        self._named, self._now, self._active = named, now, dict(named.active_scale_ups)
         _, self._faults = read_options(named.options)
         self.sources = named.sources
 
@@ -52,12 +52,13 @@ class GrowingGroups:
         return causes
 
     def grow(self, cluster: Cluster) -> NewNodes:
+        """Run one loop and return the new nodes, with the reasons for pods that get none."""
         refused = _mark_unschedulable(cluster)
         groups, (flags, _) = read_groups(list(self._groups.values())), read_options(self._named.options)
         made = run_loop(AutoscalerLoop.begin(refused, groups, flags, self._now, self._active))
         report = made.report()
         why = {key: left.message or report.error or "" for key, left in report.remaining.items()}
-        return self.add_nodes(made, cluster)._replace(refused=why)
+        return self.add_nodes(made, cluster)._replace(reasons=why)
 
     def add_nodes(self, made: ScaleUpRun, cluster: Cluster) -> NewNodes:
         """Return the nodes by which a loop of the autoscaler increases its groups, and remember them."""
@@ -73,6 +74,7 @@ class GrowingGroups:
         return NewNodes(nodes, tuple(daemons), {})
 
     def _record_growth(self, group: str, target: int, nodes: tuple[Node, ...]) -> None:
+        """Remember a group's new target and nodes."""
         before = self._groups[group]
         there = before.get("nodes")
         names = [*(there if isinstance(there, list) else []), *(node.metadata.name for node in nodes)]
@@ -91,7 +93,7 @@ def _mark_unschedulable(cluster: Cluster) -> Cluster:
 
 def _as_long_unschedulable(pod: Pod) -> Pod:
     """Return the pod as rejected so long ago that the autoscaler no longer waits for it to get a node."""
-    refused = as_refused(pod)
+    refused = mark_unschedulable(pod)
     return replace(refused, metadata=replace(refused.metadata, creation_timestamp=LONG_AGO))
 
 

@@ -30,6 +30,7 @@ class GroupReadiness:
         return len(self.ready) + len(self.not_started) + len(self.unready)
 
     def add(self, node: Node, now: int) -> None:
+        """Record a node as ready, not started, or unready."""
         created = parse_microseconds(node.metadata.creation_timestamp) if node.metadata.creation_timestamp else NEVER
         if get_readiness(node).ready:
             self.ready.append(node.metadata.name)

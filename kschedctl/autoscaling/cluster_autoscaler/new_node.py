@@ -1,4 +1,4 @@
-"""Whether the Cluster Autoscaler would grow a group for one pod, with each group's verdict."""
+"""The Cluster Autoscaler's answer for one pod: whether a group would grow, with each group's verdict."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kschedctl.autoscaling.cluster_autoscaler.scale_up import (
     would_take,
 )
 from kschedctl.autoscaling.cluster_autoscaler.template_gaps import find_template_gaps
-from kschedctl.autoscaling.growth import as_refused
+from kschedctl.autoscaling.growth import mark_unschedulable
 from kschedctl.autoscaling.node_groups.found import NodeGroups
 from kschedctl.cluster import Cluster
 from kschedctl.reports.new_node import AutoscalerSaid, NewNode, PoolVerdict
@@ -32,10 +32,10 @@ _PART = re.compile(r", (?=\d+ )")
 
 def explain_new_node(cluster: Cluster, pod: Pod, node_groups: NodeGroups, now: str) -> NewNode:
     """Explain whether a group would grow for a pod that the scheduler has just rejected. Raises InputError."""
-    waiting = as_refused(pod)
+    waiting = mark_unschedulable(pod)
     pods = cluster.pods.apply_changes({(pod.metadata.namespace, pod.metadata.name): waiting})
     groups, (flags, faults) = read_groups(node_groups.groups), read_options(node_groups.options)
-    made = run_loop(AutoscalerLoop.begin(replace(cluster, pods=pods), groups, flags, now, node_groups.active))
+    made = run_loop(AutoscalerLoop.begin(replace(cluster, pods=pods), groups, flags, now, node_groups.active_scale_ups))
     report = made.report()
     doubts = (*report.doubts, *node_groups.doubts, *node_groups.faults, *groups.errors, *faults)
     if not node_groups.limits_known:
@@ -47,7 +47,9 @@ def explain_new_node(cluster: Cluster, pod: Pod, node_groups: NodeGroups, now: s
 
     def takes(changed: NodeGroupList, group: str, refused: Pod) -> bool:
         return would_take(
-            AutoscalerLoop.begin(replace(cluster, pods=pods), changed, flags, now, node_groups.active), group, refused
+            AutoscalerLoop.begin(replace(cluster, pods=pods), changed, flags, now, node_groups.active_scale_ups),
+            group,
+            refused,
         )
 
     mine = [alike for alike in made.remaining_alike() if pod.key in alike[1]]
@@ -76,6 +78,7 @@ class _GroupVerdicts:
             yield PoolVerdict(group.id, True, "one more node takes it") if takes else self._build_rejection(group)
 
     def _build_rejection(self, group: AutoscaledGroup) -> PoolVerdict:
+        """Return the verdict of a group that does not grow for the pod."""
         rejected = self._remaining.rejected if self._remaining else {}
         known = group.id in self._made.loop.templates
         figures = self._made.figures(self._pod, group.id) if known else ""
@@ -90,12 +93,14 @@ class _GroupVerdicts:
         return PoolVerdict(group.id, False, figures or self._otherwise)
 
     def _build_skipped(self, group: AutoscaledGroup, figures: str | None, why: str) -> PoolVerdict:
+        """Return the verdict of a group that may not grow, and whether its node would take the pod."""
         if group.id not in self._made.loop.templates:
             return PoolVerdict(group.id, False, why)
         would = "one more node would take it" if figures is None else "nor would a node of it take it"
         return PoolVerdict(group.id, False, f"{why}; {would}", would_take=figures is None)
 
     def _explain_skipped(self, group: AutoscaledGroup) -> str:
+        """Return why the group may not grow."""
         reasons = self._skipped[group.id]
         if reasons == (AT_MAXIMUM,):
             return f"at its maximum of {group.max:,}"

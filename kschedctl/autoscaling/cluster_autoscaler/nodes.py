@@ -106,6 +106,7 @@ def _lacks_gpu(node: Node, options: AutoscalerOptions) -> bool:
 
 
 def _mark_unready(node: Node) -> Node:
+    """Return the node with the condition Ready set to False since its creation."""
     since = node.metadata.creation_timestamp
     others = tuple(condition for condition in node.status.conditions if condition.type != "Ready")
     conditions = (*others, Condition("Ready", "False", last_transition_time=since))

@@ -46,6 +46,7 @@ def place_pods(
 def _place_by_hint(
     snapshot: ClusterSnapshot, pod: Pod, position: Position, acceptable: Bools | None, hints: Hints | None
 ) -> Row | None:
+    """Put a pod on the node it was placed on before, if still possible."""
     row = hints.get(pod.key) if hints else None
     if row is None or row not in snapshot.order or (acceptable is not None and not acceptable[row]):
         return None
@@ -63,6 +64,7 @@ class _UnplaceablePods:
         return controller is not None and similarity_key(pod) in self._known.get(controller.uid, ())
 
     def add(self, pod: Pod) -> None:
+        """Remember a pod that fits nowhere, up to MAX_REMEMBERED per controller."""
         controller = controller_of(pod)
         if controller is None or is_daemon_set_pod(pod):
             return

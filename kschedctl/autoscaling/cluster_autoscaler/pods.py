@@ -1,4 +1,4 @@
-"""Which pods the autoscaler counts, and as what.
+"""Classification of pods: which ones the autoscaler counts, and as what.
 
 Upstream: utils/kubernetes/listers.go, utils/pod/pod.go, core/utils/expendable.go, core/utils/utils.go (1.36).
 """
@@ -15,7 +15,7 @@ from kschedctl.api.pod_table import PodTable, digest
 from kschedctl.api.times import parse_microseconds
 from kschedctl.autoscaling.cluster_autoscaler.nodes import GPU_RESOURCES
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscalerOptions
-from kschedctl.autoscaling.durations import nanoseconds
+from kschedctl.autoscaling.durations import parse_go_duration
 from kschedctl.errors import InputError
 
 ALL_NEW, GPU_NEW = 2 * 10**6, 30 * 10**6
@@ -118,9 +118,9 @@ def similarity_key(pod: Pod) -> bytes:
 
 def is_old_enough(pod: Pod, options: AutoscalerOptions, now: int) -> bool:
     """Return whether the pod has waited as long as the flag says, or its annotation if that is longer."""
-    delay = nanoseconds(options.new_pod_scale_up_delay, "options.newPodScaleUpDelay")
+    delay = parse_go_duration(options.new_pod_scale_up_delay, "options.newPodScaleUpDelay")
     with suppress(InputError):  # as upstream, which logs it
-        delay = max(delay, nanoseconds(pod.metadata.annotations.scale_up_delay or "0s", ""))
+        delay = max(delay, parse_go_duration(pod.metadata.annotations.scale_up_delay or "0s", ""))
     return (now - _created_at(pod)) * 1000 > delay
 
 

@@ -26,8 +26,8 @@ from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, re
 from kschedctl.autoscaling.cluster_autoscaler.removal import Removal, RemovalSimulator, mask_rows, report_blocking_pod
 from kschedctl.autoscaling.cluster_autoscaler.scale_up import ScaleUpRun, run_loop
 from kschedctl.autoscaling.cluster_autoscaler.utilization import UtilizationRules, compute_utilization, has_gpu_label
-from kschedctl.autoscaling.durations import nanoseconds
-from kschedctl.autoscaling.progress import Begin, unseen
+from kschedctl.autoscaling.durations import parse_go_duration
+from kschedctl.autoscaling.progress import Begin, ignore_progress
 from kschedctl.cluster import Cluster
 from kschedctl.reports.scale_down import (
     AloneRemoval,
@@ -52,7 +52,7 @@ def scale_down(
     *,
     now: str,
     active_scale_ups: Mapping[str, int] | None = None,
-    begin: Begin = unseen,
+    begin: Begin = ignore_progress,
 ) -> ScaleDown:
     """Return what the Cluster Autoscaler (release 1.36) would remove in its next loop. Raises InputError.
 
@@ -120,6 +120,7 @@ class ScaleDownPlan:
         return sorted(nodes, key=self._emptiness_key)
 
     def _emptiness_key(self, node: Node) -> tuple[bool, bool]:
+        """Return a sort key: empty nodes first, and of these nodes without pods to wait for."""
         rules = Drainability(
             self.loop.cluster, self.loop.options, RemainingBudgets(()), self.loop.now, controllers=False
         )
@@ -131,6 +132,7 @@ class ScaleDownPlan:
         return [self.loop.get_pod(position) for position in snapshot.pods_on(self.loop.get_row(node.metadata.name))]
 
     def _is_eligible(self, node: Node) -> bool:
+        """Return whether a node is considered, and record the reason if not."""
         reason = self._find_ineligibility(node)
         if reason:
             self.reasons[node.metadata.name] = reason
@@ -155,6 +157,7 @@ class ScaleDownPlan:
         return "NotUnderutilized" if used.value > self._get_threshold(node, group) else ""
 
     def _get_threshold(self, node: Node, group: AutoscaledGroup) -> float:
+        """Return the utilization below which a node may be removed: the group's, else the flag's."""
         options, own = self.loop.options, group.options
         if has_gpu_label(node, options):
             threshold = own.scale_down_gpu_utilization_threshold
@@ -213,6 +216,7 @@ class ScaleDownPlan:
         )
 
     def _check_limits(self, node: Node, sizes: dict[str, int], limits: ResourceTracker) -> bool:
+        """Return whether time, minimum, and limits allow a removal; count it, or record the reason."""
         reason = self._find_too_early(node)
         group = self.find_group(node)
         assert group is not None
@@ -236,7 +240,7 @@ class ScaleDownPlan:
         ready = node_facts.get_readiness(node).ready
         own = group.options.scale_down_unneeded_time if ready else group.options.scale_down_unready_time
         given = options.scale_down_unneeded_time if ready else options.scale_down_unready_time
-        if nanoseconds(given if own is None else own, f"nodeGroups.{group.id}.options") <= 0:
+        if parse_go_duration(given if own is None else own, f"nodeGroups.{group.id}.options") <= 0:
             return ""
         return "NotUnneededLongEnough" if ready else "NotUnreadyLongEnough"
 
@@ -261,6 +265,7 @@ class ScaleDownPlan:
         return sum(1 for node in self.loop.nodes if (g := self.find_group(node)) and g.id == group)
 
     def _must_wait(self, node: Node) -> bool:
+        """Return whether the node's removal waits for pods to end, and record that as the reason."""
         waits = bool(self.removals[node.metadata.name].moves.awaited)
         if waits:
             self.reasons[node.metadata.name] = "BlockedByOnCompletionPod"
@@ -294,6 +299,7 @@ class ScaleDownPlan:
         return RemovedNodes((*gone_empty, *singles), (*gone_drain, *drained))
 
     def _group_names(self, names: Iterable[str]) -> dict[str, list[str]]:
+        """Group names of nodes by node group."""
         by_group: dict[str, list[str]] = {}
         for name in names:
             by_group.setdefault(self.loop.groups.of_node[name].id, []).append(name)
@@ -312,6 +318,7 @@ def is_being_deleted(node: Node, now: int) -> bool:
 
 
 def _build_report(up: ScaleUpRun, plan: ScaleDownPlan | None, alone: Mapping[str, AloneRemoval]) -> ScaleDown:
+    """Build the report of the loop."""
     growth = up.report()
     report = ScaleDown(
         growth.unschedulable, growth.filtered_out, growth.upcoming, growth.cluster_healthy, increases=growth.increases
@@ -331,6 +338,7 @@ def _build_report(up: ScaleUpRun, plan: ScaleDownPlan | None, alone: Mapping[str
 
 
 def _build_node_report(plan: ScaleDownPlan, node: Node, alone: Mapping[str, AloneRemoval]) -> NodeRemoval:
+    """Build the report of a node."""
     name, group = node.metadata.name, plan.find_group(node)
     removal = plan.removals.get(name)
     names = plan.loop.snapshot.universe.nodes.names

@@ -22,9 +22,14 @@ from kschedctl.autoscaling.cluster_autoscaler.limits import ResourceTracker
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, NodeGroupList, read_groups, read_options
 from kschedctl.autoscaling.cluster_autoscaler.pods import all_are_new, get_source
-from kschedctl.autoscaling.cluster_autoscaler.similar_groups import Increase, TemplateShape, balanced, comparison
+from kschedctl.autoscaling.cluster_autoscaler.similar_groups import (
+    Increase,
+    TemplateShape,
+    balance_increases,
+    build_comparison,
+)
 from kschedctl.autoscaling.cluster_autoscaler.template_gaps import find_template_gaps
-from kschedctl.autoscaling.progress import Begin, each_told, unseen
+from kschedctl.autoscaling.progress import Begin, ignore_progress, iter_with_progress
 from kschedctl.cluster import Cluster
 from kschedctl.reports.scale_up import (
     AutoscalerEvent,
@@ -60,7 +65,7 @@ def scale_up(
     *,
     now: str,
     active_scale_ups: Mapping[str, int] | None = None,
-    begin: Begin = unseen,
+    begin: Begin = ignore_progress,
 ) -> ScaleUp:
     """Return what the Cluster Autoscaler (release 1.36) does in its next loop. Invalid input is reported as ``faults``.
 
@@ -78,7 +83,7 @@ def replay_loop(
     *,
     now: str,
     active_scale_ups: Mapping[str, int] | None = None,
-    begin: Begin = unseen,
+    begin: Begin = ignore_progress,
 ) -> tuple[ScaleUpRun, ScaleUp]:
     """Return the replayed loop, of which new nodes can be made, and its report. Arguments are those of ``scale_up``."""
     groups, (flags, faults) = read_groups(node_groups), read_options(options or {})
@@ -99,7 +104,7 @@ def would_take(loop: AutoscalerLoop, group: str, pod: Pod) -> bool:
     return group in loop.templates and ScaleUpRun(loop).figures(pod, group) is None
 
 
-def run_loop(loop: AutoscalerLoop, begin: Begin = unseen) -> ScaleUpRun:
+def run_loop(loop: AutoscalerLoop, begin: Begin = ignore_progress) -> ScaleUpRun:
     """Run one loop up to scale-down."""
     made = ScaleUpRun(loop)
     if loop.is_over:
@@ -139,7 +144,7 @@ class ScaleUpRun:
     def add_event(self, type: str, reason: str, message: str, object: str = f"{NAMESPACE}/{STATUS_MAP}") -> None:
         self.events.append(AutoscalerEvent(object, type, reason, message))
 
-    def decide(self, pods: Sequence[Pod], begin: Begin = unseen) -> None:
+    def decide(self, pods: Sequence[Pod], begin: Begin = ignore_progress) -> None:
         """Decide what is done for these pods. Raises InputError."""
         loop, most = self.loop, self.loop.options.max_nodes_total
         if not pods:
@@ -153,27 +158,28 @@ class ScaleUpRun:
             self._scale_up(pods, begin)
 
     def _scale_up(self, pods: Sequence[Pod], begin: Begin) -> None:
+        """Choose an option among the groups that may grow, and grow its groups."""
         self.groups = group_equivalent_pods(pods)
-        valid = list(self._valid_groups())
+        valid = list(self._iter_growable_groups())
         for group in valid:
             self._try(self.groups, group)
-        asked = each_told(begin, "Asking node groups", valid)
-        self.options = [option for group in asked if (option := self._option(group, valid))]
+        asked = iter_with_progress(begin, "Asking node groups", valid)
+        self.options = [option for group in asked if (option := self._build_option(group, valid))]
         if not self.options:
             self.result = NO_OPTIONS
             return
-        self.best, self.tied = self._choose()
+        self.best, self.tied = self._choose_option()
         if self.best is None:
-            self._refuse_all(FILTERED_OUT)
+            self._reject_all(FILTERED_OUT)
             self.result = NO_OPTIONS
             return
-        count = self._capped(self.best.nodes)
+        count = self._cap_by_total(self.best.nodes)
         if count is None:
-            self._refuse_all(NOT_EXECUTED)
+            self._reject_all(NOT_EXECUTED)
             self.result, self.error = FAILED, "max node total count already reached"
             return
         self.result = SUCCESSFUL
-        self._grow(self.best, count, valid)
+        self._grow_groups(self.best, count, valid)
 
     # -- which groups may grow -----------------------------------------------------------------------------------
 
@@ -183,16 +189,17 @@ class ScaleUpRun:
         nodes = [loop.snapshot.universe.nodes.objects[row] for row in loop.snapshot.order]
         return ResourceTracker(loop.options, nodes, {name: g.id for name, g in loop.groups.of_node.items()})
 
-    def _valid_groups(self) -> Iterable[AutoscaledGroup]:
+    def _iter_growable_groups(self) -> Iterable[AutoscaledGroup]:
+        """Yield the groups that may grow, and record why the others are skipped."""
         for group in self.loop.groups.all:
-            reason = self._why_not(group)
+            reason = self._find_skip_reason(group)
             if reason:
                 self.skipped[group.id] = (reason,)
             else:
                 yield group
 
-    def _why_not(self, group: AutoscaledGroup) -> str:
-        """Why a group may not grow; empty: it may."""
+    def _find_skip_reason(self, group: AutoscaledGroup) -> str:
+        """Return why a group may not grow, or ""."""
         loop, count = self.loop, 1
         if group.unhealthy or not loop.health.is_healthy(group):
             return NOT_READY
@@ -210,7 +217,7 @@ class ScaleUpRun:
         return f'exceeded quota: "cluster-wide", resources: {", ".join(exceeded)}' if exceeded else ""
 
     def figures(self, pod: Pod, group: str) -> str | None:
-        """What stands behind the refusal of a pod on a new node of a group; None: it takes the pod."""
+        """Return the figures behind the rejection of a pod by a new node of a group, None if the node takes the pod."""
         snapshot, row = self.loop.snapshot.fork(), self.loop.get_template_row(group)
         snapshot.add_node(row)
         return snapshot.describe_rejection(self.loop.get_position(pod), row)
@@ -231,7 +238,9 @@ class ScaleUpRun:
         return details
 
     def takers(self, pods: Iterable[Pod]) -> Mapping[str, int]:
-        """How many of these pods one more node would take, of each group of which it is known, may it grow or not."""
+        """Return how many of the pods one more node of each group with a template would take, even if the group may
+        not grow.
+        """
         alike = group_equivalent_pods(pods)
         known = [group for group in self.loop.groups.all if group.id in self.loop.templates]
         for group in known:
@@ -251,16 +260,17 @@ class ScaleUpRun:
 
     # -- options -------------------------------------------------------------------------------------------------
 
-    def _option(self, group: AutoscaledGroup, valid: Sequence[AutoscaledGroup]) -> Option | None:
+    def _build_option(self, group: AutoscaledGroup, valid: Sequence[AutoscaledGroup]) -> Option | None:
+        """Return the option to grow a group for the pods it takes, None if it takes none."""
         taken = [pods for pods in self.groups if group.id in pods.accepting_groups]
         if not taken:
             return None
-        similar = self._similar(group, valid)
+        similar = self._find_similar_groups(group, valid)
         estimator = Estimator(
             self.loop.snapshot,
             self.loop.get_template_row(group.id),
             self.loop.templates[group.id].node,
-            self._most(group, similar),
+            self._limit_nodes(group, similar),
             self.loop.get_position,
         )
         estimate = estimator.estimate(taken)
@@ -269,8 +279,8 @@ class ScaleUpRun:
         count = group.max if group.options.zero_or_max_node_scaling else estimate.nodes
         return Option(group, count, tuple(estimate.pods), tuple(similar))
 
-    def _most(self, group: AutoscaledGroup, similar: Sequence[AutoscaledGroup]) -> int | None:
-        """How many nodes an estimation may add, None for as many as it likes."""
+    def _limit_nodes(self, group: AutoscaledGroup, similar: Sequence[AutoscaledGroup]) -> int | None:
+        """Return how many nodes an estimation may add, None if unlimited."""
         options = self.loop.options
         free = sum(max(group.headroom, 0) for group in (group, *similar))
         limits = [options.max_nodes_per_scale_up] if options.max_nodes_per_scale_up else []
@@ -279,14 +289,14 @@ class ScaleUpRun:
             limits.append(max(options.max_nodes_total - len(self.loop.snapshot.order), 0))
         return min(limits) if limits else None
 
-    def _similar(self, group: AutoscaledGroup, valid: Sequence[AutoscaledGroup]) -> list[AutoscaledGroup]:
-        """The groups that are as good for the same pods."""
+    def _find_similar_groups(self, group: AutoscaledGroup, valid: Sequence[AutoscaledGroup]) -> list[AutoscaledGroup]:
+        """Return the groups that are similar and take at least the same pods."""
         if not self.loop.options.balance_similar_node_groups or group.options.zero_or_max_node_scaling:
             return []
         mine = {id(pods) for pods in self.groups if group.id in pods.accepting_groups}
         if not mine:
             return []
-        alike = comparison(self.loop.options)
+        alike = build_comparison(self.loop.options)
         return [
             other
             for other in valid
@@ -297,13 +307,13 @@ class ScaleUpRun:
 
     def _shape(self, group: AutoscaledGroup) -> TemplateShape:
         template = self.loop.templates[group.id]
-        return TemplateShape(template.node, self._sum_of(template.pods))
+        return TemplateShape(template.node, self._sum_requests(template.pods))
 
     def _requests(self, pod: Pod) -> Mapping[str, int]:
         return self.loop.get_requests(self.loop.get_position(pod))
 
-    def _choose(self) -> tuple[Option | None, tuple[str, ...]]:
-        """The expander's choice. Raises InputError."""
+    def _choose_option(self) -> tuple[Option | None, tuple[str, ...]]:
+        """Return the expander's choice. Raises InputError."""
         events: list[tuple[str, str, str]] = []
         config_maps = (
             config_map
@@ -320,31 +330,33 @@ class ScaleUpRun:
 
     # -- growing -------------------------------------------------------------------------------------------------
 
-    def _capped(self, count: int) -> int | None:
-        """As many of the nodes as the cluster may have; None where it has as many as it may."""
+    def _cap_by_total(self, count: int) -> int | None:
+        """Return how many of the nodes the cluster may have, None if it is full."""
         most, there = self.loop.options.max_nodes_total, len(self.loop.snapshot.order)
         if most <= 0 or there + count <= most:
             return count
         self.add_event("Warning", "MaxNodesTotalReached", f"Max total nodes in cluster reached: {most}")
         return most - there if most - there >= 1 else None
 
-    def _grow(self, best: Option, count: int, valid: Sequence[AutoscaledGroup]) -> None:
+    def _grow_groups(self, best: Option, count: int, valid: Sequence[AutoscaledGroup]) -> None:
+        """Increase the chosen group and groups similar to it, within the limits."""
         loop, limits = self.loop, self.limits
         count = limits.limit_count(best.group.id, loop.templates[best.group.id].node, count)
         similar = [
             similar
-            for similar in self._similar(best.group, valid)
+            for similar in self._find_similar_groups(best.group, valid)
             if not limits.find_exceeded(similar.id, loop.templates[similar.id].node, 1)
         ]
-        for increase in balanced([best.group, *similar], count):
+        for increase in balance_increases([best.group, *similar], count):
             group, template = increase.group, loop.templates[increase.group.id].node
             allowed = limits.limit_count(group.id, template, increase.new_size - increase.size)
             if allowed > 0:
                 limits.consume(group.id, template, allowed)
                 self.increases.append(increase._replace(new_size=increase.size + allowed))
-        self._tell_growth(best)
+        self._add_growth_events(best)
 
-    def _tell_growth(self, best: Option) -> None:
+    def _add_growth_events(self, best: Option) -> None:
+        """Add the events of the increases."""
         for increase in self.increases:
             size, name = increase.new_size, increase.group.id
             was = f"instead of {increase.size} (max: {increase.group.max})"
@@ -355,15 +367,16 @@ class ScaleUpRun:
         for pod in best.pods:
             self.add_event("Normal", "TriggeredScaleUp", f"pod triggered scale-up: [{plan}]", pod.key)
 
-    def _refuse_all(self, reason: str) -> None:
-        """No group grows for any pod after all."""
+    def _reject_all(self, reason: str) -> None:
+        """Turn all acceptances into rejections for a reason."""
         for pods in self.groups:
             pods.rejections.update({group: FilterRejection("", (reason,)) for group in pods.accepting_groups})
             pods.accepting_groups = []
 
     # -- what is said --------------------------------------------------------------------------------------------
 
-    def _remaining(self) -> dict[str, RemainingPod]:
+    def _build_remaining(self) -> dict[str, RemainingPod]:
+        """Return why no group grows for each pod without one."""
         event = self.result not in (SUCCESSFUL, FAILED)
         left = [pods for pods in self.groups if not pods.accepting_groups]
         if self.loop.options.scale_up_simulation_for_skipped_node_groups:
@@ -371,11 +384,12 @@ class ScaleUpRun:
                 if name in self.loop.templates:
                     group = next(group for group in self.loop.groups.all if group.id == name)
                     self._try(left, group)
-        remaining = {pod.key: self._why(pods, event) for pods in left for pod in pods.pods}
+        remaining = {pod.key: self._explain_remaining(pods, event) for pods in left for pod in pods.pods}
         message = f"pod didn't trigger scale-up: {MAX_TOTAL}"
         return remaining | {pod.key: RemainingPod(message=message) for pod in self.limited}
 
-    def _why(self, pods: EquivalenceGroup, event: bool) -> RemainingPod:
+    def _explain_remaining(self, pods: EquivalenceGroup, event: bool) -> RemainingPod:
+        """Return the rejections, the skipped groups, and the event's message for pods of an equivalence group."""
         simulated = self.loop.options.scale_up_simulation_for_skipped_node_groups
         skipped = {
             name: reasons for name, reasons in self.skipped.items() if not (simulated and name in pods.rejections)
@@ -389,9 +403,9 @@ class ScaleUpRun:
         return RemainingPod(rejected, skipped, message if event and certain else None)
 
     def report(self) -> ScaleUp:
-        """All of it as a document."""
+        """Build the report of the loop."""
         loop = self.loop
-        remaining = self._remaining()
+        remaining = self._build_remaining()
         for key, pod in remaining.items():
             if pod.message is not None:
                 self.add_event("Normal", "NotTriggerScaleUp", pod.message, key)
@@ -422,14 +436,15 @@ class ScaleUpRun:
             triggered=_keys(best.pods) if best and self.result in (SUCCESSFUL, FAILED) else (),
             awaiting=tuple(pod.key for pods in awaiting for pod in pods.pods) if self.result == SUCCESSFUL else (),
             remaining=remaining,
-            templates={} if loop.is_over else {name: self._template(name) for name in loop.templates},
+            templates={} if loop.is_over else {name: self._build_template_report(name) for name in loop.templates},
             events=tuple(sorted(self.events, key=lambda e: (e.object, e.type, e.reason, e.message))),
             unknown_groups=tuple(n for n, why in self.skipped.items() if why == (UNKNOWN_TEMPLATE,)),
         )
 
-    def _template(self, group: str) -> GroupTemplate:
+    def _build_template_report(self, group: str) -> GroupTemplate:
+        """Return the report of a group's template."""
         template = self.loop.templates[group]
-        requested = self._sum_of(template.pods)
+        requested = self._sum_requests(template.pods)
         meta = template.node.metadata
         return GroupTemplate(
             tuple(map(get_source, template.pods)),
@@ -440,7 +455,8 @@ class ScaleUpRun:
             template.node.spec.unschedulable,
         )
 
-    def _sum_of(self, pods: Iterable[Pod]) -> Counter[str]:
+    def _sum_requests(self, pods: Iterable[Pod]) -> Counter[str]:
+        """Return the total requests of pods."""
         requested: Counter[str] = Counter()
         for pod in pods:
             requested.update(self._requests(pod))

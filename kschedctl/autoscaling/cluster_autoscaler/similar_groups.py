@@ -1,4 +1,4 @@
-"""Node groups whose nodes are as good as those of another, and how new nodes are divided among them.
+"""Similar node groups, and the division of new nodes among them.
 
 Upstream: processors/nodegroupset/compare_nodegroups.go, label_nodegroups.go and balancing_processor.go (1.36).
 """
@@ -20,22 +20,23 @@ IGNORED_LABELS = frozenset(
 
 
 class TemplateShape(NamedTuple):
-    """A template as groups are compared by it; ``requested``: by the pods that come with it."""
+    """A template as groups are compared by it."""
 
     node: Node
     requested: Mapping[str, int]
+    """Requests of the pods that come with the node."""
 
 
 class Increase(NamedTuple):
-    """A group that is to grow from a size to another."""
+    """The increase of a group's size."""
 
     group: AutoscaledGroup
     size: int
     new_size: int
 
 
-def comparison(options: AutoscalerOptions) -> Callable[[TemplateShape, TemplateShape], bool]:
-    """Whether two templates are similar: by the labels that a flag names, else by all that they are."""
+def build_comparison(options: AutoscalerOptions) -> Callable[[TemplateShape, TemplateShape], bool]:
+    """Return the function that compares two templates: by the labels of a flag, else by resources and labels."""
     if options.balancing_labels:
         return lambda a, b: _share_labels(a.node, b.node, options.balancing_labels)
     ignored = IGNORED_LABELS.union(options.balancing_ignore_labels)
@@ -48,6 +49,7 @@ def _share_labels(a: Node, b: Node, labels: Sequence[str]) -> bool:
 
 
 def _are_similar(a: TemplateShape, b: TemplateShape, ignored: frozenset[str]) -> bool:
+    """Return whether capacity, allocatable, free resources, and labels are about equal."""
     mine, other = node_facts.get_capacity(a.node), node_facts.get_capacity(b.node)
     if mine.keys() != other.keys():
         return False
@@ -58,13 +60,13 @@ def _are_similar(a: TemplateShape, b: TemplateShape, ignored: frozenset[str]) ->
     offer_a, offer_b = node_facts.get_allocatable(a.node), node_facts.get_allocatable(b.node)
     if not _all_near(offer_a, offer_b, ALLOCATABLE_RATIO):
         return False
-    if not _all_near(_free(offer_a, a.requested), _free(offer_b, b.requested), FREE_RATIO):
+    if not _all_near(_compute_free(offer_a, a.requested), _compute_free(offer_b, b.requested), FREE_RATIO):
         return False
     return _compared(a.node, ignored) == _compared(b.node, ignored)
 
 
-def _free(offered: Mapping[str, int], requested: Mapping[str, int]) -> dict[str, int]:
-    """What is left of the resources that pods request."""
+def _compute_free(offered: Mapping[str, int], requested: Mapping[str, int]) -> dict[str, int]:
+    """Return the offered amounts minus the requests of pods."""
     return {name: offered[name] - requested[name] for name in requested if name in offered}
 
 
@@ -81,8 +83,8 @@ def _compared(node: Node, ignored: frozenset[str]) -> dict[str, str]:
     return {name: value for name, value in node.metadata.labels.items() if name not in ignored}
 
 
-def balanced(groups: Sequence[AutoscaledGroup], count: int) -> list[Increase]:
-    """New nodes divided so that the smallest groups grow first, none beyond its maximum; those that grow."""
+def balance_increases(groups: Sequence[AutoscaledGroup], count: int) -> list[Increase]:
+    """Divide new nodes among groups, the smallest first and none beyond its maximum."""
     growing = sorted((group for group in groups if group.headroom), key=lambda group: group.target)
     sizes = {group.id: group.target for group in growing}
     count = min(count, sum(max(group.headroom, 0) for group in growing))

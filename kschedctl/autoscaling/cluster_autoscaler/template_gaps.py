@@ -153,12 +153,13 @@ def _alternatives(pod: Pod) -> Iterator[Mapping[str, tuple[str, ...]]]:
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
     required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
     for term in required.node_selector_terms if required else ():
-        yield {**dict(_labels_of(term.match_expressions)), **selected}
+        yield {**dict(_iter_required_labels(term.match_expressions)), **selected}
     if required is None:
         yield selected
 
 
-def _labels_of(expressions: Iterable[SelectorRequirement]) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _iter_required_labels(expressions: Iterable[SelectorRequirement]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the label keys and allowed values of the expressions."""
     for expression in expressions:
         if expression.operator == "In":
             yield expression.key, expression.values or ()

@@ -69,6 +69,7 @@ def _is_good_example(node: Node, now: int) -> bool:
 
 
 def _find_first_of_groups(groups: NodeGroupList, nodes: Iterable[Node]) -> dict[str, Node]:
+    """Return the first node of each group."""
     first: dict[str, Node] = {}
     for node in nodes:
         if group := groups.of_node.get(node.metadata.name):
@@ -77,6 +78,7 @@ def _find_first_of_groups(groups: NodeGroupList, nodes: Iterable[Node]) -> dict[
 
 
 def _build_from_node(group: AutoscaledGroup, node: Node, makes: TemplateSources) -> NodeTemplate:
+    """Build a template from a node, with its mirror and DaemonSet pods."""
     fresh = _build_fresh_node(group, node, makes.options)
     here = [pod for pod in makes.pods_on(node.metadata.name) if not pod.metadata.deletion_timestamp]
     stay = [pod for pod in here if is_mirror(pod) or is_daemon_set_pod(pod)]
@@ -87,6 +89,7 @@ def _build_from_node(group: AutoscaledGroup, node: Node, makes: TemplateSources)
 
 
 def _build_from_cloud(group: AutoscaledGroup, node: Node, makes: TemplateSources) -> NodeTemplate:
+    """Build a template from the cloud provider's node, with its pods and those of DaemonSets."""
     fresh = _build_fresh_node(group, node, makes.options)
     pods = tuple(_copy_pods_to(fresh, (*group.template_pods, *build_daemon_pods(fresh, makes.daemon_sets))))
     labels = fresh.metadata.labels

@@ -1,0 +1,1 @@
+"""A replay of Karpenter's provisioning and disruption on a snapshot of a cluster."""

@@ -1,4 +1,4 @@
-"""Quantities that are summed up and compared: as they are printed, and as whole thousandths for columns.
+"""Arithmetic on resource quantities, exact for messages and in whole thousandths for columns.
 
 Upstream: pkg/utils/resources/resources.go (sigs.k8s.io/karpenter v1.14.1).
 """
@@ -25,14 +25,14 @@ _OPTIONS = Options(sidecar_ports=False)
 
 
 def requests_of(pods: Sequence[Pod]) -> Quantities:
-    """What pods request together, with their number. Raises QuantityError."""
+    """Return the summed requests of the pods, with their number as ``pods``. Raises QuantityError."""
     total = merge(*(compute_pod_requests(pod, _OPTIONS) for pod in pods))
     total[PODS] = Quantity(len(pods), format=Format.DECIMAL_EXPONENT)
     return total
 
 
 def merge(*lists: Mapping[str, Quantity]) -> Quantities:
-    """The sums."""
+    """Return the sum of several resource lists."""
     total: Quantities = {}
     for amounts in lists:
         for name, amount in amounts.items():
@@ -41,12 +41,12 @@ def merge(*lists: Mapping[str, Quantity]) -> Quantities:
 
 
 def subtract(left: Mapping[str, Quantity], right: Mapping[str, Quantity]) -> Quantities:
-    """What is left of the resources of the first."""
+    """Return the amounts of ``left`` minus those of ``right``. Resources only in ``right`` are ignored."""
     return {name: amount.sub(right[name]) if name in right else amount for name, amount in left.items()}
 
 
 def least(lists: Iterable[Mapping[str, Quantity]]) -> Quantities:
-    """The smallest amount of each resource that all have."""
+    """Return the smallest amount of each resource that occurs in all lists."""
     first, *others = lists
     return {
         name: min((amount, *(other[name] for other in others)))
@@ -56,7 +56,7 @@ def least(lists: Iterable[Mapping[str, Quantity]]) -> Quantities:
 
 
 def most(lists: Iterable[Mapping[str, Quantity]]) -> Quantities:
-    """The largest amount of each resource that any has."""
+    """Return the largest amount of each resource that occurs in any list."""
     largest: Quantities = {}
     for amounts in lists:
         for name, amount in amounts.items():
@@ -66,24 +66,25 @@ def most(lists: Iterable[Mapping[str, Quantity]]) -> Quantities:
 
 
 def printed(amounts: Mapping[str, Quantity]) -> str:
-    """Amounts as JSON, as events and errors have them."""
+    """Render amounts as JSON, as Karpenter's events and errors show them."""
     texts = {name: str(amounts[name]) for name in sorted(amounts)}
     return msgspec.json.encode(texts).decode()
 
 
 def thousandths(amounts: Mapping[str, Quantity]) -> dict[str, int]:
-    """Rounded up; what is beyond all machines is cut."""
-    return {name: _thousandths(amount) for name, amount in amounts.items()}
+    """Convert quantities to whole thousandths, rounded up and limited to ±2**62."""
+    return {name: _quantity_to_thousandths(amount) for name, amount in amounts.items()}
 
 
-def _thousandths(amount: Quantity) -> int:
+def _quantity_to_thousandths(amount: Quantity) -> int:
+    """Convert one quantity to thousandths, rounded up and limited to ±2**62."""
     rounded = amount.round_up(-3)
     exact: int = rounded.mantissa * 10 ** (rounded.scale + 3)
     return max(-_MOST, min(_MOST, exact))
 
 
 class AmountColumns:
-    """(rows x resources) thousandths; a resource that a row has not is zero."""
+    """A (rows x resources) table of amounts in thousandths, with zero for a missing resource."""
 
     def __init__(self, rows: Sequence[Amounts]) -> None:
         self.names = {name: at for at, name in enumerate(sorted({name for row in rows for name in row}))}
@@ -94,7 +95,10 @@ class AmountColumns:
         self._sound: Bools = np.all(self.values >= 0, axis=1)
 
     def hold(self, amounts: Amounts, values: npt.NDArray[np.int64] | None = None) -> Bools:
-        """The rows that have at least so much of everything, and of nothing less than none; by now, if that differs."""
+        """Return (rows,) which rows have at least these amounts and no negative amount.
+
+        ``values`` replaces the stored amounts as what is available.
+        """
         fits, now = self._sound.copy(), self.values if values is None else values
         for name, amount in amounts.items():
             if name in self.names:
@@ -104,6 +108,7 @@ class AmountColumns:
         return fits
 
     def column(self, name: str) -> npt.NDArray[np.int64]:
+        """Return (rows,) the amounts of one resource."""
         if name not in self.names:
             return np.zeros(len(self.values), np.int64)
         column: npt.NDArray[np.int64] = self.values[:, self.names[name]]

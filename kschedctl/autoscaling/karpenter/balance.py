@@ -1,4 +1,4 @@
-"""Whether a move is worth it, by the policy Balanced: what it saves against what it disturbs.
+"""Consolidation policy Balanced: a move's savings are weighed against the disruption that it causes.
 
 Upstream: pkg/controllers/disruption/balanced.go (sigs.k8s.io/karpenter v1.14.1).
 """
@@ -19,19 +19,23 @@ THRESHOLD = 1.0 / K
 
 
 class MoveScore(NamedTuple):
-    """Shares of what the pool costs, and of what it would cost to disturb all of it."""
+    """A move's savings and disruption, as shares of its pool's totals."""
 
     saved: float
+    """Share of the pool's hourly price that the move saves."""
     disturbed: float
+    """Share of the pool's total disruption cost that the move causes."""
 
     @property
     def score(self) -> float:
+        """The ratio of savings to disruption; 0 if nothing is saved."""
         if self.saved <= 0:
             return 0.0
         return self.saved / self.disturbed if self.disturbed else math.inf
 
     @property
     def approved(self) -> bool:
+        """Return whether the score reaches the threshold."""
         return self.score >= THRESHOLD
 
     def __str__(self) -> str:
@@ -41,13 +45,16 @@ class MoveScore(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PoolTotals:
-    """By pool: what its candidates cost an hour, and what it costs to disturb all its nodes."""
+    """Hourly price and disruption cost of each pool, as the base of move scores."""
 
     prices: Mapping[str, float]
+    """Pool -> hourly price of its candidates."""
     costs: Mapping[str, float]
+    """Pool -> cost of disrupting all its nodes."""
 
     @classmethod
     def of(cls, candidates: Iterable[NodeCandidate], nodes: Iterable[StateNode]) -> PoolTotals:
+        """Sum up the prices of the candidates and the disruption costs of all nodes with a pool."""
         prices: dict[str, float] = {}
         costs: dict[str, float] = {}
         by_name = {candidate.name: candidate for candidate in candidates}
@@ -59,18 +66,19 @@ class PoolTotals:
         return cls(prices, costs)
 
     def score(self, pool: str, savings: float, cost: float) -> MoveScore:
+        """Score a move in a pool; both shares are 0 if the pool has no price or no cost."""
         price, total = self.prices.get(pool, 0.0), self.costs.get(pool, 0.0)
         return MoveScore(savings / price, cost / total) if price > 0 and total > 0 else MoveScore(0.0, 0.0)
 
     def may_pass(self, candidate: NodeCandidate) -> bool:
-        """Whether it would be worth it to delete a node without a replacement."""
+        """Return whether deleting the node without a replacement would be approved."""
         pool = candidate.pool.metadata.name
         if not is_balanced(candidate) or self.prices.get(pool, 0.0) <= 0:
             return True
         return self.score(pool, candidate.price, candidate.move_cost).approved
 
     def scores(self, candidates: Sequence[NodeCandidate], savings: float) -> dict[str, MoveScore]:
-        """Pool -> score of a move, of the pools that ask for it; savings are shared by price."""
+        """Return pool -> score of a move, for pools with policy Balanced. Pools share the savings by price."""
         by_pool: dict[str, list[NodeCandidate]] = {}
         for candidate in candidates:
             by_pool.setdefault(candidate.pool.metadata.name, []).append(candidate)
@@ -85,4 +93,5 @@ class PoolTotals:
 
 
 def is_balanced(candidate: NodeCandidate) -> bool:
+    """Return whether the candidate's pool has the consolidation policy Balanced."""
     return candidate.pool.spec.disruption.consolidation_policy == BALANCED

@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets: which pods may be evicted, and which never may be.
+"""PodDisruptionBudgets as Karpenter reads them: pods that cannot be evicted now or ever.
 
 Upstream: pkg/utils/pdb/pdb.go (sigs.k8s.io/karpenter v1.14.1).
 """
@@ -16,7 +16,7 @@ Blocks = Callable[[PodDisruptionBudget], bool]
 
 
 class EvictionLimits:
-    """All PodDisruptionBudgets of a cluster with their pods, at a time (microseconds)."""
+    """The PodDisruptionBudgets of a cluster with its pods, at one moment (microseconds)."""
 
     def __init__(self, budgets: Iterable[PodDisruptionBudget], pods: Iterable[Pod], now: int) -> None:
         self.now = now
@@ -24,7 +24,7 @@ class EvictionLimits:
         self._budgets = [(budget, selector_from_api(budget.spec.selector)) for budget in budgets]
 
     def blocking(self, pod: Pod) -> tuple[str, ...]:
-        """The budgets that forbid to evict a pod now: one, or all where there are several for it."""
+        """Return the budgets that forbid evicting the pod now: one, or all if several select the pod."""
         return self._forbidding(pod, lambda budget: budget.status.disruptions_allowed == 0)
 
     def unhealthy_pods(self, name: str) -> list[Pod]:
@@ -45,10 +45,11 @@ class EvictionLimits:
         )
 
     def is_currently_reschedulable(self, pod: Pod) -> bool:
-        """Whether it is to be placed anew when its node goes; not if nothing will ever evict it."""
-        return is_reschedulable(pod) and is_disruptable(pod, self.now) and not self._forbidding(pod, _allows_nothing)
+        """Return whether the pod must be rescheduled when its node goes, and can be evicted at all."""
+        return is_reschedulable(pod) and is_disruptable(pod, self.now) and not self._forbidding(pod, _is_fully_blocking)
 
     def _forbidding(self, pod: Pod, blocks: Blocks) -> tuple[str, ...]:
+        """Return the matching budgets that forbid eviction according to ``blocks``, or all if several match."""
         if not self._budgets or not is_evictable(pod, self.now):
             return ()
         namespace, labels = pod.metadata.namespace, pod.metadata.labels
@@ -56,18 +57,18 @@ class EvictionLimits:
         names = tuple(f"{namespace}/{budget.metadata.name}" for budget in matching)
         if len(matching) > 1:
             return names
-        return tuple(n for n, b in zip(names, matching, strict=True) if not _spares(b, pod) and blocks(b))
+        return tuple(n for n, b in zip(names, matching, strict=True) if not _allows_unready_pod(b, pod) and blocks(b))
 
 
-def _spares(budget: PodDisruptionBudget, pod: Pod) -> bool:
-    """Whether it lets pods go that are not ready."""
+def _allows_unready_pod(budget: PodDisruptionBudget, pod: Pod) -> bool:
+    """Return whether the budget lets the pod be evicted because it is not ready (AlwaysAllow)."""
     always = budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow"
     return always and any(
         condition.type == "Ready" and condition.status == "False" for condition in pod.status.conditions
     )
 
 
-def _allows_nothing(budget: PodDisruptionBudget) -> bool:
-    """Whether it never lets a pod go."""
+def _is_fully_blocking(budget: PodDisruptionBudget) -> bool:
+    """Return whether the budget never allows an eviction, by its spec."""
     spec = budget.spec
     return spec.max_unavailable in (0, "0%") or spec.min_available == "100%"

@@ -1,4 +1,4 @@
-"""Nodes that may be disrupted, what forbids it, and what it costs.
+"""Candidates for disruption: nodes that may be disrupted, reasons against others, and disruption costs.
 
 Upstream: pkg/controllers/disruption/types.go, pkg/controllers/state/statenode.go, pkg/utils/disruption/disruption.go
 (sigs.k8s.io/karpenter v1.14.1), whose words these are.
@@ -14,7 +14,7 @@ from functools import cached_property
 from kschedctl.api.karpenter import NodeClaim, NodePool
 from kschedctl.api.objects import Condition, Node, Pod
 from kschedctl.api.times import parse_microseconds
-from kschedctl.autoscaling.durations import nanoseconds
+from kschedctl.autoscaling.durations import parse_go_duration
 from kschedctl.autoscaling.karpenter.events import EventLog
 from kschedctl.autoscaling.karpenter.instance_types import InstanceType
 from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, DO_NOT_DISRUPT, INSTANCE_TYPE, NODE_POOL, ZONE
@@ -29,7 +29,7 @@ BASE_COST = 1.0
 
 @dataclass(frozen=True, eq=False)
 class NodeCandidate:
-    """``pods``: those that have to move. ``price``: an hour; ``move_cost``: of its pods, 1 for none."""
+    """A node that may be disrupted."""
 
     state: StateNode
     node: Node
@@ -37,9 +37,13 @@ class NodeCandidate:
     pool: NodePool
     type: InstanceType | None
     pods: Sequence[Pod]
+    """Pods that would have to be rescheduled."""
     price: float
+    """Price of an hour."""
     move_cost: float
+    """Cost of rescheduling its pods; 1 if there are none."""
     disruption_cost: float
+    """Eviction cost of all its pods, scaled by its remaining lifetime."""
 
     @property
     def name(self) -> str:
@@ -51,6 +55,7 @@ class NodeCandidate:
 
     @property
     def savings_ratio(self) -> float:
+        """The price in relation to the cost of moving its pods."""
         return self.price / self.move_cost
 
     @property
@@ -58,20 +63,22 @@ class NodeCandidate:
         return self.move_cost <= BASE_COST
 
     def condition(self, type: str) -> Condition | None:
+        """Return the condition of its NodeClaim, or None."""
         return condition(self.claim, type)
 
     def has(self, type: str) -> bool:
-        """Whether a condition of its claim is true."""
+        """Return whether a condition of its NodeClaim is True."""
         return is_true(self.claim, type)
 
 
 @dataclass(eq=False)
 class CandidateSearch:
-    """All candidates of a method; ``eventual``: whether its nodes go some day whatever their pods say."""
+    """A search for the candidates of one disruption method."""
 
     setting: KarpenterSetting
     log: EventLog
     eventual: bool = False
+    """Whether the method is eventual: pods cannot block nodes with a terminationGracePeriod."""
     found: list[NodeCandidate] = field(default_factory=list)
     blocking_budgets: dict[str, str] = field(default_factory=dict)
     """Node -> the PodDisruptionBudget that allows no disruption of one of its pods."""
@@ -81,12 +88,13 @@ class CandidateSearch:
         return {pool.metadata.name: pool for pool in self.setting.cluster.karpenter_node_pools}
 
     def search(self) -> list[NodeCandidate]:
-        """By name."""
+        """Return all candidates, sorted by name."""
         nodes = sorted(self.setting.nodes, key=lambda node: node.name)
         return [candidate for node in nodes if (candidate := self._candidate(node))]
 
     def _candidate(self, state: StateNode) -> NodeCandidate | None:
-        if fault := _node_fault(state):
+        """Build a node's candidate, or log why it is none and return None."""
+        if fault := _find_node_fault(state):
             if state.claim is not None:
                 self.log.blocked(state, fault)
             return None
@@ -118,7 +126,7 @@ class CandidateSearch:
         )
 
     def _pods_fault(self, state: StateNode) -> str:
-        """The first pod that must not be disturbed, or the first budget that forbids it."""
+        """Return which pod or budget blocks the disruption of the node; empty if none does."""
         for pod in state.bound:
             if is_active(pod):
                 self.log.protection(pod, self.setting.now)
@@ -134,7 +142,7 @@ class CandidateSearch:
         return ""
 
     def _lifetime_left(self, claim: NodeClaim) -> float:
-        """The share of its life that is left to a node."""
+        """Return the share of expireAfter that remains, 1.0 for nodes that do not expire."""
         after = duration(claim.spec.expire_after)
         if after is None or claim.metadata.creation_timestamp is None:
             return 1.0
@@ -143,8 +151,8 @@ class CandidateSearch:
         return min(max((total - age) / total, 0.0), 1.0) if total else 0.0
 
 
-def _node_fault(state: StateNode) -> str:
-    """Why a node is no candidate, whatever is on it; its first letter is a capital."""
+def _find_node_fault(state: StateNode) -> str:
+    """Return why a node is no candidate regardless of its pods; empty if it may be one."""
     checks = (
         (state.claim is None, "Node isn't managed by karpenter"),
         (state.node is None, "Nodeclaim does not have an associated node"),
@@ -160,36 +168,38 @@ def _node_fault(state: StateNode) -> str:
 
 
 def eviction_cost(pod: Pod) -> float:
-    """By its deletion cost and its priority, from -10 to 10."""
+    """Return the cost of evicting a pod by its deletion cost and priority, from -10 to 10."""
     cost = 1.0
     if (said := pod.metadata.annotations.deletion_cost) is not None:
-        cost += _number(said) / 2.0**27
+        cost += _parse_float(said) / 2.0**27
     if pod.spec.priority is not None:
         cost += pod.spec.priority / 2.0**25
     return min(max(cost, -10.0), 10.0)
 
 
 def node_cost(state: StateNode) -> float:
-    """What it costs to disrupt a node that is no candidate."""
+    """Return the cost of disrupting a node that is no candidate."""
     return BASE_COST + sum(max(0.0, eviction_cost(pod)) for pod in state.pods if not is_daemon(pod))
 
 
 def condition(claim: NodeClaim, type: str) -> Condition | None:
+    """Return a NodeClaim's condition of this type, or None."""
     return next((known for known in claim.status.conditions if known.type == type), None)
 
 
 def is_true(claim: NodeClaim, type: str) -> bool:
+    """Return whether a NodeClaim's condition is True."""
     known = condition(claim, type)
     return known is not None and known.status == "True"
 
 
 def duration(text: str | None) -> int | None:
-    """Nanoseconds; None for Never. Raises InputError."""
-    return None if text is None or text == NEVER else nanoseconds(text, "duration")
+    """Parse a duration to nanoseconds. Return None for Never. Raises InputError."""
+    return None if text is None or text == NEVER else parse_go_duration(text, "duration")
 
 
 def is_settling(state: StateNode, pool: NodePool | None, now: int) -> bool:
-    """Whether a node is too new, or too busy of late, to be consolidated or to take pods from elsewhere."""
+    """Return whether the node is initialized, but its last pod event is not consolidateAfter ago yet."""
     after = duration(pool.spec.disruption.consolidate_after) if pool else None
     if not after or state.claim is None or not is_true(state.claim, "Initialized"):
         return False
@@ -199,8 +209,9 @@ def is_settling(state: StateNode, pool: NodePool | None, now: int) -> bool:
 
 
 def price_of(labels: Mapping[str, str], type: InstanceType | None) -> float:
-    """An hour of a node with such labels: the price of the first offering of its type in its zone for its capacity
-    type, whether there is more of it or not.
+    """Return the hourly price of a node: that of its type's offering in its zone and capacity type, else 0.
+
+    Unavailable offerings count, too.
     """
     zone, capacity_type = labels.get(ZONE, ""), labels.get(CAPACITY_TYPE, "")
     offerings = type.offerings if type else ()
@@ -208,7 +219,8 @@ def price_of(labels: Mapping[str, str], type: InstanceType | None) -> float:
     return 0.0 if math.isnan(price) else price
 
 
-def _number(text: str) -> float:
+def _parse_float(text: str) -> float:
+    """Parse a number, or return 0 for other text."""
     try:
         return float(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""NodeClaims that a run makes: what their nodes may still become, and whether a pod may join.
+"""NodeClaims that a scheduling run builds up, narrowing their instance types pod by pod.
 
 Upstream: pkg/controllers/provisioning/scheduling/nodeclaim.go (sigs.k8s.io/karpenter v1.14.1).
 """
@@ -35,48 +35,45 @@ WOULD_LOSE_RESERVED = "satisfying updated nodeclaim constraints would remove all
 
 @dataclass(frozen=True)
 class ClaimRefusal:
-    """Why a pod may not join; ``final``: it waits for reserved capacity, and gives nothing up for another.
-
-    ``requirements``: what its types had to meet, where it is these that refuse.
-    """
+    """A reason why a pod cannot join a NodeClaim."""
 
     why: str
     final: bool = False
+    """Whether the pod waits for reserved capacity, so that relaxing it does not help."""
     requirements: Requirements | None = None
+    """What instance types had to meet, if no type met it."""
     empty_label: str = ""
     """The topology key whose empty value alone keeps the pod away."""
 
 
 class ClaimAcceptance(NamedTuple):
-    """What a claim becomes with a pod."""
+    """The state of a NodeClaim after a pod joins."""
 
     requirements: Requirements
     options: Bools
+    """(T,) the instance types that remain."""
     reservations: tuple[str, ...]
+    """Ids of the capacity reservations that the claim would hold."""
 
 
 @dataclass(eq=False)
 class RunSettings:
-    """What all of a run share. ``strict_reservations``: no fallback where reserved capacity has run out.
-
-    ``tolerates_prefer_no_schedule``: whether pods come to tolerate such taints when they find no place.
-    """
+    """State and options that all NodeClaims of a run share."""
 
     topology: RunTopology
     reservations: Reservations
     reserved_capacity: bool
     strict_reservations: bool
+    """Whether a pod must not fall back to other capacity when reservations are exhausted."""
     ignores_preferences: bool
     relaxes_min_values: bool
     tolerates_prefer_no_schedule: bool
+    """Whether relaxed pods finally tolerate PreferNoSchedule taints."""
 
 
 @dataclass(eq=False)
 class NewClaim:
-    """``options``: the types that it may be; ``requests``: of its pods. ``held``: ids of reservations.
-
-    ``ordered``: the types as they were last sorted by price.
-    """
+    """A NodeClaim of a scheduling run with its pods."""
 
     template: ClaimTemplate
     groups: Sequence[DaemonGroup]
@@ -84,24 +81,30 @@ class NewClaim:
     settings: RunSettings
     requirements: Requirements
     options: Bools
+    """(T,) the instance types that it may still become."""
     requests: Quantities = field(default_factory=dict)
+    """Summed requests of its pods."""
     amounts: dict[str, int] = field(default_factory=dict)
+    """Summed requests of its pods in thousandths."""
     pods: list[Pod] = field(default_factory=list)
     ports: list[Port] = field(default_factory=list)
     held: tuple[str, ...] = ()
+    """Ids of the capacity reservations that it holds."""
     min_values_relaxed: bool = False
     ordered: list[int] = field(default_factory=list)
+    """Its instance types as they were last sorted by price."""
 
     @classmethod
     def of(
         cls, template: ClaimTemplate, groups: Sequence[DaemonGroup], host: str, settings: RunSettings, options: Bools
     ) -> NewClaim:
+        """Create an empty NodeClaim for a placeholder hostname from a template."""
         requirements = Requirements(template.requirements)
         requirements.add([LabelRequirement.of(HOSTNAME, IN, (host,))])
         return cls(template, groups, host, settings, requirements, options)
 
     def tried(self, data: PodData, relax_min_values: bool = False) -> ClaimAcceptance | ClaimRefusal:
-        """What becomes of the claim with a pod, or why it may not join."""
+        """Return the claim's state with the pod, or why the pod cannot join."""
         if fault := untolerated(self.template.taints, data.pod):
             return ClaimRefusal(fault)
         known = self.template.well_known
@@ -121,6 +124,7 @@ class NewClaim:
     def _tried(
         self, data: PodData, requirements: Requirements, relax_min_values: bool
     ) -> ClaimAcceptance | ClaimRefusal:
+        """Apply topology, instance types and reservations to the requirements of the pod and its volumes."""
         topology = self.settings.topology
         narrowed = topology.narrowed(data.pod, self.template.taints, data.strict, requirements)
         if isinstance(narrowed, TopologyRefusal):
@@ -139,11 +143,11 @@ class NewClaim:
         )
 
     def _filtered(self, data: PodData, requirements: Requirements, relax_min_values: bool) -> Bools | str:
-        """The types that are left; minValues are lowered to what there is where that is allowed."""
+        """Return (T,) the types that remain, or why none does. Lowers minValues if that is allowed."""
         kept = OptionFilter(self.template.columns, requirements)
-        requests = _plus(self.amounts, data.amounts)
+        requests = _add_amounts(self.amounts, data.amounts)
         for group in free_groups(self.groups, data.ports, self.ports):
-            kept.look_at(group.types & self.options, _plus(requests, group.amounts), group.overhead)
+            kept.look_at(group.types & self.options, _add_amounts(requests, group.amounts), group.overhead)
         if requirements.have_min_values:
             too_few = self.template.columns.too_few(kept.left, requirements)
             if too_few and not relax_min_values:
@@ -153,7 +157,7 @@ class NewClaim:
         return kept.left if kept.left.any() else kept.refusal(data.requests, data.amounts)
 
     def _reservable(self, options: Bools, requirements: Requirements) -> tuple[str, ...] | ClaimRefusal:
-        """The reservations that the claim would hold."""
+        """Return the ids of the reservations that the claim would hold, or why it cannot reserve any."""
         columns, settings = self.template.columns, self.settings
         if not settings.reserved_capacity or not columns.reserved.any():
             return ()
@@ -168,11 +172,11 @@ class NewClaim:
         return free
 
     def add(self, data: PodData, accepted: ClaimAcceptance) -> None:
-        """The pod joins."""
+        """Add an accepted pod and record its topology, ports and reservations."""
         self.pods.append(data.pod)
         self.requirements, self.options = accepted.requirements, accepted.options
         self.requests = merge(self.requests, data.requests)
-        self.amounts = _plus(self.amounts, data.amounts)
+        self.amounts = _add_amounts(self.amounts, data.amounts)
         self.settings.topology.register((self.host,))
         self.settings.topology.record(data.pod, self.template.taints, self.requirements)
         self.ports.extend(data.ports)
@@ -180,7 +184,7 @@ class NewClaim:
         self.held = accepted.reservations
 
     def sort(self) -> list[int]:
-        """The types by price, those of one price in the order that Karpenter takes them in."""
+        """Sort the remaining types by price, equal prices in Go's order, and return them."""
         before = self.ordered or [at for group in self.groups for at in np.flatnonzero(group.types).tolist()]
         kept = [at for at in before if self.options[at]]
         prices = self.template.columns.cheapest(self.requirements)[kept].tolist()
@@ -188,7 +192,7 @@ class NewClaim:
         return self.ordered
 
     def finish(self) -> None:
-        """The claim as it is asked for: no host, reserved capacity alone where it holds some, what DaemonSets take."""
+        """Drop the hostname, require held reservations, and add the DaemonSets' overhead to the requests."""
         self.requirements.pop(HOSTNAME, None)
         if self.held:
             self.requirements[CAPACITY_TYPE] = LabelRequirement.of(CAPACITY_TYPE, IN, (RESERVED,))
@@ -196,12 +200,12 @@ class NewClaim:
         overhead: Quantities = {}
         for group in self.groups:
             if (group.types & self.options).any():
-                overhead = _smaller(overhead, group.overhead)
+                overhead = _smaller_amounts(overhead, group.overhead)
         self.requests = merge(self.requests, overhead)
 
 
 def untolerated(taints: Sequence[Taint], pod: Pod) -> str:
-    """The taints that a pod does not tolerate, in Karpenter's words."""
+    """Describe the taints that the pod does not tolerate, in Karpenter's words."""
     tolerations = pod.spec.tolerations
     return "; ".join(
         f"did not tolerate taint (taint={taint})"
@@ -211,18 +215,20 @@ def untolerated(taints: Sequence[Taint], pod: Pod) -> str:
 
 
 def min_values_fault(too_few: Mapping[str, int]) -> str:
+    """Describe the labels whose minValues are not met, in Karpenter's words."""
     return f"minValues requirement is not met for label(s) (label(s)=[{' '.join(sorted(too_few))}])"
 
 
-def _plus(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
+def _add_amounts(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
+    """Return the sum of two resource lists in thousandths."""
     total = dict(left)
     for name, amount in right.items():
         total[name] = total.get(name, 0) + amount
     return total
 
 
-def _smaller(left: Quantities, right: Quantities) -> Quantities:
-    """The smaller amounts of what both have; the other where there is nothing yet."""
+def _smaller_amounts(left: Quantities, right: Quantities) -> Quantities:
+    """Return the smaller amounts of resources in both lists, or ``right`` if ``left`` is empty."""
     if not left:
         return right
     return {name: min(amount, right[name]) for name, amount in left.items() if name in right}

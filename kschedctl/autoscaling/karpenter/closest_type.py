@@ -1,4 +1,4 @@
-"""The instance type of a pool that comes closest to taking a pod, and what it lacks."""
+"""The instance type of a pool that comes closest to fitting a pod, and what it lacks."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def closest_type(
     columns = template.columns
     if not len(columns):
         return NO_TYPE
-    needs = [merge(data.requests, _overhead(groups, at)) for at in range(len(columns))]
-    counts, shares = _lacking(columns, needs, requirements)
+    needs = [merge(data.requests, _daemon_overhead(groups, at)) for at in range(len(columns))]
+    counts, shares = _score_shortfalls(columns, needs, requirements)
     eligible = template.options if template.options.any() else np.ones(len(columns), np.bool_)
     if not counts[eligible].all():
-        return _min_values(columns, eligible & (counts == 0), requirements)
+        return _describe_unmet_min_values(columns, eligible & (counts == 0), requirements)
     prices = columns.cheapest(requirements)
     at = min(np.flatnonzero(eligible).tolist(), key=lambda n: (counts[n], shares[n], prices[n], columns.types[n].name))
-    lacks = ", ".join(_lacks(columns, at, needs[at], requirements))
+    lacks = ", ".join(_describe_shortfalls(columns, at, needs[at], requirements))
     total = int(eligible.sum())
     if total == 1:
         return f"the only instance type, {columns.types[at].name}: {lacks}"
@@ -57,7 +57,7 @@ def _count_lacking(
     """Yield how many of the eligible instance types lack each thing that is needed, the most frequent first."""
     counts: Counter[str] = Counter()
     for at in np.flatnonzero(eligible).tolist():
-        counts.update(f"with too little {name}" for name in _short(columns.types[at], needs[at]))
+        counts.update(f"with too little {name}" for name in _find_short_resources(columns.types[at], needs[at]))
     for key, requirement in requirements.items():
         if mismatches := int((~columns.compatible({key: requirement}) & eligible).sum()):
             counts[f"not {requirement}"] = mismatches
@@ -68,35 +68,37 @@ def _count_lacking(
         yield f"{count:,} {lack}"
 
 
-def _overhead(groups: Sequence[DaemonGroup], at: int) -> Quantities:
-    """What the DaemonSets of a type request."""
+def _daemon_overhead(groups: Sequence[DaemonGroup], at: int) -> Quantities:
+    """Return the DaemonSets' requests on an instance type."""
     return next((group.overhead for group in groups if group.types[at]), {})
 
 
-def _lacking(
+def _score_shortfalls(
     columns: TypeColumns, needs: Sequence[Quantities], requirements: Requirements
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """(T,) how many things each type lacks, and which share of the amounts that it should have."""
+    """Return two (T,) arrays: the number of unmet needs of each type, and the summed share of missing amounts."""
     counts = (~columns.offered(requirements)).astype(np.int64)
     for key, requirement in requirements.items():
         counts += ~columns.compatible({key: requirement})
     shares = np.zeros(len(columns))
     for at, need in enumerate(needs):
-        short = _short(columns.types[at], need)
+        short = _find_short_resources(columns.types[at], need)
         counts[at] += len(short)
         amounts, own = thousandths(need), thousandths(columns.types[at].allocatable)
         shares[at] = sum(1 - own.get(name, 0) / amounts[name] for name in short)
     return counts, shares
 
 
-def _short(instance_type: InstanceType, need: Quantities) -> list[str]:
+def _find_short_resources(instance_type: InstanceType, need: Quantities) -> list[str]:
+    """Return the resources of which the type has too little, sorted by name."""
     own = instance_type.allocatable
     return [name for name, amount in sorted(need.items()) if amount > max(own.get(name, ZERO), ZERO)]
 
 
-def _lacks(columns: TypeColumns, at: int, need: Quantities, requirements: Requirements) -> Iterator[str]:
+def _describe_shortfalls(columns: TypeColumns, at: int, need: Quantities, requirements: Requirements) -> Iterator[str]:
+    """Yield what one instance type lacks: resources, labels, offerings."""
     own = columns.types[at]
-    for name in _short(own, need):
+    for name in _find_short_resources(own, need):
         amount = own.allocatable.get(name, ZERO)
         yield f"has {f'{amount} of' if amount > ZERO else 'no'} {name} for pods, {need[name]} needed"
     both = sorted(requirements.keys() & own.requirements.keys())
@@ -108,6 +110,7 @@ def _lacks(columns: TypeColumns, at: int, need: Quantities, requirements: Requir
         yield f"not offered{' as ' * bool(places)}{', '.join(str(requirements[key]) for key in places)}"
 
 
-def _min_values(columns: TypeColumns, left: Bools, requirements: Requirements) -> str:
+def _describe_unmet_min_values(columns: TypeColumns, left: Bools, requirements: Requirements) -> str:
+    """Describe the minValues that the remaining types do not meet."""
     too_few = columns.too_few(left, requirements)
     return "; ".join(f"minValues {requirements[key].min_values} of {key}, {n} left" for key, n in too_few.items())

@@ -1,4 +1,4 @@
-"""What becomes of nodes that go together: their pods placed anew, at most one cheaper node instead of them.
+"""Simulated removal of nodes: rescheduling their pods, with at most one cheaper replacement node.
 
 Upstream: pkg/controllers/disruption/consolidation.go, helpers.go (sigs.k8s.io/karpenter v1.14.1).
 """
@@ -34,19 +34,22 @@ DELETE, REPLACE = "delete", "replace"
 
 @dataclass(eq=False)
 class RemovalOutcome:
-    """A run without some nodes; ``claims``: those that would be made. ``fault``: why their pods find no place."""
+    """The result of a scheduling run without the candidates."""
 
     run: SchedulerRun
     claims: list[NewClaim]
+    """NodeClaims that would be launched."""
     fault: str
+    """Why some pods cannot be rescheduled; empty if all can."""
 
 
 @dataclass(eq=False)
 class ClaimOffer:
-    """A claim whose types stand in order of price, as they were when that was last looked at."""
+    """A replacement NodeClaim with its instance types in the order of price."""
 
     claim: NewClaim
     order: list[int] = field(default_factory=list)
+    """Numbers of the instance types, as last sorted."""
 
     def __post_init__(self) -> None:
         self.sort()
@@ -56,39 +59,44 @@ class ClaimOffer:
         return self.claim.template.columns
 
     def sort(self) -> None:
+        """Sort the instance types by price."""
         self.order = self.claim.sort()
 
     def keep(self, which: Bools) -> None:
+        """Keep only the types of a (T,) mask."""
         self.order = [at for at in self.order if which[at]]
         self._set()
 
     def first(self, count: int) -> None:
+        """Keep only the first ``count`` types."""
         self.order = self.order[:count]
         self._set()
 
     def _set(self) -> None:
+        """Copy the remaining types to the claim's options."""
         options = np.zeros(len(self.columns), np.bool_)
         options[self.order] = True
         self.claim.options = options
 
     def require(self, capacity_type: str) -> None:
+        """Add a requirement for the capacity type to the claim."""
         self.claim.requirements.add([LabelRequirement.of(CAPACITY_TYPE, IN, (capacity_type,))])
 
     def cheaper(self, price: float) -> str:
-        """Keep the types that cost less however they are launched; the text says which values are too few then."""
+        """Keep types whose worst launch price is below ``price``. Return which minValues are then not met, or ""."""
         self.keep(worst_prices(self.columns, self.claim.requirements) < price)
         too_few = self.columns.too_few(self.claim.options, self.claim.requirements)
         return min_values_fault(too_few) if too_few else ""
 
     def price(self) -> float:
-        """The lowest price of the first type."""
+        """Return the lowest price of the first type; 0 if there is none."""
         if not self.order:
             return 0.0
         price = float(self.columns.cheapest(self.claim.requirements)[self.order[0]])
         return price if np.isfinite(price) else 0.0
 
     def enough_types(self) -> int:
-        """How many of the first types have all values that are asked for."""
+        """Return how many of the first types are needed to meet all minValues."""
         chosen = np.zeros(len(self.columns), np.bool_)
         for count, at in enumerate(self.order, 1):
             chosen[at] = True
@@ -99,7 +107,7 @@ class ClaimOffer:
 
 @dataclass(eq=False)
 class PlannedRemoval:
-    """Nodes that go, and what is launched for them."""
+    """A command in the making: candidates to remove, and their replacements."""
 
     candidates: Sequence[NodeCandidate]
     outcome: RemovalOutcome
@@ -111,14 +119,16 @@ class PlannedRemoval:
 
     @property
     def price(self) -> float:
+        """The hourly price of the candidates."""
         return sum(candidate.price for candidate in self.candidates)
 
     @property
     def savings(self) -> float:
+        """The hourly price of the candidates minus that of the replacements."""
         return self.price - sum(offer.price() for offer in self.offers)
 
     def text(self, candidate: NodeCandidate) -> str:
-        """The words of an event about one of the nodes."""
+        """Describe the removal as an event about one of its nodes does."""
         if len(self.candidates) > 1:
             return f"{self.decision}: [{candidate.name}] (part of {len(self.candidates)}-node consolidation)"
         count = len(self.offers)
@@ -126,6 +136,7 @@ class PlannedRemoval:
         return f"{self.decision}: [{candidate.name}]{made}"
 
     def report(self, most: int) -> DisruptionCommand:
+        """Build the reported command; claims name at most ``most`` instance types."""
         return DisruptionCommand(
             self.decision,
             tuple(sorted(candidate.name for candidate in self.candidates)),
@@ -136,21 +147,21 @@ class PlannedRemoval:
 
 
 class Consolidation:
-    """Simulations over one cluster."""
+    """Consolidation simulations on one cluster."""
 
     def __init__(self, setting: KarpenterSetting) -> None:
         self.setting = setting
 
     @cached_property
     def existing(self) -> ExistingColumns:
-        """``settling`` says which of them take no pods from elsewhere."""
+        """Columns of the existing nodes; settling nodes take no pods from other nodes."""
         setting = self.setting
         pools = {pool.metadata.name: pool for pool in setting.pools.pools}
         return setting.existing(setting.pools, lambda node: is_settling(node, pools.get(node.pool), setting.now))
 
     @cached_property
     def unsettled(self) -> ExistingColumns:
-        """The columns for a caller to whom nodes that are still settling are as good."""
+        """Columns of the existing nodes, with settling nodes treated like any other."""
         return self.setting.existing(self.setting.pools, lambda node: False)
 
     def simulate(
@@ -160,7 +171,7 @@ class Consolidation:
         consolidating: bool = True,
         softened: Container[str] = (),
     ) -> RemovalOutcome | None:
-        """Return what becomes of the pods without these nodes, or None if no NodePool launches nodes.
+        """Reschedule the pods of the candidates without them, or return None if no NodePool launches nodes.
 
         The pods in ``softened`` are placed without their soft constraints.
         """
@@ -188,15 +199,18 @@ class Consolidation:
         )
         errors = {key: "; ".join(parts) for key, parts in run.errors.items()}
         claims = [claim for claim in run.claims if not self._dropped(claim, errors)]
-        errors |= _too_early(run, deleting)
+        errors |= _find_uninitialized_placements(run, deleting)
         waiting = {pod.key for pod in pods if is_provisionable(pod)}
-        return RemovalOutcome(run, claims, _fault({key: why for key, why in errors.items() if key not in waiting}))
+        return RemovalOutcome(
+            run, claims, _describe_errors({key: why for key, why in errors.items() if key not in waiting})
+        )
 
     def nothing(self) -> RemovalOutcome:
-        """The outcome of removing nodes without pods: nobody has to be placed."""
+        """Return the outcome of removing nodes without pods."""
         return RemovalOutcome(self.setting.run([], self.unsettled), [], "")
 
     def _dropped(self, claim: NewClaim, errors: dict[str, str]) -> bool:
+        """Truncate the claim's types; if that breaks minValues, record an error for its pods and return True."""
         options = self.setting.options
         fault = truncated(claim, options.max_instance_types, not options.relaxes_min_values)
         errors.update({pod.key: fault for pod in claim.pods} if fault else {})
@@ -228,12 +242,12 @@ class Consolidation:
         return removal
 
     def _priced(self, offer: ClaimOffer, candidates: Sequence[NodeCandidate]) -> str:
-        """Keep what is cheaper than the nodes; the text says why nothing is left."""
+        """Keep the replacement types that are cheaper than the nodes. Return why none remains, or ""."""
         price, claim = sum(candidate.price for candidate in candidates), offer.claim
         spot = all(candidate.capacity_type == SPOT for candidate in candidates)
         if spot and claim.requirements.label(CAPACITY_TYPE).has(SPOT):
             return self._spot_to_spot(offer, price, len(candidates))
-        if fault := _cheaper(offer, price):
+        if fault := _filter_by_price(offer, price):
             return fault
         capacity_type = claim.requirements.label(CAPACITY_TYPE)
         if capacity_type.has(SPOT) and capacity_type.has(ON_DEMAND):
@@ -241,11 +255,12 @@ class Consolidation:
         return ""
 
     def _spot_to_spot(self, offer: ClaimOffer, price: float, nodes: int) -> str:
+        """Restrict a spot-to-spot replacement to enough cheaper types. Return why that fails, or ""."""
         if not self.setting.options.feature_gates.spot_to_spot_consolidation:
             return "SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node"
         offer.require(SPOT)
         offer.keep(offer.columns.offered(offer.claim.requirements))
-        if fault := _cheaper(offer, price):
+        if fault := _filter_by_price(offer, price):
             return fault
         if nodes > 1:
             return ""
@@ -259,14 +274,15 @@ class Consolidation:
         return ""
 
 
-def _cheaper(offer: ClaimOffer, price: float) -> str:
+def _filter_by_price(offer: ClaimOffer, price: float) -> str:
+    """Keep the types cheaper than ``price``. Return why none remains, or ""."""
     if fault := offer.cheaper(price):
         return f"Filtering by price: {fault}"
     return "" if offer.order else "Can't replace with a cheaper node"
 
 
 def worst_prices(columns: TypeColumns, requirements: Requirements) -> np.ndarray:
-    """(T,) the highest price of an offering that may be launched, of the capacity type that is tried first."""
+    """Return (T,) the highest price of an allowed offering of the capacity type that is tried first."""
     worst = np.full(len(columns), np.inf)
     settled = np.zeros(len(columns), np.bool_)
     allowed = columns.terms(requirements)
@@ -281,8 +297,8 @@ def worst_prices(columns: TypeColumns, requirements: Requirements) -> np.ndarray
     return worst
 
 
-def _too_early(run: SchedulerRun, deleting: set[str]) -> dict[str, str]:
-    """The pods that went to nodes which have not come up: only those of nodes that go may rely on these."""
+def _find_uninitialized_placements(run: SchedulerRun, deleting: set[str]) -> dict[str, str]:
+    """Return pod -> error for pods placed on uninitialized nodes, except pods of deleting nodes."""
     reasons: dict[str, str] = {}
     for node in run.nodes.used:
         state = node.existing.state
@@ -295,8 +311,8 @@ def _too_early(run: SchedulerRun, deleting: set[str]) -> dict[str, str]:
     return reasons
 
 
-def _fault(errors: dict[str, str]) -> str:
-    """In Karpenter's words; pods by name."""
+def _describe_errors(errors: dict[str, str]) -> str:
+    """Describe the unschedulable pods in Karpenter's words, sorted by name."""
     if not errors:
         return ""
     shown = "".join(f"{key} => {errors[key]} " for key in sorted(errors)[:MOST_ERRORS])

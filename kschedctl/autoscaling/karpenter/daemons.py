@@ -1,4 +1,4 @@
-"""What DaemonSets will take of a new node, which differs by instance type, and what is still to come to a node.
+"""Overhead of DaemonSets on new nodes, which differs by instance type, and on existing nodes.
 
 Upstream: buildDaemonOverheadGroups, isDaemonPodCompatible in pkg/controllers/provisioning/scheduling/scheduler.go,
 getDaemonSetPods in provisioner.go (sigs.k8s.io/karpenter v1.14.1). A required term that a pod gives up for one type
@@ -28,22 +28,25 @@ from kschedctl.cluster import Cluster
 
 @dataclass(frozen=True, eq=False)
 class DaemonGroup:
-    """The types of a template on which the same DaemonSets would run, and what these need."""
+    """Instance types of a template on which the same DaemonSets would run."""
 
     types: Bools
+    """(T,) the instance types of the group."""
     overhead: Quantities
+    """Summed requests of the DaemonSets' pods."""
     amounts: Amounts
+    """The overhead in thousandths."""
     ports: tuple[Port, ...]
 
 
 class Daemons:
-    """A pod of each DaemonSet, as far as it has given up its wishes by now."""
+    """A pod of each DaemonSet, with the preferences that earlier checks relaxed."""
 
     def __init__(self, pods: Iterable[Pod]) -> None:
         self.pods = list(pods)
 
     def groups(self, template: ClaimTemplate) -> tuple[DaemonGroup, ...]:
-        """By the names of the DaemonSets, no DaemonSet first."""
+        """Group a template's instance types by the DaemonSets that would run there, sorted by their names."""
         fitting = [self._fitting(at, template) for at in range(len(self.pods))]
         runs = np.array(fitting, np.bool_).reshape(len(fitting), len(template.columns))
         by_names: dict[str, tuple[list[Pod], list[int]]] = {}
@@ -51,17 +54,20 @@ class Daemons:
             pods = [self.pods[n] for n in np.flatnonzero(runs[:, at]).tolist()]
             names = ",".join(sorted(pod.key for pod in pods))
             by_names.setdefault(names, (pods, []))[1].append(at)
-        return tuple(_group(*by_names[names], len(template.columns)) for names in sorted(by_names))
+        return tuple(_build_group(*by_names[names], len(template.columns)) for names in sorted(by_names))
 
     def expected(self, node: StateNode) -> list[Pod]:
-        """The pods of those that should run on a node."""
+        """Return the DaemonSets' pods that should run on the node."""
         labels = Requirements.of_labels(node.labels)
         return [
             pod for pod in self.pods if _tolerates(pod, node.taints) and labels.compatible(strict_requirements(pod))
         ]
 
     def _fitting(self, at: int, template: ClaimTemplate) -> Bools:
-        """(T,) the options of a template on which a DaemonSet would run."""
+        """Return (T,) the template's options on which a DaemonSet would run.
+
+        Relaxes the DaemonSet's pod for later checks as a side effect.
+        """
         self.pods[at] = (tolerating(self.pods[at]) or (self.pods[at], ""))[0]
         mask = np.zeros(len(template.columns), np.bool_)
         if not _tolerates(self.pods[at], template.taints):
@@ -84,16 +90,19 @@ class Daemons:
 
 
 def daemon_pods(cluster: Cluster) -> list[Pod]:
-    """The newest pod of each DaemonSet, or what its template makes; the required node affinity is the template's."""
-    return [_of_template(daemon_set, cluster) for daemon_set in cluster.daemon_sets]
+    """Return the newest pod of each DaemonSet, or a pod from its template, with the template's required node
+    affinity.
+    """
+    return [_build_daemonset_pod(daemon_set, cluster) for daemon_set in cluster.daemon_sets]
 
 
-def _of_template(daemon_set: StoredWorkload, cluster: Cluster) -> Pod:
+def _build_daemonset_pod(daemon_set: StoredWorkload, cluster: Cluster) -> Pod:
+    """Build a DaemonSet's pod from its newest pod or its template."""
     template, own = daemon_set.spec.template.spec, daemon_set.metadata
-    pod = _newest(daemon_set, cluster)
+    pod = _find_newest_pod(daemon_set, cluster)
     if pod is None:
-        containers = tuple(map(_with_limits, template.containers))
-        init = tuple(map(_with_limits, template.init_containers))
+        containers = tuple(map(_default_requests_to_limits, template.containers))
+        init = tuple(map(_default_requests_to_limits, template.init_containers))
         spec = replace(template, containers=containers, init_containers=init)
         pod = Pod(PodMeta(own.name, own.namespace), spec)
     wanted = template.affinity and template.affinity.node_affinity
@@ -107,35 +116,39 @@ def _of_template(daemon_set: StoredWorkload, cluster: Cluster) -> Pod:
     return replace(pod, spec=replace(pod.spec, affinity=replace(affinity, node_affinity=nodes)))
 
 
-def _newest(daemon_set: StoredWorkload, cluster: Cluster) -> Pod | None:
-    """The newest pod of a DaemonSet; the first of those that were made at the same time."""
+def _find_newest_pod(daemon_set: StoredWorkload, cluster: Cluster) -> Pod | None:
+    """Return the newest pod of a DaemonSet, the first of equally old ones, or None."""
     own = daemon_set.metadata
     newest = None
     for pod in cluster.pods.filter_by_template(
-        lambda other: other.metadata.namespace == own.namespace and bool(_controller(other))
+        lambda other: other.metadata.namespace == own.namespace and bool(_daemonset_owner(other))
     ):
-        if _controller(pod) == (own.uid, own.name) and (newest is None or _created(pod) > _created(newest)):
+        if _daemonset_owner(pod) == (own.uid, own.name) and (
+            newest is None or _creation_time(pod) > _creation_time(newest)
+        ):
             newest = pod
     return newest
 
 
-def _controller(pod: Pod) -> tuple[str, str]:
-    """UID and name of the DaemonSet that made a pod."""
+def _daemonset_owner(pod: Pod) -> tuple[str, str]:
+    """Return UID and name of the DaemonSet that controls the pod, or empty strings."""
     owners = (o for o in pod.metadata.owner_references if o.controller and o.kind == "DaemonSet")
     return next(((owner.uid, owner.name) for owner in owners), ("", ""))
 
 
-def _created(pod: Pod) -> str:
+def _creation_time(pod: Pod) -> str:
+    """Return the creation timestamp, or ""."""
     return pod.metadata.creation_timestamp or ""
 
 
-def _with_limits(container: Container) -> Container:
-    """Limits are requests where there are none."""
+def _default_requests_to_limits(container: Container) -> Container:
+    """Return the container with its limits as requests where it has no request."""
     resources = container.resources
     return replace(container, resources=replace(resources, requests={**resources.limits, **resources.requests}))
 
 
-def _group(pods: Sequence[Pod], types: Sequence[int], count: int) -> DaemonGroup:
+def _build_group(pods: Sequence[Pod], types: Sequence[int], count: int) -> DaemonGroup:
+    """Build the group of the types on which these pods would run."""
     mask = np.zeros(count, np.bool_)
     mask[list(types)] = True
     overhead = requests_of(pods) if pods else {}

@@ -1,4 +1,4 @@
-"""Where Karpenter's scheduler takes a pod's wishes otherwise than kube-scheduler does."""
+"""Differences between Karpenter's and kube-scheduler's treatment of a pod."""
 
 from __future__ import annotations
 
@@ -11,25 +11,26 @@ from kschedctl.autoscaling.karpenter.setting import KarpenterSetting
 
 
 def differences(setting: KarpenterSetting, pod: Pod) -> Iterator[str]:
-    """Differences that matter for this pod and these pools, in the order in which Karpenter gives wishes up."""
+    """Yield the differences that matter for this pod and these pools, in Karpenter's relaxation order."""
     if node := pod.status.nominated_node_name:
         yield f"Karpenter does not look at the pod as long as kube-scheduler nominates {node} for it"
     terms = len(required_terms(pod))
     if terms > 1:
         yield f"Karpenter tries the {terms} required node affinity terms one at a time, in the order written"
-    if wishes := list(_wishes(pod)):
+    if wishes := list(_describe_preferences(pod)):
         listed = ", ".join(wishes)
         if setting.options.ignores_preferences:
             yield f"Karpenter ignores {listed}: preferencePolicy is Ignore"
         else:
             yield f"Karpenter takes {listed} for required first, and gives up wish by wish when no pool takes the pod"
-    if taints := sorted(_soft_taints(setting, pod)):
+    if taints := sorted(_find_untolerated_soft_taints(setting, pod)):
         yield f"to Karpenter {', '.join(taints)} is as hard as NoSchedule until all other preferences are given up"
     if any(constraint.min_domains is not None for constraint in pod.spec.topology_spread_constraints):
         yield "Karpenter takes minDomains from the first pod that it sees with the same spread constraint"
 
 
-def _wishes(pod: Pod) -> Iterator[str]:
+def _describe_preferences(pod: Pod) -> Iterator[str]:
+    """Yield the pod's preferences in words."""
     affinity = pod.spec.affinity
     own = affinity and affinity.pod_affinity
     if own and own.preferred_during_scheduling_ignored_during_execution:
@@ -45,8 +46,8 @@ def _wishes(pod: Pod) -> Iterator[str]:
         yield "ScheduleAnyway spread constraints"
 
 
-def _soft_taints(setting: KarpenterSetting, pod: Pod) -> set[str]:
-    """Soft taints of pools that the pod does not tolerate."""
+def _find_untolerated_soft_taints(setting: KarpenterSetting, pod: Pod) -> set[str]:
+    """Return the PreferNoSchedule taints of pools that the pod does not tolerate."""
     taints = {taint for pool in setting.pools.pools for taint in pool.spec.template.spec.taints}
     return {
         str(taint)

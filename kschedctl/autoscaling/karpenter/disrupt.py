@@ -1,4 +1,4 @@
-"""Which nodes Karpenter takes away: its methods, one by one, on the cluster as it is.
+"""Karpenter's disruption methods (emptiness, drift, consolidation), each replayed on the cluster as it is.
 
 Upstream: pkg/controllers/disruption/emptiness.go, drift.go, multinodeconsolidation.go, singlenodeconsolidation.go
 (sigs.k8s.io/karpenter v1.14.1). Where Go's map order decides, the first by name is taken.
@@ -28,7 +28,7 @@ from kschedctl.autoscaling.karpenter.provision import overlay_verdicts
 from kschedctl.autoscaling.karpenter.requirements import Requirements
 from kschedctl.autoscaling.karpenter.setting import NO_POOLS, KarpenterSetting
 from kschedctl.autoscaling.karpenter.soft_constraints import describe_soft_constraints
-from kschedctl.autoscaling.progress import Begin, unseen
+from kschedctl.autoscaling.progress import Begin, ignore_progress
 from kschedctl.cluster import Cluster
 from kschedctl.reports.disruption import (
     AloneAnswer,
@@ -57,11 +57,11 @@ def disrupt(
     options: Mapping[str, object] | None = None,
     *,
     now: str,
-    begin: Begin = unseen,
+    begin: Begin = ignore_progress,
 ) -> Disruption:
-    """Which nodes Karpenter (v1.14) takes away in its next round, and what keeps the others. Raises InputError.
+    """Replay Karpenter's (v1.14) next disruption of nodes, with the reasons that keep the others. Raises InputError.
 
-    ``instance_types``, ``options``, ``now``: as for ``provision``. ``begin`` shows how far it is.
+    ``instance_types``, ``options`` and ``now`` are as for ``provision``. ``begin`` reports progress.
     """
     sold, read = read_instance_types(instance_types), read_karpenter_options(options or {})
     return Disrupt(KarpenterSetting.of(cluster, sold, read, now)).report(begin)
@@ -69,21 +69,24 @@ def disrupt(
 
 @dataclass(eq=False)
 class Round:
-    """One method's look at the cluster. ``log``: while it decides; ``looks``: while it picks its candidates."""
+    """One method's view of the cluster."""
 
     candidates: list[NodeCandidate]
     totals: PoolTotals
     budgets: dict[str, int]
     looks: EventLog
+    """Events written while candidates are selected."""
     blocks: EventLog
+    """Events about budgets that allow no disruption."""
     log: EventLog = field(default_factory=EventLog)
+    """Events written while the method decides."""
     blocking_budgets: Mapping[str, str] = field(default_factory=dict)
     """Node -> the PodDisruptionBudget that keeps it from being a candidate."""
     error: str = ""
     """The error that ends the method, and with it Karpenter's whole round."""
 
     def take(self, candidates: Iterable[NodeCandidate]) -> list[NodeCandidate]:
-        """The candidates that the budgets allow together."""
+        """Return the candidates, in order, that the disruption budgets of their pools allow together."""
         left, taken = dict(self.budgets), []
         for candidate in candidates:
             name = candidate.pool.metadata.name
@@ -94,7 +97,7 @@ class Round:
 
 
 class Disrupt:
-    """All methods."""
+    """A replay of all disruption methods on one cluster."""
 
     def __init__(self, setting: KarpenterSetting) -> None:
         self.setting = setting
@@ -104,6 +107,7 @@ class Disrupt:
         """Node -> the soft constraints that keep it, by which alone it could be disrupted otherwise."""
 
     def report(self, begin: Begin) -> Disruption:
+        """Run all methods, and consolidation for each candidate alone."""
         single = self._round(UNDERUTILIZED, _should_consolidate)
         done = begin("Taking nodes away", len(single.candidates))
         for candidate in single.candidates:
@@ -112,7 +116,7 @@ class Disrupt:
                 self._find_soft_constraints(candidate, single.totals)
             done(1)
         return Disruption(
-            emptiness=self._method(self._round(EMPTY, _is_removable), self._emptiness),
+            emptiness=self._method(self._round(EMPTY, _is_empty_candidate), self._emptiness),
             drift=self._method(self._round(DRIFTED, _is_drifted, eventual=True), self._drift),
             multi=self._method(self._round(UNDERUTILIZED, _should_consolidate), self._multi),
             single=self._method(single, self._single),
@@ -122,7 +126,7 @@ class Disrupt:
         )
 
     def _fates(self, single: Round) -> Iterator[NodeFate]:
-        """What becomes of each node that is Karpenter's."""
+        """Yield what happens to each of Karpenter's nodes, and why."""
         alone = {candidate.name: candidate for candidate in single.candidates}
         reasons = {event.name: event.message for event in single.looks.events if event.kind == "Node"}
         for state in sorted(self.setting.nodes, key=lambda node: node.name):
@@ -160,6 +164,7 @@ class Disrupt:
     def _round(
         self, reason: str, wanted: Callable[[NodeCandidate, EventLog], bool], *, eventual: bool = False
     ) -> Round:
+        """Select the candidates of a method and compute its budgets."""
         looks, blocks = EventLog(), EventLog()
         search = CandidateSearch(self.setting, looks, eventual)
         candidates = search.search()
@@ -175,10 +180,11 @@ class Disrupt:
         )
 
     def _method(self, own: Round, decide: Callable[[Round], PlannedRemoval | None]) -> DisruptionMethod:
+        """Run a method and report its candidates, budgets and command."""
         removal = decide(own)
         most = self.setting.options.max_instance_types
         return DisruptionMethod(
-            candidates=tuple(map(_reported, _by_ratio(own.candidates))),
+            candidates=tuple(map(_report_candidate, _sort_by_savings_ratio(own.candidates))),
             candidate_events=own.looks.events,
             budgets=own.budgets,
             budget_events=own.blocks.events,
@@ -188,12 +194,12 @@ class Disrupt:
         )
 
     def _emptiness(self, own: Round) -> PlannedRemoval | None:
-        """All that are empty at once."""
-        going = own.take(_by_ratio(own.candidates))
+        """Delete all empty candidates that the budgets allow at once."""
+        going = own.take(_sort_by_savings_ratio(own.candidates))
         return PlannedRemoval(going, self.simulator.nothing(), []) if going else None
 
     def _drift(self, own: Round) -> PlannedRemoval | None:
-        """The one that drifted first, those without pods before others; whatever it costs."""
+        """Replace the candidate that drifted first, preferring nodes without pods, whatever the price."""
         by_time = sorted(own.candidates, key=_drifted_at)
         for candidate in sorted(by_time, key=lambda candidate: bool(candidate.pods)):
             if not own.budgets[candidate.pool.metadata.name]:
@@ -208,8 +214,8 @@ class Disrupt:
         return None
 
     def _multi(self, own: Round) -> PlannedRemoval | None:
-        """The first of all, as many as go together, by halving."""
-        taken = own.take(_by_ratio(own.candidates))
+        """Search by bisection for the largest prefix of candidates that can be consolidated together."""
+        taken = own.take(_sort_by_savings_ratio(own.candidates))
         low, high = 1, min(len(taken) - 1, MOST_NODES)
         best: PlannedRemoval | None = None
         shown: dict[str, MoveScore] = {}
@@ -219,7 +225,11 @@ class Disrupt:
         while low <= high:
             middle = (low + high) // 2
             removal = self.simulator.consolidate(taken[: middle + 1], own.log)
-            scores = own.totals.scores(removal.candidates, removal.savings) if removal and _differs(removal) else {}
+            scores = (
+                own.totals.scores(removal.candidates, removal.savings)
+                if removal and _filter_out_same_type(removal)
+                else {}
+            )
             if removal and _has_options(removal) and all(score.approved for score in scores.values()):
                 best, low, shown = removal, middle + 1, scores
             else:
@@ -230,9 +240,9 @@ class Disrupt:
         return best
 
     def _single(self, own: Round) -> PlannedRemoval | None:
-        """The first that goes; a node of each pool in turn."""
+        """Consolidate the first candidate that can be, taking a node of each pool in turn."""
         by_pool: dict[str, list[NodeCandidate]] = {}
-        for candidate in _by_ratio(own.candidates):
+        for candidate in _sort_by_savings_ratio(own.candidates):
             by_pool.setdefault(candidate.pool.metadata.name, []).append(candidate)
         in_turn = zip_longest(*(by_pool[name] for name in sorted(by_pool)))
         for candidate in (candidate for row in in_turn for candidate in row if candidate is not None):
@@ -245,6 +255,7 @@ class Disrupt:
     def _one(
         self, candidate: NodeCandidate, totals: PoolTotals, log: EventLog, softened: Container[str] = ()
     ) -> PlannedRemoval | None:
+        """Consolidate a single candidate, or return None if it is impossible or its score is not approved."""
         if not totals.may_pass(candidate):
             return None
         removal = self.simulator.consolidate([candidate], log, softened)
@@ -274,36 +285,39 @@ class Disrupt:
         )
 
     def _alone(self, candidate: NodeCandidate, totals: PoolTotals) -> AloneAnswer:
+        """Run consolidation for this candidate alone and return its command and events."""
         log = EventLog()
         removal = self._one(candidate, totals, log)
         command = removal.report(self.setting.options.max_instance_types) if removal else None
         return AloneAnswer(command, log.of_node(candidate.node.metadata.name))
 
 
-def _is_removable(candidate: NodeCandidate, log: EventLog) -> bool:
-    """Whether it may go for being empty."""
+def _is_empty_candidate(candidate: NodeCandidate, log: EventLog) -> bool:
+    """Return whether emptiness may delete the candidate."""
     if candidate.pool.spec.replicas is not None:
         return False
-    if _is_never(candidate):
+    if _never_consolidates(candidate):
         log.unconsolidatable(candidate.state, f'NodePool "{candidate.pool.metadata.name}" has consolidation disabled')
         return False
     return candidate.is_empty and candidate.has(CONSOLIDATABLE)
 
 
 def _is_drifted(candidate: NodeCandidate, log: EventLog) -> bool:
+    """Return whether the candidate is drifted and its pool is not static."""
     return candidate.pool.spec.replicas is None and candidate.has(DRIFTED)
 
 
 def _drifted_at(candidate: NodeCandidate) -> str:
+    """Return when the candidate drifted, or ""."""
     drifted = candidate.condition(DRIFTED)
     return (drifted and drifted.last_transition_time) or ""
 
 
 def _should_consolidate(candidate: NodeCandidate, log: EventLog) -> bool:
-    """Whether it may go to save money."""
+    """Return whether consolidation may disrupt the candidate, and log why not."""
     if candidate.pool.spec.replicas is not None:
         return False
-    if fault := _unconsolidatable(candidate):
+    if fault := _find_consolidation_fault(candidate):
         log.unconsolidatable(candidate.state, fault)
         return False
     if candidate.is_empty:
@@ -317,25 +331,33 @@ def _should_consolidate(candidate: NodeCandidate, log: EventLog) -> bool:
     return candidate.has(CONSOLIDATABLE)
 
 
-def _unconsolidatable(candidate: NodeCandidate) -> str:
+def _find_consolidation_fault(candidate: NodeCandidate) -> str:
+    """Return why the candidate cannot be consolidated; empty if it can."""
     labels = candidate.state.labels
     if candidate.type is None:
         return f'Instance Type "{labels.get(INSTANCE_TYPE, "")}" not found'
     for label in (CAPACITY_TYPE, ZONE):
         if label not in labels:
             return f'Node does not have label "{label}"'
-    return f'NodePool "{candidate.pool.metadata.name}" has consolidation disabled' if _is_never(candidate) else ""
+    return (
+        f'NodePool "{candidate.pool.metadata.name}" has consolidation disabled'
+        if _never_consolidates(candidate)
+        else ""
+    )
 
 
-def _is_never(candidate: NodeCandidate) -> bool:
+def _never_consolidates(candidate: NodeCandidate) -> bool:
+    """Return whether the pool's consolidateAfter is Never."""
     return candidate.pool.spec.disruption.consolidate_after == "Never"
 
 
-def _by_ratio(candidates: Iterable[NodeCandidate]) -> list[NodeCandidate]:
+def _sort_by_savings_ratio(candidates: Iterable[NodeCandidate]) -> list[NodeCandidate]:
+    """Sort candidates by savings ratio, the highest first, then by name."""
     return sorted(candidates, key=lambda candidate: (-candidate.savings_ratio, candidate.name))
 
 
-def _reported(candidate: NodeCandidate) -> DisruptionCandidate:
+def _report_candidate(candidate: NodeCandidate) -> DisruptionCandidate:
+    """Convert a candidate to its entry in the report."""
     return DisruptionCandidate(
         candidate.name,
         candidate.pool.metadata.name,
@@ -346,20 +368,21 @@ def _reported(candidate: NodeCandidate) -> DisruptionCandidate:
     )
 
 
-def _differs(removal: PlannedRemoval) -> bool:
-    """Keep replacements that are cheaper than the nodes of the same type; whether any is left."""
+def _filter_out_same_type(removal: PlannedRemoval) -> bool:
+    """Keep replacement types that are cheaper than nodes of the same type. Return whether any remains."""
     for offer in removal.offers:
-        if offer.cheaper(_price_of_same(offer, removal.candidates)):
+        if offer.cheaper(_cheapest_same_type_price(offer, removal.candidates)):
             offer.first(0)
     return _has_options(removal)
 
 
 def _has_options(removal: PlannedRemoval) -> bool:
+    """Return whether every replacement has an instance type left."""
     return all(offer.order for offer in removal.offers)
 
 
-def _price_of_same(offer: ClaimOffer, candidates: Sequence[NodeCandidate]) -> float:
-    """The lowest price of a node whose type the replacement may be, too; 0 where its price is unknown."""
+def _cheapest_same_type_price(offer: ClaimOffer, candidates: Sequence[NodeCandidate]) -> float:
+    """Return the lowest price of a node whose type the replacement may also be; 0 if that price is unknown."""
     prices: dict[str, float] = {}
     for candidate in candidates:
         assert candidate.type is not None

@@ -1,4 +1,4 @@
-"""How many nodes of a pool may go now.
+"""Disruption budgets of NodePools: the number of nodes that may be disrupted now.
 
 Upstream: GetAllowedDisruptionsByReason in pkg/apis/v1/nodepool.go, BuildDisruptionBudgetMapping in
 pkg/controllers/disruption/helpers.go (sigs.k8s.io/karpenter v1.14.1).
@@ -10,7 +10,7 @@ import re
 from collections import Counter
 
 from kschedctl.api.karpenter import DisruptionBudget, NodePool
-from kschedctl.autoscaling.durations import nanoseconds
+from kschedctl.autoscaling.durations import parse_go_duration
 from kschedctl.autoscaling.karpenter.candidates import is_true
 from kschedctl.autoscaling.karpenter.events import EventLog
 from kschedctl.autoscaling.karpenter.schedules import hits
@@ -23,8 +23,13 @@ _SHARE = re.compile(r"([0-9]{1,9})%")
 
 
 def allowed_disruptions(setting: KarpenterSetting, reason: str, log: EventLog) -> dict[str, int]:
-    """Pool -> how many nodes may go for a reason, less those that are not ready or go already."""
-    counting = [node for node in setting.nodes if node.managed and node.initialized and not _is_ending(node)]
+    """Return pool -> number of nodes that may be disrupted for a reason.
+
+    Nodes that are deleting or not ready are subtracted.
+    """
+    counting = [
+        node for node in setting.nodes if node.managed and node.initialized and not _is_instance_terminating(node)
+    ]
     nodes = Counter(node.pool for node in counting)
     going = Counter(node.pool for node in counting if node.deleting or not _is_ready(node))
     allowed: dict[str, int] = {}
@@ -38,21 +43,25 @@ def allowed_disruptions(setting: KarpenterSetting, reason: str, log: EventLog) -
 
 
 def allowance(pool: NodePool, nodes: int, reason: str, now: int) -> int:
-    """What the budgets of a pool allow; nothing where one of them cannot be read."""
+    """Return the minimum that a pool's budgets allow, or 0 if a budget cannot be parsed."""
     budgets = pool.spec.disruption.budgets or ()
     try:
         return min(
-            (_allowed(budget, nodes, now) for budget in budgets if not budget.reasons or reason in budget.reasons),
+            (
+                _get_budget_limit(budget, nodes, now)
+                for budget in budgets
+                if not budget.reasons or reason in budget.reasons
+            ),
             default=UNLIMITED,
         )
     except InputError:
         return 0
 
 
-def _allowed(budget: DisruptionBudget, nodes: int, now: int) -> int:
-    """Shares are rounded up. Raises InputError."""
+def _get_budget_limit(budget: DisruptionBudget, nodes: int, now: int) -> int:
+    """Return the number of nodes that one budget allows, percentages rounded up. Raises InputError."""
     if budget.schedule is not None or budget.duration is not None:
-        length = nanoseconds(budget.duration or "0s", "duration")
+        length = parse_go_duration(budget.duration or "0s", "duration")
         if not hits(budget.schedule or "", now, length):
             return UNLIMITED
     text = str(budget.nodes)
@@ -63,10 +72,12 @@ def _allowed(budget: DisruptionBudget, nodes: int, now: int) -> int:
     return int(text)
 
 
-def _is_ending(state: StateNode) -> bool:
+def _is_instance_terminating(state: StateNode) -> bool:
+    """Return whether the node's instance is being terminated."""
     return state.claim is not None and is_true(state.claim, INSTANCE_TERMINATING)
 
 
 def _is_ready(state: StateNode) -> bool:
+    """Return whether the node's Ready condition is True."""
     conditions = state.node.status.conditions if state.node else ()
     return any(condition.type == "Ready" and condition.status == "True" for condition in conditions)

@@ -1,4 +1,4 @@
-"""Events that Karpenter's disruption writes, each once.
+"""Events that Karpenter's disruption controllers write, without repetitions.
 
 Upstream: pkg/controllers/disruption/events/events.go, pkg/utils/pod/events.go (sigs.k8s.io/karpenter v1.14.1).
 """
@@ -19,7 +19,7 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
 
 
 class EventLog:
-    """In the order in which they were first written."""
+    """Distinct events in the order in which they were first written."""
 
     def __init__(self) -> None:
         self._events: dict[KarpenterEvent, None] = {}
@@ -29,12 +29,12 @@ class EventLog:
         return tuple(self._events)
 
     def of_node(self, name: str) -> tuple[str, ...]:
-        """``Reason: message`` of those about a node."""
+        """Return ``Reason: message`` of each event about a node."""
         mine = (event for event in self._events if event.kind == "Node" and event.name == name)
         return tuple(f"{event.reason}: {event.message}" for event in mine)
 
     def written(self, events: Iterable[KarpenterEvent]) -> None:
-        """Write these events, too."""
+        """Add events that were written elsewhere."""
         self._events.update(dict.fromkeys(events))
 
     def blocked(self, state: StateNode, message: str) -> None:
@@ -57,13 +57,15 @@ class EventLog:
         self._write("NodePool", pool, "DisruptionBlocked", why)
 
     def protection(self, pod: Pod, now: int) -> None:
-        """What is told of a pod's annotation, if it is a duration."""
+        """Log the end of the pod's do-not-disrupt grace period, or that the annotation is invalid."""
         said = pod.metadata.annotations.do_not_disrupt
         if said is None or said == "true":
             return
         length, started = protection(said), pod.status.start_time
         if length <= 0:
-            why = f"Invalid karpenter.sh/do-not-disrupt annotation: {_fault(said)}, ignoring annotation"
+            why = (
+                f"Invalid karpenter.sh/do-not-disrupt annotation: {_describe_duration_error(said)}, ignoring annotation"
+            )
             self._write("Pod", pod.key, "InvalidDoNotDisruptAnnotation", why)
         elif started is not None:
             end = parse_microseconds(started) + length // 1000
@@ -76,16 +78,18 @@ class EventLog:
                 self._write("Pod", pod.key, "DoNotDisruptGracePeriodElapsed", why)
 
     def _of_both(self, state: StateNode, reason: str, message: str) -> None:
+        """Write an event for the node and its NodeClaim."""
         for kind, obj in (("Node", state.node), ("NodeClaim", state.claim)):
             if obj is not None:
                 self._write(kind, obj.metadata.name, reason, message)
 
     def _write(self, kind: str, name: str, reason: str, message: str) -> None:
+        """Record one event."""
         self._events[KarpenterEvent(kind, name, reason, message)] = None
 
 
-def _fault(said: str) -> str:
-    """What Go says of a text that is no duration."""
+def _describe_duration_error(said: str) -> str:
+    """Describe why Go cannot parse a text as a duration, in Go's words."""
     number = _NUMBER.match(said)
     if number is None:
         why = f'invalid duration "{said}"'

@@ -1,4 +1,4 @@
-"""Nodes that exist, or are on their way, and whether a pod may join.
+"""Existing and in-flight nodes in a scheduling run.
 
 Upstream: pkg/controllers/provisioning/scheduling/existingnode.go (sigs.k8s.io/karpenter v1.14.1).
 """
@@ -24,35 +24,37 @@ from kschedctl.autoscaling.karpenter.volumes import DriverVolumes, Volumes
 
 @dataclass(frozen=True, eq=False)
 class ExistingNode:
-    """What a node has left before a run. ``limits``: of volumes, by CSI driver; ``settling``: too new to take pods
-    from elsewhere."""
+    """An existing or in-flight node before a run."""
 
     state: StateNode
     room: Amounts
+    """Available amounts in thousandths, with what expected DaemonSets need subtracted."""
     requirements: Requirements
     ports: tuple[tuple[str, Port], ...]
     limits: Mapping[str, int]
+    """CSI driver -> maximum number of volumes."""
     volumes: DriverVolumes
     settling: bool = False
+    """Whether the node is too new to take pods from other nodes."""
 
     @classmethod
     def of(
         cls, state: StateNode, daemons: Daemons, limits: Mapping[str, int], volumes: Volumes, settling: bool
     ) -> ExistingNode:
-        """Raises QuantityError."""
+        """Build the node from its state. Raises QuantityError."""
         requirements = Requirements.of_labels(state.labels)
         requirements.add([LabelRequirement.of(HOSTNAME, IN, (state.hostname,))])
         ports = tuple((pod.key, port) for pod in state.pods for port in host_ports(pod))
         taken: dict[str, frozenset[str]] = {}
         for pod in state.pods if limits else ():
             taken = union(taken, volumes.by_driver(pod))
-        room = thousandths(subtract(state.available, _still_to_come(state, daemons)))
+        room = thousandths(subtract(state.available, _remaining_daemon_requests(state, daemons)))
         return cls(state, room, requirements, ports, limits, taken, settling)
 
 
 @dataclass(eq=False)
 class RunNode:
-    """An existing node in a run."""
+    """An existing node as it changes in one run."""
 
     existing: ExistingNode
     room: dict[str, int]
@@ -63,10 +65,11 @@ class RunNode:
 
     @classmethod
     def of(cls, existing: ExistingNode) -> RunNode:
+        """Create the node as it is at the start of a run."""
         return cls(existing, dict(existing.room), existing.requirements, list(existing.ports), existing.volumes)
 
     def tried(self, data: PodData, topology: RunTopology) -> Requirements | None:
-        """What the node is required to be with a pod; None where it may not join."""
+        """Return the node's requirements with the pod, or None if the pod cannot join."""
         state = self.existing.state
         taken = [port for key, port in self.ports if key != data.pod.key]
         if untolerated(state.taints, data.pod) or self._has_too_many(data.by_driver) or clash(data.ports, taken):
@@ -82,18 +85,20 @@ class RunNode:
         return None
 
     def _narrowed(self, data: PodData, topology: RunTopology, requirements: Requirements) -> Requirements | None:
+        """Narrow the requirements by the pod's topology constraints, or return None if they cannot be met."""
         narrowed = topology.narrowed(data.pod, self.existing.state.taints, data.strict, requirements)
         if isinstance(narrowed, TopologyRefusal) or not requirements.compatible(narrowed):
             return None
         return requirements.plus(narrowed)
 
     def _has_too_many(self, volumes: DriverVolumes) -> bool:
+        """Return whether the node would exceed the volume limit of a CSI driver."""
         limits = self.existing.limits
         both = union(self.volumes, volumes) if limits else {}
         return any(driver in limits and len(claims) > limits[driver] for driver, claims in both.items())
 
     def add(self, data: PodData, requirements: Requirements, topology: RunTopology) -> None:
-        """The pod joins."""
+        """Add the pod, and record its amounts, topology, ports and volumes."""
         self.pods.append(data.pod)
         for name, amount in data.amounts.items():
             self.room[name] = self.room.get(name, 0) - amount
@@ -104,16 +109,17 @@ class RunNode:
 
 
 def union(left: DriverVolumes, right: DriverVolumes) -> dict[str, frozenset[str]]:
+    """Return driver -> claims of both mappings."""
     return {driver: left.get(driver, frozenset()) | right.get(driver, frozenset()) for driver in {**left, **right}}
 
 
 def holds(room: Amounts, amounts: Amounts) -> bool:
-    """Whether there is so much of everything; where anything is overdrawn, there is room for nothing."""
+    """Return whether all amounts fit. Nothing fits if any resource is overdrawn."""
     return all(left >= 0 for left in room.values()) and all(room.get(n, 0) >= amount for n, amount in amounts.items())
 
 
-def _still_to_come(state: StateNode, daemons: Daemons) -> Quantities:
-    """What the pods of DaemonSets that are not there yet will take."""
+def _remaining_daemon_requests(state: StateNode, daemons: Daemons) -> Quantities:
+    """Return the requests of expected DaemonSet pods that are not on the node yet."""
     expected = requests_of(daemons.expected(state))
     here = state.daemon_requests
     return {name: max(amount.sub(here.get(name, ZERO)), ZERO) for name, amount in expected.items()}

@@ -1,4 +1,4 @@
-"""The order in which Go's sort.Slice leaves equal keys: as they were up to twelve, beyond as its quicksort throws them.
+"""The order in which Go's sort.Slice (pattern-defeating quicksort) leaves equal keys.
 
 Upstream: pdqsort_func of src/sort/zsortfunc.go (Go 1.24 and later), pattern-defeating quicksort. It draws no lots: the
 same keys always come out in the same order. Go 1.19 to 1.23 had other shifts in its xorshift (golang/go issue 70144).
@@ -22,36 +22,38 @@ XORSHIFT = (13, 7, 17)
 
 
 def go_order(keys: Sequence[float]) -> list[int]:
-    """Where each place's key came from, keys ascending."""
+    """Return the original index of each key after Go's sort, keys ascending."""
     if all(left <= right for left, right in pairwise(keys)):
         return list(range(len(keys)))
     stable = sorted(range(len(keys)), key=keys.__getitem__)
     if len(keys) <= INSERTED or all(keys[left] < keys[right] for left, right in pairwise(stable)):
         return stable
-    return list(_sorted(tuple(keys)))
+    return list(_pdqsort_order(tuple(keys)))
 
 
 @lru_cache(256)
-def _sorted(keys: tuple[float, ...]) -> tuple[int, ...]:
+def _pdqsort_order(keys: tuple[float, ...]) -> tuple[int, ...]:
+    """Return the original index of each key after pattern-defeating quicksort."""
     sort = _Sort(keys)
     sort.range(0, len(keys), len(keys).bit_length())
     return tuple(sort.order)
 
 
 class _Sort:
-    """``keys`` as they lie, and ``order``, where each came from. Ranges are from ``start`` to before ``end``."""
+    """A pattern-defeating quicksort of ``keys``, with the original indexes in ``order``. Ranges exclude ``end``."""
 
     def __init__(self, keys: Sequence[float]) -> None:
         self.keys = list(keys)
         self.order = list(range(len(keys)))
 
     def swap(self, left: int, right: int) -> None:
+        """Swap two keys with their indexes."""
         keys, order = self.keys, self.order
         keys[left], keys[right] = keys[right], keys[left]
         order[left], order[right] = order[right], order[left]
 
     def range(self, start: int, end: int, bad_pivots: int) -> None:
-        """Sort a range; after so many bad pivots, as a heap."""
+        """Sort a range, by heapsort after ``bad_pivots`` unbalanced partitions."""
         balanced = partitioned = True
         while end - start > INSERTED:
             if not bad_pivots:
@@ -76,14 +78,16 @@ class _Sort:
         return self.insert(start, end)
 
     def _arrange(self, start: int, end: int, places: Sequence[int]) -> None:
+        """Rearrange a range so that it holds the elements at ``places``."""
         self.keys[start:end] = [self.keys[at] for at in places]
         self.order[start:end] = [self.order[at] for at in places]
 
     def insert(self, start: int, end: int) -> None:
-        """Insertion is stable, as is Python's sort."""
+        """Sort a range stably, as insertion sort does."""
         self._arrange(start, end, sorted(range(start, end), key=self.keys.__getitem__))
 
     def heap(self, start: int, end: int) -> None:
+        """Sort a range by heapsort."""
         for root in range((end - start - 1) // 2, -1, -1):
             self._sink(root, end - start, start)
         for size in range(end - start - 1, -1, -1):
@@ -91,6 +95,7 @@ class _Sort:
             self._sink(0, size, start)
 
     def _sink(self, root: int, size: int, start: int) -> None:
+        """Restore the heap property below ``root``."""
         keys = self.keys
         while (child := 2 * root + 1) < size:
             child += child + 1 < size and keys[start + child] < keys[start + child + 1]
@@ -100,7 +105,7 @@ class _Sort:
             root = child
 
     def scatter(self, start: int, end: int) -> None:
-        """Three elements of the middle change places with others, by xorshift from the length as its seed."""
+        """Swap three middle elements with elements chosen by xorshift, seeded with the length."""
         length = draw = end - start
         mask = (1 << length.bit_length()) - 1
         middle = start + length // 4 * 2
@@ -112,7 +117,7 @@ class _Sort:
             self.swap(place, start + other - length * (other >= length))
 
     def pivot(self, start: int, end: int) -> tuple[int, bool]:
-        """Where the pivot is, and whether all that was compared rises; what only falls is turned round first."""
+        """Return the pivot's index and whether the sampled keys were ordered. Reverses a falling range first."""
         length = end - start
         places = [start + length // 4 * quarter for quarter in (1, 2, 3)]
         swaps = 0
@@ -128,7 +133,7 @@ class _Sort:
         return place, swaps in (0, ALL_SWAPPED)
 
     def _median(self, first: int, second: int, third: int) -> tuple[int, int]:
-        """Where the median of three is, and how many pairs stood in the wrong order."""
+        """Return the index of the median of three, and the number of swaps needed to find it."""
         keys, swaps = self.keys, 0
         if keys[second] < keys[first]:
             first, second, swaps = second, first, swaps + 1
@@ -139,7 +144,7 @@ class _Sort:
         return second, swaps
 
     def nearly_sorted(self, start: int, end: int) -> bool:
-        """Whether it is sorted after at most so many shifts."""
+        """Return whether the range is sorted after at most SHIFTS shifts."""
         keys, at = self.keys, start + 1
         for _ in range(SHIFTS):
             while at < end and keys[at] >= keys[at - 1]:
@@ -153,7 +158,7 @@ class _Sort:
         return False
 
     def _shift(self, at: int, start: int, end: int) -> None:
-        """The smaller of a pair to the left, the greater to the right."""
+        """Move the smaller element of a pair left and the greater one right, to their places."""
         keys, left, right = self.keys, at - 1, at + 1
         while at - start >= 2 and left >= 1 and keys[left] < keys[left - 1]:
             self.swap(left, left - 1)
@@ -163,7 +168,7 @@ class _Sort:
             right += 1
 
     def equal_first(self, start: int, end: int, pivot: int) -> int:
-        """Move what equals the pivot, the least of the range, to the front; where the others begin."""
+        """Move keys equal to the pivot, the range's minimum, to the front. Return where greater keys begin."""
         self.swap(start, pivot)
         keys, left, right = self.keys, start + 1, end - 1
         least = keys[start]
@@ -178,7 +183,7 @@ class _Sort:
             left, right = left + 1, right - 1
 
     def partition(self, start: int, end: int, pivot: int) -> tuple[int, bool]:
-        """What is less than the pivot before it; where it is then, and whether nothing else moved."""
+        """Move smaller keys before the pivot. Return the pivot's new index and whether no swap was needed."""
         self.swap(start, pivot)
         keys, left, right = self.keys, start + 1, end - 1
         key, moved = keys[start], False

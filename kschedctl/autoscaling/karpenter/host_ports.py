@@ -1,4 +1,4 @@
-"""The ports of nodes that pods take.
+"""Host ports of pods and their conflicts.
 
 Upstream: pkg/scheduling/hostportusage.go (sigs.k8s.io/karpenter v1.14.1): regular containers alone, the protocol as it
 is written.
@@ -17,8 +17,9 @@ _ALL = frozenset(("", "0.0.0.0", "::"))
 
 
 def host_ports(pod: Pod) -> tuple[Port, ...]:
+    """Return the host ports of the pod's regular containers."""
     return tuple(
-        (_address(port.host_ip), port.host_port, port.protocol)
+        (_normalize_address(port.host_ip), port.host_port, port.protocol)
         for container in pod.spec.containers
         for port in container.ports
         if port.host_port
@@ -26,12 +27,13 @@ def host_ports(pod: Pod) -> tuple[Port, ...]:
 
 
 def clash(wanted: Iterable[Port], taken: Iterable[Port]) -> bool:
-    """Whether one of them is taken."""
+    """Return whether a wanted port conflicts with a taken one."""
     known = list(taken)
     return any(a[1:] == b[1:] and (a[0] == b[0] or not a[0] or not b[0]) for a in wanted for b in known)
 
 
-def _address(text: str) -> str:
+def _normalize_address(text: str) -> str:
+    """Return the address in canonical form, "" for all addresses."""
     if text in _ALL:
         return ""
     try:

@@ -1,4 +1,4 @@
-"""What a cloud sells: instance types in the form of kwok's instance_types.json, with their offerings.
+"""Instance types and offerings of a cloud, read from the format of kwok's instance_types.json.
 
 Upstream: kwok/cloudprovider/helpers.go, pkg/cloudprovider/types.go (sigs.k8s.io/karpenter v1.14.1).
 """
@@ -41,7 +41,7 @@ _SIZED = re.compile(r"\w+\.(nano|micro|small|medium|large|\d*xlarge|metal)")
 
 
 class OfferingDocument(Struct, frozen=True, rename="pascal"):
-    """Where, and under which terms, a type can be had."""
+    """An offering of an instance type in the file."""
 
     price: float = 0.0
     available: bool = True
@@ -50,7 +50,7 @@ class OfferingDocument(Struct, frozen=True, rename="pascal"):
 
 
 class InstanceTypeDocument(Struct, frozen=True):
-    """An entry of the file; ``overhead``: what is not allocatable."""
+    """An instance type in the file."""
 
     name: str
     architecture: str = ""
@@ -59,17 +59,19 @@ class InstanceTypeDocument(Struct, frozen=True):
     offerings: tuple[OfferingDocument, ...] = ()
     requirements: tuple[SelectorRequirement, ...] = ()
     overhead: Resources | None = None
+    """Resources that are not allocatable; None for the default."""
 
 
 @dataclass(frozen=True, eq=False)
 class Offering:
-    """``overlaid``: whether a NodeOverlay set its price."""
+    """A zone and capacity type in which an instance type is offered, with its price."""
 
     requirements: Requirements
     price: float
     available: bool
     reservation_capacity: int = 0
     overlaid: bool = False
+    """Whether a NodeOverlay set its price."""
 
     @property
     def zone(self) -> str:
@@ -81,13 +83,13 @@ class Offering:
 
     @property
     def reservation(self) -> str:
-        """The id of the capacity reservation, empty where it is none."""
+        """The id of the capacity reservation, or ""."""
         return self.requirements.label(RESERVATION_ID).any()
 
 
 @dataclass(frozen=True, eq=False)
 class InstanceType:
-    """``overlaid``: whether a NodeOverlay gave it resources."""
+    """A machine type with its labels, offerings and resources."""
 
     name: str
     requirements: Requirements
@@ -95,10 +97,11 @@ class InstanceType:
     capacity: Quantities
     overhead: Quantities
     overlaid: bool = False
+    """Whether a NodeOverlay added resources."""
 
     @property
     def allocatable(self) -> Quantities:
-        """What its node has for pods."""
+        """The capacity minus overhead; huge pages reduce memory."""
         left = subtract(self.capacity, self.overhead)
         for name, amount in self.capacity.items():
             if name.startswith(_HUGE_PAGES):
@@ -106,24 +109,26 @@ class InstanceType:
         return left
 
     def with_capacity(self, more: Mapping[str, Quantity]) -> InstanceType:
+        """Return the type with resources that a NodeOverlay adds."""
         return replace(self, capacity={**self.capacity, **more}, overlaid=True)
 
 
 @dataclass(frozen=True)
 class Sold:
-    """All types, and the labels that may be asked for although no pool defines them."""
+    """All instance types of a cloud, and its well-known labels."""
 
     types: tuple[InstanceType, ...]
     well_known: frozenset[str]
+    """Labels that pods may require although no pool defines them."""
 
 
 def read_instance_types(documents: Sequence[JsonObject]) -> Sold:
-    """Raises InputError for what is no list of instance types, and where two have a name."""
+    """Parse instance types. Raises InputError if the format is wrong or two types have the same name."""
     types: dict[str, InstanceType] = {}
     for at, document in enumerate(documents):
         where = f"instanceTypes[{at}]"
         try:
-            made = _made(convert_builtins(document, InstanceTypeDocument))
+            made = _build_instance_type(convert_builtins(document, InstanceTypeDocument))
         except msgspec.ValidationError as error:
             raise InputError(str(error), where=where) from None
         except QuantityError as error:
@@ -136,51 +141,59 @@ def read_instance_types(documents: Sequence[JsonObject]) -> Sold:
     return Sold(tuple(types.values()), WELL_KNOWN | keys)
 
 
-def _made(document: InstanceTypeDocument) -> InstanceType:
+def _build_instance_type(document: InstanceTypeDocument) -> InstanceType:
+    """Build an instance type from its document. Raises QuantityError."""
     capacity = {PODS: DEFAULT_PODS, **parse_quantities(document.resources)}
     overhead = parse_quantities(DEFAULT_OVERHEAD if document.overhead is None else document.overhead)
-    offerings = tuple(_offering(offering) for offering in document.offerings)
-    return InstanceType(document.name, _requirements(document, capacity), offerings, capacity, merge(overhead))
+    offerings = tuple(_build_offering(offering) for offering in document.offerings)
+    return InstanceType(
+        document.name, _build_type_requirements(document, capacity), offerings, capacity, merge(overhead)
+    )
 
 
-def _offering(document: OfferingDocument) -> Offering:
-    requirements = _of_expressions(document.requirements)
+def _build_offering(document: OfferingDocument) -> Offering:
+    """Build an offering from its document."""
+    requirements = _build_requirements(document.requirements)
     return Offering(requirements, document.price, document.available, document.reservation_capacity)
 
 
-def _of_expressions(expressions: Iterable[SelectorRequirement]) -> Requirements:
+def _build_requirements(expressions: Iterable[SelectorRequirement]) -> Requirements:
+    """Build requirements from selector expressions."""
     return Requirements.of(LabelRequirement.of(e.key, e.operator, e.values or ()) for e in expressions)
 
 
-def _requirements(document: InstanceTypeDocument, capacity: Mapping[str, Quantity]) -> Requirements:
+def _build_type_requirements(document: InstanceTypeDocument, capacity: Mapping[str, Quantity]) -> Requirements:
+    """Build a type's requirements from its name, resources, offerings and own requirements."""
     cpu = str(capacity["cpu"]) if "cpu" in capacity else ""
     memory = str(capacity["memory"]) if "memory" in capacity else ""
     labels = {
         INSTANCE_TYPE: (document.name,),
         ARCH: (document.architecture,),
         OS: document.operating_systems,
-        ZONE: _offered(document, ZONE),
-        CAPACITY_TYPE: _offered(document, CAPACITY_TYPE),
-        SIZE: (_size(document.name, cpu),),
-        FAMILY: (_family(document.name),),
+        ZONE: _offered_values(document, ZONE),
+        CAPACITY_TYPE: _offered_values(document, CAPACITY_TYPE),
+        SIZE: (_parse_size(document.name, cpu),),
+        FAMILY: (_parse_family(document.name),),
         CPU: (cpu,),
         MEMORY: (memory,),
     }
     made = Requirements.of(LabelRequirement.of(key, IN, values) for key, values in labels.items())
-    made.add(_of_expressions(document.requirements).values())
+    made.add(_build_requirements(document.requirements).values())
     return made
 
 
-def _offered(document: InstanceTypeDocument, key: str) -> list[str]:
-    """The values of a label in all offerings."""
+def _offered_values(document: InstanceTypeDocument, key: str) -> list[str]:
+    """Return the values of a label in all offerings."""
     return [v for offering in document.offerings for e in offering.requirements if e.key == key for v in e.values or ()]
 
 
-def _size(name: str, cpu: str) -> str:
+def _parse_size(name: str, cpu: str) -> str:
+    """Return the size in the type's name, or else its number of CPUs."""
     match = _SIZED.fullmatch(name)
     return match[1] if match else cpu
 
 
-def _family(name: str) -> str:
+def _parse_family(name: str) -> str:
+    """Return the family in the type's name, or else its first letter."""
     family = re.split("[.-]", name, maxsplit=1)
     return family[0] if len(family) > 1 else name[:1]

@@ -1,4 +1,4 @@
-"""The labels that Karpenter knows, and those that nobody may ask for.
+"""Labels that Karpenter knows, and labels that may not be required.
 
 Upstream: pkg/apis/v1/labels.go, kwok/apis/v1alpha1/labels.go (sigs.k8s.io/karpenter v1.14.1).
 """
@@ -41,9 +41,9 @@ WELL_KNOWN = frozenset(
 )
 """A pool need not define them for a pod to ask for them; those of offerings join them."""
 OF_TYPES = ("karpenter.k8s.aws/instance-", "karpenter.azure.com/sku-", "karpenter.k8s.gcp/instance-")
-"""What labels begin with by which providers tell what an instance type is: well known where they are used."""
+"""Prefixes of providers' labels that describe instance types. They are well known if a type has them."""
 OF_SIMULATION = frozenset((REGISTERED, INITIALIZED))
-"""What templates require so that DaemonSets that ask for it count; no NodeClaim has it."""
+"""Labels of templates for compatibility with DaemonSets; NodeClaims do not have them."""
 NORMALIZED = {
     "failure-domain.beta.kubernetes.io/zone": ZONE,
     "failure-domain.beta.kubernetes.io/region": REGION,
@@ -55,7 +55,7 @@ RESTRICTED_DOMAINS = (KWOK_GROUP, GROUP)
 
 
 def restriction(key: str, well_known: Iterable[str]) -> str:
-    """Why a label may not be asked for, empty where it may."""
+    """Return why a label may not be required; empty if it may."""
     known = frozenset(well_known)
     domain, slash, _ = key.partition("/")
     ours = slash and any(domain == restricted or domain.endswith(f".{restricted}") for restricted in RESTRICTED_DOMAINS)
@@ -69,7 +69,7 @@ def restriction(key: str, well_known: Iterable[str]) -> str:
 
 
 def hint(key: str, defined: Iterable[str], well_known: Iterable[str]) -> str:
-    """Which label may have been meant, of the well-known ones or of those that are defined; the first by name."""
+    """Return a hint at a well-known or defined label with a similar name, or ""."""
     _, slash, suffix = key.partition("/")
     suffix = suffix if slash else key
     for names in (well_known, defined):

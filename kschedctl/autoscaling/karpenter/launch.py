@@ -1,4 +1,4 @@
-"""A claim of a run as the NodeClaim that would be made of it.
+"""Conversion of a run's claims to the NodeClaims that Karpenter would create.
 
 Upstream: ToNodeClaim in pkg/controllers/provisioning/scheduling/nodeclaimtemplate.go, TruncateInstanceTypes in
 scheduler.go (sigs.k8s.io/karpenter v1.14.1).
@@ -26,7 +26,7 @@ from kschedctl.reports.provisioning import CheapestOffering, ClaimTaint, Launche
 
 
 def truncated(claim: NewClaim, most: int, strict: bool) -> str:
-    """Keep the cheapest types; the text says why the claim is dropped instead."""
+    """Keep the claim's cheapest types. Return why the claim is dropped instead if minValues break, or ""."""
     columns = claim.template.columns
     chosen = claim.sort()[:most]
     options = np.zeros(len(columns), np.bool_)
@@ -41,13 +41,13 @@ def truncated(claim: NewClaim, most: int, strict: bool) -> str:
 
 
 def launched(claim: NewClaim, most: int) -> LaunchedClaim:
-    """The NodeClaim; it names so many of its types, the cheapest."""
+    """Build the NodeClaim that Karpenter would create; it names the cheapest instance types."""
     template, columns = claim.template, claim.template.columns
     order = columns.by_price(claim.options, claim.requirements)
     prices = columns.cheapest(claim.requirements)
     named = np.zeros(len(columns), np.bool_)
     named[order[:most]] = True
-    requirements = _narrowed(claim, order[:most], named)
+    requirements = _narrow_to_named_types(claim, order[:most], named)
     annotations = dict(template.pool.spec.template.metadata.annotations)
     annotations[MIN_VALUES_RELAXED] = str(claim.min_values_relaxed).lower()
     if any(offering.overlaid for at in order[:most] for offering in columns.types[at].offerings):
@@ -58,20 +58,20 @@ def launched(claim: NewClaim, most: int) -> LaunchedClaim:
     return LaunchedClaim(
         node_pool=template.name,
         pods=tuple(pod.key for pod in claim.pods),
-        scheduling_requirements=_terms(claim.requirements),
+        scheduling_requirements=_build_terms(claim.requirements),
         instance_types=tuple((columns.types[at].name, float(prices[at])) for at in order),
         cheapest=cheapest_offering(columns, claim),
-        requirements=_terms(Requirements({k: r for k, r in requirements.items() if k not in OF_SIMULATION})),
+        requirements=_build_terms(Requirements({k: r for k, r in requirements.items() if k not in OF_SIMULATION})),
         requests={name: str(amount) for name, amount in claim.requests.items()},
-        labels={**template.labels, **_custom_labels(claim, requirements)},
+        labels={**template.labels, **_choose_custom_labels(claim, requirements)},
         annotations=annotations,
-        taints=_taints(spec.taints),
-        startup_taints=_taints(spec.startup_taints),
+        taints=_build_taints(spec.taints),
+        startup_taints=_build_taints(spec.startup_taints),
     )
 
 
 def cheapest_offering(columns: TypeColumns, claim: NewClaim) -> CheapestOffering | None:
-    """The cheapest of the offerings that are left, None where there is none."""
+    """Return the cheapest remaining offerings of the claim, or None."""
     chosen = np.flatnonzero(columns.terms(claim.requirements) & claim.options[columns.type_of])
     if not len(chosen):
         return None
@@ -83,8 +83,8 @@ def cheapest_offering(columns: TypeColumns, claim: NewClaim) -> CheapestOffering
     return CheapestOffering(float(price), tuple(sorted(texts)))
 
 
-def _narrowed(claim: NewClaim, order: Iterable[int], named: np.ndarray) -> Requirements:
-    """Less the types that are not named, and the capacity types of which nothing can be had."""
+def _narrow_to_named_types(claim: NewClaim, order: Iterable[int], named: np.ndarray) -> Requirements:
+    """Return the claim's requirements, narrowed to the named types and their available capacity types."""
     columns, requirements = claim.template.columns, Requirements(claim.requirements)
     names = (columns.types[at].name for at in order)
     min_values = requirements.label(INSTANCE_TYPE).min_values
@@ -94,17 +94,19 @@ def _narrowed(claim: NewClaim, order: Iterable[int], named: np.ndarray) -> Requi
     return requirements
 
 
-def _custom_labels(claim: NewClaim, requirements: Requirements) -> dict[str, str]:
-    """A value for each label that is the user's own."""
+def _choose_custom_labels(claim: NewClaim, requirements: Requirements) -> dict[str, str]:
+    """Return a value for each required label that is not well known."""
     known = claim.template.well_known | OF_SIMULATION
     return {
         key: value for key, requirement in requirements.items() if key not in known and (value := requirement.any())
     }
 
 
-def _terms(requirements: Requirements) -> tuple[RequirementTerm, ...]:
+def _build_terms(requirements: Requirements) -> tuple[RequirementTerm, ...]:
+    """Convert requirements to the report's terms, sorted by key."""
     return tuple(RequirementTerm(*term) for key in sorted(requirements) for term in requirements[key].terms())
 
 
-def _taints(taints: Iterable[Taint]) -> tuple[ClaimTaint, ...]:
+def _build_taints(taints: Iterable[Taint]) -> tuple[ClaimTaint, ...]:
+    """Convert taints to the report's form."""
     return tuple(ClaimTaint(taint.key, taint.value, taint.effect) for taint in taints)

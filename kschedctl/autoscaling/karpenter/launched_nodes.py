@@ -1,4 +1,4 @@
-"""The nodes that Karpenter would launch, as nodes of a cluster: what kube-scheduler would find there."""
+"""Nodes that Karpenter would launch, as kube-scheduler would see them."""
 
 from __future__ import annotations
 
@@ -18,26 +18,27 @@ READY = Condition("Ready", "True")
 
 
 def launched_nodes(cluster: Cluster, claims: Iterable[LaunchedClaim], sold: Sold) -> NewNodes:
-    """Each of the cheapest offering of its claim, with DaemonSets' pods."""
+    """Build a node of the cheapest offering for each claim, with the pods of DaemonSets."""
     known = {node.metadata.name for node in cluster.nodes}
     types = {sold_type.name: sold_type for sold_type in sold.types}
     nodes: dict[str, tuple[Node, ...]] = {}
     for claim in claims:
-        name = next(name for name in _names(claim.node_pool) if name not in known)
+        name = next(name for name in _iter_names(claim.node_pool) if name not in known)
         known.add(name)
-        nodes[claim.node_pool] = (*nodes.get(claim.node_pool, ()), *_node(claim, name, types))
+        nodes[claim.node_pool] = (*nodes.get(claim.node_pool, ()), *_iter_node(claim, name, types))
     made = (node for of_pool in nodes.values() for node in of_pool)
-    return NewNodes(nodes, tuple(pod for node in made for pod in _of_daemon_sets(cluster, node)), {})
+    return NewNodes(nodes, tuple(pod for node in made for pod in _iter_daemonset_pods(cluster, node)), {})
 
 
-def _names(pool: str) -> Iterator[str]:
+def _iter_names(pool: str) -> Iterator[str]:
+    """Yield numbered node names for a pool without end."""
     number = 0
     while number := number + 1:
         yield f"{pool}-new-{number}"
 
 
-def _node(claim: LaunchedClaim, name: str, types: dict[str, InstanceType]) -> Iterator[Node]:
-    """None where nothing of the claim can be had."""
+def _iter_node(claim: LaunchedClaim, name: str, types: dict[str, InstanceType]) -> Iterator[Node]:
+    """Yield the claim's node, or nothing if it has no available offering."""
     if claim.cheapest is None:
         return
     type_name, zone, capacity_type = claim.cheapest.options[0].split("|")
@@ -58,7 +59,8 @@ def _node(claim: LaunchedClaim, name: str, types: dict[str, InstanceType]) -> It
     )
 
 
-def _of_daemon_sets(cluster: Cluster, node: Node) -> Iterator[Pod]:
+def _iter_daemonset_pods(cluster: Cluster, node: Node) -> Iterator[Pod]:
+    """Yield a pod of each DaemonSet that should run on the node."""
     for pod in Daemons(daemon_pods(cluster)).expected(StateNode(node, None)):
         meta = replace(pod.metadata, name=f"{pod.metadata.name}-{node.metadata.name}", uid="")
         yield replace(pod, metadata=meta, spec=replace(pod.spec, node_name=node.metadata.name))

@@ -1,4 +1,4 @@
-"""NodePools that launch nodes run after run: each new node is ready at once, and of the cheapest type of its claim."""
+"""Repeated provisioning: NodePools launch nodes run after run, each ready at once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod
-from kschedctl.autoscaling.growth import NewNodes, as_refused
+from kschedctl.autoscaling.growth import NewNodes, mark_unschedulable
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.autoscaling.karpenter.launched_nodes import launched_nodes
 from kschedctl.autoscaling.karpenter.new_node import NAME
@@ -53,16 +53,17 @@ class LaunchingPools:
         }
 
     def grow(self, cluster: Cluster) -> NewNodes:
+        """Launch nodes for the pods that kube-scheduler rejected."""
         report = provision(self._with_refused(cluster), self._types, self._settings, now=self._now, explains=False)
         why = {key: error.error for key, error in report.pod_errors.items()}
         why |= {event.name: event.message for event in report.rejected}
         claims = [claim for claim in report.new_node_claims if claim.node_pool not in report.limits_exceeded]
-        return launched_nodes(cluster, claims, self._sold)._replace(refused=why)
+        return launched_nodes(cluster, claims, self._sold)._replace(reasons=why)
 
     def _with_refused(self, cluster: Cluster) -> Cluster:
         """Return the cluster with all waiting pods as kube-scheduler refused them."""
         waiting = {
-            (pod.metadata.namespace, pod.metadata.name): _refused(pod)
+            (pod.metadata.namespace, pod.metadata.name): _as_unschedulable(pod)
             for pod in cluster.unbound_pods()
             if not pod.terminated
         }
@@ -73,7 +74,7 @@ class LaunchingPools:
         return refused
 
 
-def _refused(pod: Pod) -> Pod:
-    """Karpenter does not look at pods that preempt others."""
-    pod = as_refused(pod)
+def _as_unschedulable(pod: Pod) -> Pod:
+    """Return the pod as rejected by kube-scheduler, without a nomination, which Karpenter would skip."""
+    pod = mark_unschedulable(pod)
     return replace(pod, status=replace(pod.status, nominated_node_name=""))

@@ -1,7 +1,4 @@
-"""What a NodePool lacks to take a pod: what stops it is edited away, and the run replayed, until it takes the pod.
-
-Karpenter names the first thing alone that stops a pool; this goes on to the next, and ends at the type that is closest.
-"""
+"""What a NodePool lacks to take a pod, found by removing each obstacle and replaying the run."""
 
 from __future__ import annotations
 
@@ -40,13 +37,13 @@ Edited = tuple[str, NodePool | None]
 def nearest_miss(
     setting: KarpenterSetting, pod: Pod, template: ClaimTemplate, existing: ExistingColumns
 ) -> tuple[str, ...]:
-    """All that a pool which refuses a pod lacks to take it; what cannot be edited away, or is not known, comes last."""
-    search = _Search(setting, _with_no_wish_left(setting, pod), existing, template)
+    """Return everything that a pool lacks to take the pod; what cannot be edited away comes last."""
+    search = _Search(setting, _fully_relaxed(setting, pod), existing, template)
     return tuple(search.missing())
 
 
-def _with_no_wish_left(setting: KarpenterSetting, pod: Pod) -> Pod:
-    """The pod as Karpenter tries it last."""
+def _fully_relaxed(setting: KarpenterSetting, pod: Pod) -> Pod:
+    """Return the pod with all its preferences relaxed, as Karpenter tries it last."""
     while less := relaxed(pod, setting.pools.prefer_no_schedule):
         pod = less[0]
     return pod
@@ -54,19 +51,21 @@ def _with_no_wish_left(setting: KarpenterSetting, pod: Pod) -> Pod:
 
 @dataclass(eq=False)
 class _Search:
-    """``pools``: as the pool is edited by now."""
+    """A search that edits a pool until it takes the pod."""
 
     setting: KarpenterSetting
     pod: Pod
     existing: ExistingColumns
     template: ClaimTemplate
     pools: UsablePools | None = None
+    """The pools with the pool as edited so far."""
     data: PodData = field(init=False)
 
     def __post_init__(self) -> None:
         self.data = pod_data(self.pod, (), {}, self.setting.options.ignores_preferences)
 
     def missing(self) -> Iterator[str]:
+        """Yield each obstacle and remove it from the pool, until the pool takes the pod."""
         while refusal := self.refusal():
             said, edited = (
                 self._taints()
@@ -84,11 +83,12 @@ class _Search:
             self.edit(edited)
 
     def edit(self, pool: NodePool) -> None:
+        """Replace the pool by its edited form."""
         self.pools = self.setting.pools.with_pool(pool, self.setting)
         (self.template,) = self.pools.all_templates
 
     def refusal(self) -> ClaimRefusal | None:
-        """What the pool as it is now says; none where it takes the pod."""
+        """Return why the pool refuses the pod now, or None if it takes the pod."""
         if not self.template.options.any():
             return ClaimRefusal("", requirements=self.template.requirements.plus(self.data.requirements))
         run = self.setting.run(
@@ -97,6 +97,7 @@ class _Search:
         return next(iter(run.refusals.get(self.pod.key, ())), None)
 
     def _taints(self) -> Edited | None:
+        """Return the taints that the pod does not tolerate, and the pool without them."""
         taints = self.template.taints
         kept = tuple(
             taint for taint in taints if is_tolerated(self.pod.spec.tolerations, taint, comparison_operators=True)
@@ -104,10 +105,10 @@ class _Search:
         if kept == taints:
             return None
         stopping = ", ".join(str(taint) for taint in taints if taint not in kept)
-        return f"the pod does not tolerate {stopping}", _with(self.template.pool, taints=kept)
+        return f"the pod does not tolerate {stopping}", _with_template_fields(self.template.pool, taints=kept)
 
     def _labels(self) -> Edited | None:
-        """What the pod wants of labels, and the pool does not give."""
+        """Return the pod's label requirements that the pool does not meet, and the pool with them."""
         own, wanted, pool = self.template.requirements, self.data.requirements, self.template.pool
         conflicts = [
             requirement
@@ -122,12 +123,12 @@ class _Search:
         if {conflict.key for conflict in conflicts} & self._fixed:
             return "; ".join(said), None
         for requirement in (*conflicts, *([wanted[unknown]] if unknown else [])):
-            pool = _asking_for(pool, requirement)
+            pool = _with_requirement(pool, requirement)
         return "; ".join(said), pool
 
     @property
     def _fixed(self) -> frozenset[str]:
-        """Labels that follow from what the pool is."""
+        """The labels that cannot be edited, as they follow from the pool itself."""
         reference = self.template.pool.spec.template.spec.node_class_ref
         return OF_SIMULATION | {NODE_POOL, f"{reference.group}/{reference.kind.lower()}"}
 
@@ -140,7 +141,7 @@ class _Search:
         where = f" on {first_few(nodes)}" if nodes else ""
         why = f"the label {key} is empty{where}, and Karpenter finds no topology domain in an empty value"
         named = LabelRequirement.of(key, IN, (EXAMPLE_VALUE,))
-        return f"{why}: give it a value in NodePool {pool.metadata.name}", _asking_for(pool, named)
+        return f"{why}: give it a value in NodePool {pool.metadata.name}", _with_requirement(pool, named)
 
     def _nodes_with_empty(self, key: str) -> Iterator[str]:
         return (node.name for node in self.setting.nodes if node.labels.get(key) == "")
@@ -175,7 +176,7 @@ class _Search:
         return closest_type(template, groups, self.data, Requirements(own))
 
     def _limits(self) -> Edited | None:
-        """Limits that keep the types away which would take the pod, or all."""
+        """Return the limits that exclude suitable or all types, and the pool without limits."""
         pool, columns = self.template.pool, self.template.columns
         left = self.setting.remaining((), [pool]).get(pool.metadata.name)
         if left is None:
@@ -194,20 +195,21 @@ class _Search:
         return "; ".join(said) + f"; the smallest type has {sizes}" * bool(sizes), unlimited
 
     def _takes(self, pool: NodePool) -> bool:
+        """Return whether an edited pool would take the pod."""
         edited = _Search(self.setting, self.pod, self.existing, self.template)
         edited.edit(pool)
         return edited.refusal() is None
 
     def _types(self, refusal: ClaimRefusal) -> str:
-        """What the closest type lacks, or what else Karpenter comes to say."""
+        """Return what the closest type lacks, or else Karpenter's error."""
         if refusal.requirements is None:
             return shorten_error(refusal.why) if self.pools else ""
         groups = (self.pools or self.setting.pools).groups.get(self.template.name, ())
         return closest_type(self.template, groups, self.data, refusal.requirements)
 
 
-def _asking_for(pool: NodePool, wanted: LabelRequirement) -> NodePool:
-    """A pool that says of a label what a pod wants, and nothing else."""
+def _with_requirement(pool: NodePool, wanted: LabelRequirement) -> NodePool:
+    """Return the pool with exactly this requirement for a label."""
     template = pool.spec.template
     labels = {key: value for key, value in template.metadata.labels.items() if NORMALIZED.get(key, key) != wanted.key}
     others = (
@@ -216,13 +218,13 @@ def _asking_for(pool: NodePool, wanted: LabelRequirement) -> NodePool:
         if NORMALIZED.get(requirement.key, requirement.key) != wanted.key
     )
     asked = (RequirementWithMinValues(term.key, term.operator, term.values) for term in wanted.terms())
-    pool = _with(pool, requirements=(*others, *asked))
+    pool = _with_template_fields(pool, requirements=(*others, *asked))
     template = replace(pool.spec.template, metadata=replace(template.metadata, labels=labels))
     return replace(pool, spec=replace(pool.spec, template=template))
 
 
-def _with(pool: NodePool, **fields: object) -> NodePool:
-    """With other fields of what its nodes are."""
+def _with_template_fields(pool: NodePool, **fields: object) -> NodePool:
+    """Return the pool with other fields in its node template's spec."""
     template = pool.spec.template
     template = replace(template, spec=replace(template.spec, **fields))
     return replace(pool, spec=replace(pool.spec, template=template))

@@ -1,4 +1,4 @@
-"""Whether Karpenter would launch a node for one pod: what each pool says, and whether it sees room already."""
+"""Karpenter's answer for one pod: each pool's verdict, and existing nodes with room."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ FAILED = "Failed to schedule pod, "
 def new_node(
     cluster: Cluster, pod: Pod, types: Sequence[JsonObject] | None, options: Mapping[str, object], now: str
 ) -> NewNode:
-    """For a pod alone; without ``types`` those that nodes prove. Raises InputError."""
+    """Return whether Karpenter would launch a node for the pod alone. Raises InputError.
+
+    Without ``types``, the instance types of existing nodes are used.
+    """
     known = seen_types(cluster) if types is None else types
     setting = KarpenterSetting.of(cluster, read_instance_types(known), read_karpenter_options(options), now)
     seen = len(known) if types is None else None
@@ -40,23 +43,23 @@ def new_node(
         why = refused.removeprefix(FAILED) or NOT_WANTED
         verdicts = tuple(PoolVerdict(pool.metadata.name, False, why) for pool in cluster.karpenter_node_pools)
         message = refused if refused.startswith(FAILED) else ""
-        return NewNode(NAME, verdicts, seen_types=seen, message=message, said=_said(cluster, pod, message))
+        return NewNode(NAME, verdicts, seen_types=seen, message=message, said=_find_last_event(cluster, pod, message))
     existing = setting.existing(setting.pools, lambda node: False)
     run = setting.run([pod], existing, movable=[pod.key]) if setting.pools.pools else None
-    message = _message(pod, run)
+    message = _failure_message(pod, run)
     return NewNode(
         NAME,
         tuple(_Verdicts(setting, pod, existing).iter_verdicts()),
         next((node.node for node in nominated(run)), "") if run else "",
         seen,
         message,
-        _said(cluster, pod, message),
+        _find_last_event(cluster, pod, message),
         differences=tuple(differences(setting, pod)),
     )
 
 
 class _Verdicts:
-    """What each pool says of a pod."""
+    """Verdicts of all pools on one pod."""
 
     def __init__(self, setting: KarpenterSetting, pod: Pod, existing: ExistingColumns) -> None:
         self._setting, self._pod, self._existing = setting, pod, existing
@@ -64,12 +67,14 @@ class _Verdicts:
         self._asked = ProvisioningRun(setting)
 
     def iter_verdicts(self) -> Iterator[PoolVerdict]:
+        """Yield the verdict of each NodePool."""
         for pool in self._setting.cluster.karpenter_node_pools:
             template = self._templates.get(pool.metadata.name)
             refusal = "" if template else takes_no_part(self._setting, pool)
             yield self._of(template) if template else PoolVerdict(pool.metadata.name, False, refusal)
 
     def _of(self, template: ClaimTemplate) -> PoolVerdict:
+        """Return the verdict of a pool that takes part in provisioning."""
         key, taking_part = self._pod.key, template.options.any()
         answer = self._asked.alone(key, {key: self._pod}, template if taking_part else None, self._existing)
         if answer.instance_types:
@@ -78,25 +83,27 @@ class _Verdicts:
         return PoolVerdict(template.name, False, text, nearest_miss(self._setting, self._pod, template, self._existing))
 
 
-def _message(pod: Pod, run: SchedulerRun | None) -> str:
-    """The event that Karpenter writes where it finds nothing for the pod."""
+def _failure_message(pod: Pod, run: SchedulerRun | None) -> str:
+    """Return the event that Karpenter writes if it cannot place the pod, or ""."""
     errors = run.errors.get(pod.key, ()) if run else ()
     return FAILED + "; ".join(errors) if errors else ""
 
 
-def _said(cluster: Cluster, pod: Pod, message: str) -> AutoscalerSaid | None:
-    """Karpenter's last event about the pod, and whether it says what the replay does; None where there is none."""
-    own = [event for event in cluster.events if _is_karpenters(event) and is_event_about(event, pod)]
+def _find_last_event(cluster: Cluster, pod: Pod, message: str) -> AutoscalerSaid | None:
+    """Return Karpenter's last event about the pod and whether the replay agrees, or None without an event."""
+    own = [event for event in cluster.events if _is_karpenter_event(event) and is_event_about(event, pod)]
     if not own:
         return None
     last = max(own, key=last_seen)
-    agrees = not message if last.reason == NOMINATED else _parts(last.message) == _parts(message)
+    agrees = not message if last.reason == NOMINATED else _split_message(last.message) == _split_message(message)
     return AutoscalerSaid(last.message, last_seen(last), agrees)
 
 
-def _is_karpenters(event: Event) -> bool:
+def _is_karpenter_event(event: Event) -> bool:
+    """Return whether Karpenter wrote the event."""
     return event.reason == NOMINATED or (event.reason == FAILED_SCHEDULING and event.message.startswith(FAILED))
 
 
-def _parts(message: str) -> frozenset[str]:
+def _split_message(message: str) -> frozenset[str]:
+    """Return the parts of a failure message, regardless of their order."""
     return frozenset(message.removeprefix(FAILED).split("; "))

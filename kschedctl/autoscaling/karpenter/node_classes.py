@@ -1,4 +1,4 @@
-"""The node classes behind NodePools: which of them are not ready, and what they make of instance types.
+"""Node classes of NodePools: their readiness, and their effect on instance types.
 
 Upstream: pkg/providers/instancetype/types.go of karpenter-provider-aws (zones of the subnets, pods, ephemeralStorage),
 pkg/controllers/nodepool/readiness/controller.go (sigs.k8s.io/karpenter v1.14.1).
@@ -30,11 +30,12 @@ NODE_CLASS_KINDS = {
 
 
 def reference_of(pool: NodePool) -> NodeClassReference:
+    """Return the pool's reference to its node class."""
     return pool.spec.template.spec.node_class_ref
 
 
 def kind_of_class(pool: NodePool) -> ApiKind | None:
-    """The kind of the pool's node class, None for one that nobody reads here."""
+    """Return the kind of the pool's node class, or None if it is not supported."""
     reference = reference_of(pool)
     return NODE_CLASS_KINDS.get((reference.group, reference.kind))
 
@@ -47,6 +48,7 @@ class NodeClasses:
 
     @cached_property
     def _found(self) -> dict[tuple[str, str], NodeClass]:
+        """The node classes by kind and name."""
         return {
             (kind.name, each.metadata.name): each
             for kind in NODE_CLASS_KINDS.values()
@@ -54,23 +56,24 @@ class NodeClasses:
         }
 
     def of(self, pool: NodePool) -> NodeClass | None:
+        """Return the pool's node class, or None if it was not read."""
         kind = kind_of_class(pool)
         return self._found.get((kind.name, reference_of(pool).name)) if kind else None
 
     def refuse(self, pool: NodePool) -> bool:
-        """Whether the pool's node class is there, and not ready."""
+        """Return whether the pool's node class exists and is not ready."""
         own = self.of(pool)
         return own is not None and bool(own.not_ready_reason)
 
     def fault(self, pool: NodePool) -> str:
-        """Why the pool cannot be ready for its node class; empty where nothing is known against it."""
+        """Return why the pool cannot be ready because of its node class, or ""."""
         kind, own, named = kind_of_class(pool), self.of(pool), self.name(pool)
         if own is not None:
             return f"{named} is not ready: {own.not_ready_reason}" if own.not_ready_reason else ""
         return f"{named} does not exist" if kind and not self.cluster.gap(kind.name) else ""
 
     def unread(self, pool: NodePool) -> str:
-        """Which node class was not read; empty for a pool without one."""
+        """Return which node class was not read, or "" if it was or the pool has none."""
         kind, reference = kind_of_class(pool), reference_of(pool)
         missing = self.of(pool) is None and (kind is None or self.cluster.gap(kind.name))
         return f"{self.name(pool)} was not read" if missing and reference.name else ""
@@ -81,7 +84,7 @@ class NodeClasses:
         return own.zones if own else frozenset()
 
     def told(self, pool: NodePool) -> str:
-        """The pool's node class with what it says."""
+        """Describe the pool's node class: its zones, pods per node and disk, or its fault."""
         own = self.of(pool)
         if own is None:
             return self.fault(pool) or self.unread(pool)
@@ -109,11 +112,11 @@ class NodeClasses:
             return types
         more = parse_quantities({STORAGE: own.root_disk_size} if own.root_disk_size else {})
         more |= parse_quantities({PODS: str(own.max_pods)} if own.max_pods is not None else {})
-        return [_made(each, more, frozenset() if anywhere else own.zones) for each in types]
+        return [_adjust_type(each, more, frozenset() if anywhere else own.zones) for each in types]
 
 
-def _made(instance_type: InstanceType, more: Quantities, zones: frozenset[str]) -> InstanceType:
-    """With other capacity, and only where there are subnets."""
+def _adjust_type(instance_type: InstanceType, more: Quantities, zones: frozenset[str]) -> InstanceType:
+    """Return the type with other capacity, offered only in zones with subnets."""
     made = replace(instance_type, capacity={**instance_type.capacity, **more})
     if not zones:
         return made

@@ -1,4 +1,4 @@
-"""Existing nodes as columns: which of them can take a pod at all is asked at once, only those are tried one by one."""
+"""Existing nodes as columns, to find quickly the nodes that may take a pod; only these are tried one by one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Key = TypeVar("Key")
 
 
 class ExistingColumns:
-    """N nodes in the order in which they are tried; what was asked of labels and taints is kept."""
+    """Columns of N nodes in the order in which they are tried, with cached label and taint checks."""
 
     def __init__(self, existing: Sequence[ExistingNode]) -> None:
         self.existing = tuple(existing)
@@ -43,28 +43,30 @@ class ExistingColumns:
 
     @cached_property
     def rows(self) -> dict[str, int]:
-        """By name."""
+        """Node name -> row."""
         return {node.state.name: at for at, node in enumerate(self.existing)}
 
     @cached_property
     def _taints(self) -> tuple[list[tuple[Taint, ...]], np.ndarray]:
-        return _codes([node.state.taints for node in self.existing])
+        return _encode([node.state.taints for node in self.existing])
 
     def values(self, key: str) -> tuple[list[str | None], np.ndarray]:
-        """The values of a label, None for nodes without it, with (N,) a code for each node."""
+        """Return the distinct values of a label (None for nodes without it) and (N,) the code of each node."""
         if key not in self._codes:
             requirements = (node.requirements.get(key) for node in self.existing)
-            self._codes[key] = _codes([next(iter(own.values)) if own else None for own in requirements])
+            self._codes[key] = _encode([next(iter(own.values)) if own else None for own in requirements])
         return self._codes[key]
 
     def where(self, key: str, holds: Callable[[str], bool], without: bool = False) -> Bools:
-        """(N,) the nodes for whose value of a label something holds; ``without``: those that have none, too."""
+        """Return (N,) nodes whose label value satisfies ``holds``. ``without`` is the result for nodes without the
+        label.
+        """
         values, codes = self.values(key)
         table = np.array([without if value is None else holds(value) for value in values], np.bool_)
         return np.asarray(table[codes], np.bool_)
 
     def meeting(self, requirement: LabelRequirement) -> Bools:
-        """(N,) the nodes whose labels meet a requirement; who has no such label meets only what does without."""
+        """Return (N,) nodes whose labels meet the requirement."""
         known = self._meeting.get(requirement)
         if known is None:
             known = self.where(requirement.key, requirement.has, without=requirement.negative)
@@ -72,7 +74,7 @@ class ExistingColumns:
         return known
 
     def tolerated(self, tolerations: tuple[Toleration, ...]) -> Bools:
-        """(N,) the nodes whose taints are all tolerated."""
+        """Return (N,) nodes whose taints are all tolerated."""
         if tolerations not in self._tolerated:
             taints, codes = self._taints
             allowed = [all(is_tolerated(tolerations, t, comparison_operators=True) for t in own) for own in taints]
@@ -81,7 +83,7 @@ class ExistingColumns:
 
 
 class RunNodes:
-    """The nodes of one run, less some; only those that take pods are written down one by one."""
+    """The nodes of one run, some of them excluded. Nodes become RunNodes when a pod joins."""
 
     def __init__(self, columns: ExistingColumns, without: Collection[str] = ()) -> None:
         self.columns = columns
@@ -92,11 +94,11 @@ class RunNodes:
 
     @property
     def used(self) -> list[RunNode]:
-        """The nodes that take pods in this run."""
+        """The nodes that took pods in this run."""
         return [self._used[row] for row in sorted(self._used)]
 
     def place(self, data: PodData, topology: RunTopology, movable: bool) -> bool:
-        """Put a pod on the first node that takes it."""
+        """Put a pod on the first node that takes it. Return whether there was one."""
         for row in np.flatnonzero(self._possible(data, topology, movable)).tolist():
             node = self._used.get(row) or RunNode.of(self.columns.existing[row])
             tried = node.tried(data, topology)
@@ -108,7 +110,7 @@ class RunNodes:
         return False
 
     def _possible(self, data: PodData, topology: RunTopology, movable: bool) -> Bools:
-        """(N,) all that might take a pod. What a node requires changes with the pods that it takes."""
+        """Return (N,) nodes that may take the pod. Used nodes are always tried, as their requirements changed."""
         columns = self.columns
         possible = columns.tolerated(data.pod.spec.tolerations).copy()
         for requirement in data.requirements.values():
@@ -120,13 +122,14 @@ class RunNodes:
         return possible if movable else possible & ~columns.settling
 
     def _take(self, row: int, data: PodData) -> None:
+        """Subtract the pod's amounts from the node's room."""
         for name, amount in data.amounts.items():
             if name in self.columns.rooms.names:
                 self._room[row, self.columns.rooms.names[name]] -= amount
 
 
-def _codes(keys: Sequence[Key]) -> tuple[list[Key], np.ndarray]:
-    """The distinct ones, and the number of each."""
+def _encode(keys: Sequence[Key]) -> tuple[list[Key], np.ndarray]:
+    """Return the distinct keys and the code of each key."""
     numbers: dict[Key, int] = {}
     codes = np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
     return list(numbers), codes

@@ -1,4 +1,4 @@
-"""Which instance types of a claim are left for its pods, and in which words none is.
+"""Filter of a claim's instance types by requirements, resources and offerings, with Karpenter's error messages.
 
 Upstream: filterInstanceTypesByRequirements, InstanceTypeFilterError in
 pkg/controllers/provisioning/scheduling/nodeclaim.go (sigs.k8s.io/karpenter v1.14.1), whose words these are.
@@ -41,6 +41,7 @@ class OptionFilter:
     columns: TypeColumns
     requirements: Requirements
     left: Bools = field(init=False)
+    """(T,) the types that meet everything."""
     met: list[bool] = field(default_factory=lambda: [False] * 3)
     pairs: list[bool] = field(default_factory=lambda: [False] * 2)
     overheads: list[Quantities] = field(default_factory=list)
@@ -49,7 +50,7 @@ class OptionFilter:
         self.left = np.zeros(len(self.columns), np.bool_)
 
     def look_at(self, types: Bools, requests: Amounts, overhead: Quantities) -> None:
-        """Types of one group, for requests that count its overhead. None has room that cannot be had."""
+        """Filter the types of one DaemonGroup; ``requests`` include its overhead."""
         if overhead:
             self.overheads.append(overhead)
         compatible = self.columns.compatible(self.requirements) & types
@@ -63,7 +64,7 @@ class OptionFilter:
         self.pairs = [before or bool(now.any()) for before, now in zip(self.pairs, pairs, strict=True)]
 
     def refusal(self, requests: Quantities, amounts: Amounts) -> str:
-        """Why no type is left."""
+        """Describe why no type remains, in Karpenter's words."""
         text = _WORDS.get((self.met[0], self.met[1], self.met[2])) or self._together()
         text += self.details(requests)
         if self.met == [True, False, True] and amounts.get("cpu", 0) >= MILLION:
@@ -71,6 +72,7 @@ class OptionFilter:
         return text
 
     def _together(self) -> str:
+        """Describe a failure of which no single criterion is the cause."""
         if self.pairs[0]:
             return f"no instance type which had enough resources and the required offering {_MET}"
         if self.pairs[1]:
@@ -78,24 +80,27 @@ class OptionFilter:
         return "no instance type met the requirements/resources/offering tuple"
 
     def details(self, requests: Quantities) -> str:
+        """Describe the requirements and resources in question."""
         return f", requirements={self.requirements}, resources={self._resources(requests)}"
 
     def _resources(self, requests: Quantities) -> str:
+        """Describe the requests with the least and the most DaemonSet overhead."""
         if not self.overheads:
             return printed(requests)
-        low, high = _reduce(self.overheads)
+        low, high = _overhead_range(self.overheads)
         if not low:
             return printed(requests)
         texts = [printed(merge(amounts, requests)) for amounts in (low, high)]
         return texts[0] if texts[0] == texts[1] else f"min={texts[0]}, max={texts[1]}"
 
 
-def _reduce(overheads: Sequence[Quantities]) -> tuple[Quantities, Quantities]:
+def _overhead_range(overheads: Sequence[Quantities]) -> tuple[Quantities, Quantities]:
+    """Return the smallest and the largest overhead of each resource."""
     return least(overheads), most(overheads)
 
 
 def free_groups(groups: Iterable[DaemonGroup], ports: Sequence[Port], taken: Sequence[Port]) -> list[DaemonGroup]:
-    """The groups whose DaemonSets take none of the wanted ports, and of whose own no other pod has one."""
+    """Return the groups whose DaemonSets leave the wanted host ports free; none if another pod has one."""
     groups = list(groups)
     if not ports:
         return groups

@@ -1,4 +1,4 @@
-"""What Karpenter is told: its options, with their defaults.
+"""Karpenter's command-line options, with their defaults.
 
 Upstream: pkg/operator/options/options.go (sigs.k8s.io/karpenter v1.14.1).
 """
@@ -26,12 +26,13 @@ class KarpenterGates(Struct, frozen=True, rename="pascal"):
 
 
 class KarpenterOptions(Struct, frozen=True):
-    """``max_instance_types``: how many of the cheapest types a NodeClaim names."""
+    """Options of Karpenter that affect the replay."""
 
     preference_policy: Literal["Respect", "Ignore"] = "Respect"
     min_values_policy: Literal["Strict", "BestEffort"] = "Strict"
     feature_gates: KarpenterGates = KarpenterGates()
     max_instance_types: int = MAX_INSTANCE_TYPES
+    """Maximum number of types that a NodeClaim names, the cheapest first."""
 
     @property
     def ignores_preferences(self) -> bool:
@@ -43,7 +44,7 @@ class KarpenterOptions(Struct, frozen=True):
 
 
 def read_karpenter_options(document: Mapping[str, object]) -> KarpenterOptions:
-    """Raises InputError."""
+    """Parse Karpenter's options. Raises InputError."""
     try:
         return convert_builtins(document, KarpenterOptions)
     except msgspec.ValidationError as error:

@@ -1,4 +1,4 @@
-"""NodeOverlays: other prices and more resources for the instance types of pools.
+"""NodeOverlays, which adjust prices and add resources to the instance types of pools.
 
 Upstream: pkg/controllers/nodeoverlay/controller.go, store.go, pkg/apis/v1alpha1/nodeoverlay.go (sigs.k8s.io/karpenter
 v1.14.1): the heaviest first, of equal weight the last by name; the first to set a price or a resource wins.
@@ -23,19 +23,21 @@ NOT_TO_CHANGE = frozenset(("cpu", "memory", "ephemeral-storage", "pods"))
 
 @dataclass(eq=False)
 class _Change:
-    """What changes of a type in a pool. ``prices``: by the text of the offering's requirements, with the weight of the
-    last overlay that named it. ``last``: the resources of the last overlay, and its weight."""
+    """Adjustments to one instance type in one pool."""
 
     prices: dict[str, tuple[str, int]] = field(default_factory=dict)
+    """Requirements of an offering as text -> price change, and weight of the last overlay that named it."""
     capacity: Quantities = field(default_factory=dict)
     last: tuple[frozenset[str], int] = (frozenset(), 0)
+    """Resources and weight of the last overlay."""
 
 
 @dataclass(eq=False)
 class AppliedOverlays:
-    """``verdicts``: name of an overlay -> reason and message, in the order of names."""
+    """The effect of all overlays on the pools' instance types."""
 
     verdicts: dict[str, tuple[str, str]]
+    """Overlay -> reason and message, sorted by name."""
     _changes: dict[tuple[str, str], _Change]
 
     @classmethod
@@ -46,7 +48,7 @@ class AppliedOverlays:
         types: Sequence[InstanceType],
         well_known: frozenset[str],
     ) -> AppliedOverlays:
-        """Apply each to all pools, or to none where it is invalid or in conflict."""
+        """Apply each overlay to all pools, or to none if it is invalid or conflicts with another."""
         made = cls({}, {})
         by_name = sorted(overlays, key=lambda overlay: overlay.metadata.name, reverse=True)
         for overlay in sorted(by_name, key=lambda overlay: -(overlay.spec.weight or 0)):
@@ -55,13 +57,14 @@ class AppliedOverlays:
         return made
 
     def of_pool(self, pool: str, types: Sequence[InstanceType]) -> tuple[InstanceType, ...]:
-        """The types as a pool sees them."""
+        """Return the instance types as a pool sees them."""
         return tuple(self._changed(pool, instance_type) for instance_type in types)
 
     def _take(
         self, overlay: NodeOverlay, pools: Sequence[NodePool], types: Sequence[InstanceType], well_known: frozenset[str]
     ) -> tuple[str, str]:
-        if faults := list(_faults(overlay, well_known)):
+        """Apply one overlay and return its verdict."""
+        if faults := list(_iter_faults(overlay, well_known)):
             return INVALID, "; ".join(faults)
         spec = overlay.spec
         wanted = Requirements.of(LabelRequirement.of(r.key, r.operator, r.values) for r in spec.requirements)
@@ -69,7 +72,7 @@ class AppliedOverlays:
             ((pool.metadata.name, instance_type.name), offerings)
             for pool in pools
             for instance_type in types
-            if (offerings := _concerned(pool, instance_type, wanted, well_known))
+            if (offerings := _find_affected_offerings(pool, instance_type, wanted, well_known))
         ]
         price = spec.price if spec.price is not None else spec.price_adjustment
         weight, capacity = spec.weight or 0, parse_quantities(spec.capacity)
@@ -82,6 +85,7 @@ class AppliedOverlays:
     def _conflicts(
         self, key: tuple[str, str], offerings: Sequence[Offering], price: str | None, capacity: Quantities, weight: int
     ) -> bool:
+        """Return whether an overlay of the same weight already set one of the prices or resources."""
         known = self._changes.get(key)
         if known is None:
             return False
@@ -94,6 +98,7 @@ class AppliedOverlays:
     def _store(
         self, key: tuple[str, str], offerings: Sequence[Offering], price: str | None, capacity: Quantities, weight: int
     ) -> None:
+        """Record the price and capacity of an overlay; those of earlier overlays win."""
         if price is None and not capacity:
             return
         change = self._changes.setdefault(key, _Change())
@@ -106,14 +111,16 @@ class AppliedOverlays:
             change.last = frozenset(capacity), weight
 
     def _changed(self, pool: str, instance_type: InstanceType) -> InstanceType:
+        """Return the type with the changes for a pool."""
         change = self._changes.get((pool, instance_type.name))
         if change is None:
             return instance_type
         changed = instance_type.with_capacity(change.capacity) if change.capacity else instance_type
-        return replace(changed, offerings=tuple(_priced(o, change.prices) for o in instance_type.offerings))
+        return replace(changed, offerings=tuple(_adjust_offering(o, change.prices) for o in instance_type.offerings))
 
 
-def _faults(overlay: NodeOverlay, well_known: frozenset[str]) -> Iterator[str]:
+def _iter_faults(overlay: NodeOverlay, well_known: frozenset[str]) -> Iterator[str]:
+    """Yield the validation errors of an overlay."""
     for requirement in overlay.spec.requirements:
         faults = list(requirement_faults(requirement.key, requirement.operator, requirement.values, well_known))
         if faults:
@@ -124,10 +131,10 @@ def _faults(overlay: NodeOverlay, well_known: frozenset[str]) -> Iterator[str]:
         yield f"invalid capacity: {name} in resource, restricted"
 
 
-def _concerned(
+def _find_affected_offerings(
     pool: NodePool, instance_type: InstanceType, wanted: Requirements, well_known: frozenset[str]
 ) -> list[Offering]:
-    """The offerings of a type in a pool that an overlay is about."""
+    """Return the offerings of a type in a pool that the overlay matches."""
     mine = Requirements.of([LabelRequirement.of(NODE_POOL, IN, (pool.metadata.name,))])
     mine.add(Requirements.of_labels(pool.spec.template.metadata.labels).values())
     mine.add(instance_type.requirements.values())
@@ -136,7 +143,8 @@ def _concerned(
     return [o for o in instance_type.offerings if wanted.compatible(o.requirements, well_known)]
 
 
-def _priced(offering: Offering, prices: Mapping[str, tuple[str, int]]) -> Offering:
+def _adjust_offering(offering: Offering, prices: Mapping[str, tuple[str, int]]) -> Offering:
+    """Return the offering with its overlaid price."""
     change, _ = prices.get(str(offering.requirements), ("", 0))
     if not change:
         return offering
@@ -144,7 +152,7 @@ def _priced(offering: Offering, prices: Mapping[str, tuple[str, int]]) -> Offeri
 
 
 def adjusted_price(price: float, change: str) -> float:
-    """A price after a change: another price, or so much more or less, in units or percent; not below 0.
+    """Return the price after a change: a new price, or an increase or decrease in units or percent, not below 0.
 
     >>> adjusted_price(2.0, "-50%"), adjusted_price(2.0, "-3"), adjusted_price(2.0, "0.5")
     (1.0, 0, 0.5)

@@ -1,4 +1,4 @@
-"""What a pod wants, computed once for all places where it is tried.
+"""A pod's requests, requirements and volumes, computed once for all places where it is tried.
 
 Upstream: PodData in pkg/controllers/provisioning/scheduling/scheduler.go (sigs.k8s.io/karpenter v1.14.1).
 """
@@ -17,22 +17,22 @@ from kschedctl.autoscaling.karpenter.volumes import DriverVolumes
 
 @dataclass(frozen=True, eq=False)
 class PodData:
-    """``requirements``: with the heaviest preference; ``strict``: without.
-
-    ``volumes``: what its volumes ask of a node, one of these; none for anything.
-    """
+    """A pod with what placing it depends on."""
 
     pod: Pod
     requests: Quantities
     amounts: Amounts
     requirements: Requirements
+    """Node requirements with the heaviest preference."""
     strict: Requirements
+    """Node requirements without preferences."""
     volumes: tuple[Requirements, ...]
+    """Alternative node requirements of its volumes; empty if they have none."""
     by_driver: DriverVolumes
     ports: tuple[Port, ...]
 
     def relaxed(self, pod: Pod, ignores_preferences: bool) -> PodData:
-        """The data of the pod with fewer wishes: neither its requests change nor its volumes."""
+        """Return the data of the relaxed pod; its requests and volumes stay."""
         strict = strict_requirements(pod)
         wanted = strict if ignores_preferences else pod_requirements(pod)
         return PodData(pod, self.requests, self.amounts, wanted, strict, self.volumes, self.by_driver, self.ports)
@@ -41,7 +41,7 @@ class PodData:
 def pod_data(
     pod: Pod, volumes: tuple[Requirements, ...], by_driver: DriverVolumes, ignores_preferences: bool
 ) -> PodData:
-    """Raises QuantityError."""
+    """Compute a pod's data. Raises QuantityError."""
     requests = requests_of([pod])
     empty = Requirements()
     made = PodData(pod, requests, thousandths(requests), empty, empty, volumes, by_driver, host_ports(pod))

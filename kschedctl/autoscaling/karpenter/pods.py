@@ -1,4 +1,4 @@
-"""Which pods Karpenter looks at, and what it may do to them.
+"""Predicates on pods: whether Karpenter provisions, reschedules, evicts or protects them.
 
 Upstream: pkg/utils/pod/scheduling.go (sigs.k8s.io/karpenter v1.14.1).
 """
@@ -9,14 +9,14 @@ from kschedctl.api.objects import Pod, Taint
 from kschedctl.api.quantity import INT64_MAX
 from kschedctl.api.times import parse_microseconds
 from kschedctl.api.tolerations import is_tolerated
-from kschedctl.autoscaling.durations import nanoseconds
+from kschedctl.autoscaling.durations import parse_go_duration
 from kschedctl.errors import InputError
 
 DISRUPTED = Taint("karpenter.sh/disrupted", effect="NoSchedule")
 
 
 def is_provisionable(pod: Pod) -> bool:
-    """Whether it waits for a node: the scheduler said so, and it preempts nobody."""
+    """Return whether the pod waits for a node: it is unschedulable and not nominated."""
     return (
         any(
             condition.type == "PodScheduled" and condition.reason == "Unschedulable"
@@ -38,7 +38,7 @@ def is_active(pod: Pod) -> bool:
 
 
 def is_reschedulable(pod: Pod) -> bool:
-    """Whether it has to go elsewhere if its node goes."""
+    """Return whether the pod has to be placed elsewhere when its node is removed."""
     leaves = is_active(pod) or (is_terminating(pod) and _is_owned_by(pod, "apps/v1", "StatefulSet"))
     return leaves and not is_daemon(pod) and not is_mirror(pod)
 
@@ -52,7 +52,10 @@ def is_mirror(pod: Pod) -> bool:
 
 
 def is_protected(pod: Pod, now: int) -> bool:
-    """Whether its annotation forbids to disrupt it at a time (microseconds); one that is no duration does not."""
+    """Return whether the do-not-disrupt annotation protects the pod at ``now`` (microseconds).
+
+    An invalid duration does not protect it.
+    """
     said = pod.metadata.annotations.do_not_disrupt
     if said is None or said == "true":
         return said is not None
@@ -64,11 +67,11 @@ def is_protected(pod: Pod, now: int) -> bool:
 
 
 def protection(said: str) -> int:
-    """How long an annotation protects a pod from its start, in nanoseconds; 0 where it says nothing that counts."""
+    """Return how long the annotation protects a pod from its start, in nanoseconds; 0 if it is invalid."""
     if said == "true":
         return INT64_MAX
     try:
-        return max(nanoseconds(said, ""), 0)
+        return max(parse_go_duration(said, ""), 0)
     except InputError:
         return 0
 
@@ -78,16 +81,17 @@ def is_disruptable(pod: Pod, now: int) -> bool:
 
 
 def is_evictable(pod: Pod, now: int) -> bool:
-    """Whether budgets have a say."""
+    """Return whether PodDisruptionBudgets apply to the pod."""
     return is_active(pod) and is_evicted(pod) and not is_protected(pod, now)
 
 
 def is_evicted(pod: Pod) -> bool:
-    """Whether it is evicted at all when its node goes: a pod that tolerates everything never is."""
+    """Return whether draining a node evicts the pod: it neither tolerates the disruption taint nor is a mirror pod."""
     return not is_tolerated(pod.spec.tolerations, DISRUPTED, comparison_operators=True) and not is_mirror(pod)
 
 
 def _is_owned_by(pod: Pod, version: str, kind: str) -> bool:
+    """Return whether an owner reference has this API version and kind."""
     return any(
         reference.api_version == version and reference.kind == kind for reference in pod.metadata.owner_references
     )

@@ -1,4 +1,4 @@
-"""What a pod gives up when it finds no place, one wish after another.
+"""Relaxation of pods that cannot be placed: preferences are removed one after another.
 
 Upstream: pkg/controllers/provisioning/scheduling/preferences.go (sigs.k8s.io/karpenter v1.14.1), whose words these are.
 """
@@ -25,7 +25,7 @@ from kschedctl.autoscaling.karpenter.requirements import required_terms
 
 PREFER_NO_SCHEDULE = Toleration(operator="Exists", effect="PreferNoSchedule")
 Relaxed = tuple[Pod, str]
-"""The pod without a wish, and which."""
+"""The relaxed pod, and what was removed from it."""
 Weighted = TypeVar("Weighted", PreferredSchedulingTerm, WeightedPodAffinityTerm)
 _ALWAYS = {
     "PreferredSchedulingTerm": ("weight", "preference"),
@@ -38,7 +38,7 @@ _ALWAYS = {
 
 
 def relaxed(pod: Pod, tolerate_prefer_no_schedule: bool) -> Relaxed | None:
-    """The pod without the next wish, and why; None where it has no more."""
+    """Return the pod with its next relaxation, or None if nothing can be relaxed."""
     for step in _STEPS:
         if changed := step(pod):
             return changed
@@ -51,41 +51,58 @@ def without_next_preference(pod: Pod) -> Relaxed | None:
 
 
 def without_required_term(pod: Pod) -> Relaxed | None:
-    """Without the first required term of node affinity, as long as there is another."""
+    """Remove the first required node affinity term, or return None if there is no alternative term."""
     terms = required_terms(pod)
     if len(terms) < 2:
         return None
     own = _node_affinity(pod)
     changed = replace(own, required_during_scheduling_ignored_during_execution=NodeSelector(terms[1:]))
     where = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]"
-    return _with_affinity(pod, node_affinity=changed), f"removing: {where}={concise(terms[0])}"
+    return _replace_affinity(pod, node_affinity=changed), f"removing: {where}={concise(terms[0])}"
 
 
 def tolerating(pod: Pod) -> Relaxed | None:
-    """The pod that tolerates PreferNoSchedule, unless it does already."""
+    """Add a toleration for PreferNoSchedule taints, or return None if the pod has it."""
     if any(replace(toleration, toleration_seconds=None) == PREFER_NO_SCHEDULE for toleration in pod.spec.tolerations):
         return None
     spec = replace(pod.spec, tolerations=(*pod.spec.tolerations, PREFER_NO_SCHEDULE))
     return replace(pod, spec=spec), "adding: toleration for PreferNoSchedule taints"
 
 
-def _without_pod_affinity(pod: Pod) -> Relaxed | None:
+def _remove_preferred_pod_affinity_term(pod: Pod) -> Relaxed | None:
+    """Remove the heaviest preferred pod affinity term."""
     own = pod.spec.affinity and pod.spec.affinity.pod_affinity
-    return _lighter(pod, own, "podAffinity", lambda a: _with_affinity(pod, pod_affinity=a)) if own else None
+    return (
+        _remove_heaviest_term(pod, own, "podAffinity", lambda a: _replace_affinity(pod, pod_affinity=a))
+        if own
+        else None
+    )
 
 
-def _without_pod_anti_affinity(pod: Pod) -> Relaxed | None:
+def _remove_preferred_pod_anti_affinity_term(pod: Pod) -> Relaxed | None:
+    """Remove the heaviest preferred pod anti-affinity term."""
     own = pod.spec.affinity and pod.spec.affinity.pod_anti_affinity
-    return _lighter(pod, own, "podAntiAffinity", lambda a: _with_affinity(pod, pod_anti_affinity=a)) if own else None
+    return (
+        _remove_heaviest_term(pod, own, "podAntiAffinity", lambda a: _replace_affinity(pod, pod_anti_affinity=a))
+        if own
+        else None
+    )
 
 
-def _without_node_affinity(pod: Pod) -> Relaxed | None:
+def _remove_preferred_node_affinity_term(pod: Pod) -> Relaxed | None:
+    """Remove the heaviest preferred node affinity term."""
     own = pod.spec.affinity and pod.spec.affinity.node_affinity
-    return _lighter(pod, own, "nodeAffinity", lambda a: _with_affinity(pod, node_affinity=a)) if own else None
+    return (
+        _remove_heaviest_term(pod, own, "nodeAffinity", lambda a: _replace_affinity(pod, node_affinity=a))
+        if own
+        else None
+    )
 
 
-def _lighter(pod: Pod, own: PodAffinity | NodeAffinity, name: str, changed: Callable[[object], Pod]) -> Relaxed | None:
-    """Without the heaviest preferred term; the others stand by weight from then on."""
+def _remove_heaviest_term(
+    pod: Pod, own: PodAffinity | NodeAffinity, name: str, changed: Callable[[object], Pod]
+) -> Relaxed | None:
+    """Remove the heaviest preferred term and sort the others by weight, or return None without such terms."""
     terms: Sequence[PreferredSchedulingTerm | WeightedPodAffinityTerm] = (
         own.preferred_during_scheduling_ignored_during_execution
     )
@@ -97,8 +114,8 @@ def _lighter(pod: Pod, own: PodAffinity | NodeAffinity, name: str, changed: Call
     return changed(kept), f"removing: {where}={concise(first)}"
 
 
-def _without_spread(pod: Pod) -> Relaxed | None:
-    """Without the first spread constraint that is no must; the last one comes in its place."""
+def _remove_schedule_anyway_spread(pod: Pod) -> Relaxed | None:
+    """Remove the first ScheduleAnyway constraint; the last constraint takes its place."""
     constraints = list(pod.spec.topology_spread_constraints)
     for at, constraint in enumerate(constraints):
         if constraint.when_unsatisfiable == "ScheduleAnyway":
@@ -108,7 +125,12 @@ def _without_spread(pod: Pod) -> Relaxed | None:
     return None
 
 
-_PREFERENCE_STEPS = (_without_pod_affinity, _without_pod_anti_affinity, _without_node_affinity, _without_spread)
+_PREFERENCE_STEPS = (
+    _remove_preferred_pod_affinity_term,
+    _remove_preferred_pod_anti_affinity_term,
+    _remove_preferred_node_affinity_term,
+    _remove_schedule_anyway_spread,
+)
 _STEPS = (without_required_term, *_PREFERENCE_STEPS)
 
 
@@ -116,27 +138,29 @@ def _node_affinity(pod: Pod) -> NodeAffinity:
     return (pod.spec.affinity and pod.spec.affinity.node_affinity) or NodeAffinity()
 
 
-def _with_affinity(pod: Pod, **parts: object) -> Pod:
+def _replace_affinity(pod: Pod, **parts: object) -> Pod:
+    """Return the pod with other parts of its affinity."""
     affinity = msgspec.structs.replace(pod.spec.affinity or Affinity(), **parts)
     return replace(pod, spec=replace(pod.spec, affinity=affinity))
 
 
 def concise(value: msgspec.Struct) -> str:
-    """A term as Go prints it in JSON: what is empty is left out where its type says so, labels are sorted."""
-    return msgspec.json.encode(_plain(value)).decode()
+    """Render a term as Go does in JSON: empty fields are omitted as declared, and labels are sorted."""
+    return msgspec.json.encode(_to_builtins(value)).decode()
 
 
-def _plain(value: object) -> object:
+def _to_builtins(value: object) -> object:
+    """Convert a value to builtins without the fields that Go omits."""
     if isinstance(value, msgspec.Struct):
         always = _ALWAYS.get(type(value).__name__, ())
         names = zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)
         fields = ((name, getattr(value, field)) for field, name in names)
-        return {name: _plain(v) for name, v in fields if name in always or not _is_empty(v)}
+        return {name: _to_builtins(v) for name, v in fields if name in always or not _is_empty(v)}
     if isinstance(value, dict):
-        return {key: _plain(value[key]) for key in sorted(value)}
-    return [_plain(element) for element in value] if isinstance(value, tuple) else value
+        return {key: _to_builtins(value[key]) for key in sorted(value)}
+    return [_to_builtins(element) for element in value] if isinstance(value, tuple) else value
 
 
 def _is_empty(value: object) -> bool:
-    """What ``omitempty`` leaves out; a selector that is there stays, however empty."""
+    """Return whether ``omitempty`` leaves the value out. Selectors are never left out."""
     return value is None or (not isinstance(value, msgspec.Struct) and not value)

@@ -1,4 +1,4 @@
-"""What Karpenter launches for the pods that wait, and which pool could ever take a pod.
+"""A replay of Karpenter's provisioning: nodes launched for pending pods, and each pool's answer to a pod.
 
 Upstream: Schedule in pkg/controllers/provisioning/provisioner.go (sigs.k8s.io/karpenter v1.14.1).
 """
@@ -39,6 +39,7 @@ from kschedctl.reports.provisioning import (
 )
 
 ASKED_ONE_BY_ONE = 8
+"""How many pods, and kinds of pods, are tried against each NodePool separately."""
 
 
 def provision(
@@ -62,12 +63,13 @@ def provision(
 
 
 class ProvisioningRun:
-    """A run for all that waits, and the questions beside it."""
+    """A provisioning run for all pending pods, with further runs that explain it."""
 
     def __init__(self, setting: KarpenterSetting, explains: bool = True) -> None:
         self.setting, self.explains = setting, explains
 
     def report(self) -> Provisioning:
+        """Run the scheduler for the pending pods and those of deleting nodes."""
         setting = self.setting
         classes = setting.node_classes
         base = Provisioning(
@@ -93,6 +95,7 @@ class ProvisioningRun:
         return self._with_run(base, pods)
 
     def _with_run(self, base: Provisioning, pods: Sequence[Pod]) -> Provisioning:
+        """Add the results of a scheduling run to the report."""
         setting = self.setting
         existing = setting.existing(setting.pools, lambda node: False)
         run = setting.run(pods, existing, movable=[pod.key for pod in pods])
@@ -134,7 +137,7 @@ class ProvisioningRun:
         by_kind: dict[bytes, dict[str, tuple[str, ...]]] = {}
         missing: dict[str, dict[str, tuple[str, ...]]] = {}
         for key, parts in sorted(errors.items()):
-            kind = _kind_of(pods[key], parts)
+            kind = _encode_pod_kind(pods[key], parts)
             if kind not in by_kind:
                 if len(by_kind) == ASKED_ONE_BY_ONE:
                     continue
@@ -143,23 +146,26 @@ class ProvisioningRun:
         return missing
 
     def _truncated(self, claim: NewClaim) -> str:
+        """Truncate the claim's instance types. Return why the claim is dropped, or ""."""
         options = self.setting.options
         return truncated(claim, options.max_instance_types, not options.relaxes_min_values)
 
     def _exceeded(self) -> Iterator[tuple[str, str]]:
-        """The pools of which too much is used already: no claim of theirs would be created."""
+        """Yield pools whose usage already exceeds a limit, with the reason why they create no claim."""
         for pool in self.setting.pools.pools:
             limits = parse_quantities(pool.spec.limits or {})
             nodes = [n for n in self.setting.nodes if n.pool == pool.metadata.name and not n.deleting]
             used = merge(*(node.capacity for node in nodes))
             for name, amount in used.items():
                 if name in limits and amount > limits[name]:
-                    numbers = f"limit={_decimal(limits[name])}, resource-name={name}, usage={_decimal(amount)}"
+                    numbers = (
+                        f"limit={_render_decimal(limits[name])}, resource-name={name}, usage={_render_decimal(amount)}"
+                    )
                     yield pool.metadata.name, f"resource usage exceeds limit ({numbers})"
                     break
 
     def _per_pool(self, existing: ExistingColumns, pods: dict[str, Pod]) -> dict[str, dict[str, PoolAnswer]]:
-        """Pods as runs leave them; the pools in the order of names."""
+        """Return pod -> pool -> answer for the first pending pods. ``pods`` is updated with relaxed pods."""
         templates = {template.name: template for template in self.setting.pools.templates}
         names = [pool.metadata.name for pool in self.setting.cluster.karpenter_node_pools]
         answers: dict[str, dict[str, PoolAnswer]] = {}
@@ -170,7 +176,7 @@ class ProvisioningRun:
     def alone(
         self, key: str, pods: dict[str, Pod], template: ClaimTemplate | None, existing: ExistingColumns
     ) -> PoolAnswer:
-        """What one pool would launch for one pod."""
+        """Return what one pool would launch for one pod alone."""
         if template is None:
             return PoolAnswer(skipped=True)
         run = self.setting.run([pods[key]], existing, templates=[template], new_nodes_only=True)
@@ -186,8 +192,8 @@ class ProvisioningRun:
         return PoolAnswer(names, cheapest_offering(columns, claim), relaxations=relaxations)
 
 
-def _kind_of(pod: Pod, errors: tuple[str, ...]) -> bytes:
-    """Return all that decides which nodes a pod may have, with Karpenter's errors: pods alike have the same."""
+def _encode_pod_kind(pod: Pod, errors: tuple[str, ...]) -> bytes:
+    """Encode everything that decides the answer for a pod, with Karpenter's errors."""
     spec = pod.spec
     claims = [volume.persistent_volume_claim for volume in spec.volumes if volume.persistent_volume_claim]
     demands = (spec.node_selector, spec.affinity, spec.tolerations, spec.topology_spread_constraints, claims)
@@ -196,17 +202,17 @@ def _kind_of(pod: Pod, errors: tuple[str, ...]) -> bytes:
 
 
 def overlay_verdicts(overlays: AppliedOverlays | None) -> Iterator[OverlayVerdict]:
-    """None are looked at where the gate is off."""
+    """Yield the verdict on each overlay; none if the feature gate is off."""
     for name, (reason, message) in overlays.verdicts.items() if overlays is not None else ():
         yield OverlayVerdict(name, str(reason == SUCCEEDED), reason, message)
 
 
 def nominated(run: SchedulerRun) -> Iterator[NominatedNode]:
-    """The nodes that take pods."""
+    """Yield the existing nodes that take pods, with these pods."""
     for node in run.nodes.used:
         yield NominatedNode(node.existing.state.name, tuple(pod.key for pod in node.pods))
 
 
-def _decimal(amount: Quantity) -> str:
-    """An amount as a plain number."""
+def _render_decimal(amount: Quantity) -> str:
+    """Render an amount as a plain number."""
     return str(Fraction(amount.mantissa) * Fraction(10) ** amount.scale) if amount.scale >= 0 else str(amount)

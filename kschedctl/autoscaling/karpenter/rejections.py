@@ -1,4 +1,4 @@
-"""Pods that Karpenter does not look at, and what it tells of them.
+"""Pods that Karpenter rejects before scheduling, and the error in its event.
 
 Upstream: Validate in pkg/controllers/provisioning/provisioner.go (sigs.k8s.io/karpenter v1.14.1).
 """
@@ -17,16 +17,17 @@ NO_FIELDS = "node selector term with matchFields is not supported"
 
 
 def rejection(pod: Pod, volumes: Volumes, well_known: frozenset[str]) -> str | None:
-    """Why a pod is dropped; empty where it asks for no node of Karpenter's, None where it is not dropped."""
+    """Return why the pod is rejected, or None if it is not; "" if it excludes Karpenter's nodes."""
     if pod_requirements(pod).label(NODE_POOL).operator == DOES_NOT_EXIST:
         return ""
-    faults = list(_faults(pod, well_known))
+    faults = list(_iter_faults(pod, well_known))
     if fault := volumes.faults(pod):
         faults.append(fault)
     return f"Failed to schedule pod, {'; '.join(faults)}" if faults else None
 
 
-def _faults(pod: Pod, well_known: frozenset[str]) -> Iterator[str]:
+def _iter_faults(pod: Pod, well_known: frozenset[str]) -> Iterator[str]:
+    """Yield the errors in the pod's node selector and required node affinity."""
     for key, value in sorted(pod.spec.node_selector.items()):
         yield from requirement_faults(key, IN, (value,), well_known)
     for term in required_terms(pod):

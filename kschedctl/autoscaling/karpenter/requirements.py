@@ -1,4 +1,4 @@
-"""What labels of a node have to be: sets of values or all but those, between bounds, and what two such have in common.
+"""Requirements on node labels: sets of values, complements and integer bounds, with their intersection.
 
 Upstream: pkg/scheduling/requirement.go, requirements.go (sigs.k8s.io/karpenter v1.14.1), whose words these are.
 """
@@ -34,20 +34,22 @@ class SelectorTerm(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LabelRequirement:
-    """The label is one of ``values``, or with ``complement`` none of them; ``least`` and ``most`` bound integers.
-
-    ``min_values``: how many different values the instance types of a claim have to have at least.
-    """
+    """The values that a label may have."""
 
     key: str
     complement: bool = True
+    """Whether ``values`` are excluded instead of allowed."""
     values: frozenset[str] = NONE
     least: int | None = None
+    """Smallest allowed integer."""
     most: int | None = None
+    """Largest allowed integer."""
     min_values: int | None = None
+    """Minimum number of distinct values among the instance types of a claim."""
 
     @classmethod
     def of(cls, key: str, operator: str, values: Iterable[str] = (), min_values: int | None = None) -> LabelRequirement:
+        """Create a requirement from an operator and its values."""
         key = NORMALIZED.get(key, key)
         match operator:
             case "In":
@@ -57,7 +59,7 @@ class LabelRequirement:
             case "NotIn":
                 return cls(key, True, frozenset(values), min_values=min_values)
             case "Gt" | "Gte" | "Lt" | "Lte":
-                return _bounded(key, operator, integer(next(iter(values), "")) or 0, min_values)
+                return _build_bounded(key, operator, integer(next(iter(values), "")) or 0, min_values)
         return cls(key, min_values=min_values)
 
     @property
@@ -68,35 +70,36 @@ class LabelRequirement:
 
     @property
     def negative(self) -> bool:
-        """Whether a node without the label meets it."""
+        """Whether a node without the label meets the requirement."""
         return bool(self.values) if self.complement else not self.values
 
     def has(self, value: str) -> bool:
-        """Whether the label may have this value."""
-        return (value in self.values) is not self.complement and _within(value, self.least, self.most)
+        """Return whether the label may have this value."""
+        return (value in self.values) is not self.complement and _is_within_bounds(value, self.least, self.most)
 
     def intersection(self, other: LabelRequirement) -> LabelRequirement:
-        """What meets both."""
-        least, most = _larger(self.least, other.least), _smaller(self.most, other.most)
-        min_values = _larger(self.min_values, other.min_values)
+        """Return the requirement for values that meet both."""
+        least, most = _max_optional(self.least, other.least), _min_optional(self.most, other.most)
+        min_values = _max_optional(self.min_values, other.min_values)
         if least is not None and most is not None and least > most:
             return LabelRequirement(self.key, False, min_values=min_values)
         complement = self.complement and other.complement
         values = self._common(other)
         if least is not None or most is not None:
-            values = frozenset(value for value in values if _within(value, least, most))
+            values = frozenset(value for value in values if _is_within_bounds(value, least, most))
         if not complement:
             least = most = None
         return LabelRequirement(self.key, complement, values, least, most, min_values)
 
     def _common(self, other: LabelRequirement) -> frozenset[str]:
+        """Return the values of the intersection, without regard to bounds."""
         if self.complement:
             return self.values | other.values if other.complement else other.values - self.values
         return self.values - other.values if other.complement else self.values & other.values
 
     def intersects(self, other: LabelRequirement) -> bool:
-        """Whether anything meets both."""
-        least, most = _larger(self.least, other.least), _smaller(self.most, other.most)
+        """Return whether any value meets both requirements."""
+        least, most = _max_optional(self.least, other.least), _min_optional(self.most, other.most)
         if least is not None and most is not None and least > most:
             return False
         if self.complement and other.complement:
@@ -104,20 +107,20 @@ class LabelRequirement:
         values = self._common(other)
         if least is None and most is None:
             return bool(values)
-        return any(_within(value, least, most) for value in values)
+        return any(_is_within_bounds(value, least, most) for value in values)
 
     def agrees(self, other: LabelRequirement) -> bool:
-        """Whether both can be met, be it by a node without the label."""
+        """Return whether both can be met, possibly by a node without the label."""
         return (self.negative and other.negative) or self.intersects(other)
 
     def any(self) -> str:
-        """A value that meets it, the smallest; empty where there is none."""
+        """Return the smallest value that meets the requirement, or ""."""
         if not self.complement:
             return min(self.values, default="")
         return str(self.least or 0)
 
     def terms(self) -> list[SelectorTerm]:
-        """Terms as a NodeClaim writes them: two where a requirement is bounded on both sides."""
+        """Return the requirement as terms of a NodeClaim; two if it has both bounds."""
         bounds = [("Gte", self.least), ("Lte", self.most)]
         terms = [
             SelectorTerm(self.key, operator, (str(bound),), self.min_values)
@@ -131,6 +134,7 @@ class LabelRequirement:
 
     @property
     def without_key(self) -> str:
+        """The requirement as text, without its label."""
         text = self.operator
         if self.values:
             values = sorted(self.values)
@@ -141,50 +145,52 @@ class LabelRequirement:
 
 
 class Requirements(dict[str, LabelRequirement]):
-    """By label; a label that is not there may be anything."""
+    """Requirements by label; a missing label may have any value."""
 
     @classmethod
     def of(cls, requirements: Iterable[LabelRequirement]) -> Requirements:
+        """Create requirements; those for the same label are intersected."""
         made = cls()
         made.add(requirements)
         return made
 
     @classmethod
     def of_labels(cls, labels: Mapping[str, str]) -> Requirements:
+        """Create requirements that are met by exactly these labels."""
         return cls.of(LabelRequirement.of(key, IN, (value,)) for key, value in labels.items())
 
     def add(self, requirements: Iterable[LabelRequirement]) -> None:
-        """Add requirements that have to be met, too."""
+        """Intersect with further requirements in place."""
         for requirement in requirements:
             known = self.get(requirement.key)
             self[requirement.key] = requirement if known is None else requirement.intersection(known)
 
     def plus(self, other: Mapping[str, LabelRequirement]) -> Requirements:
-        """What meets both."""
+        """Return the intersection with other requirements."""
         made = Requirements(self)
         made.add(other.values())
         return made
 
     def label(self, key: str) -> LabelRequirement:
-        """What is required of a label: anything, where nothing is."""
+        """Return the requirement for a label, by default that of any value."""
         return self.get(key) or LabelRequirement(key)
 
     def undefined(self, other: Mapping[str, LabelRequirement], allowed: frozenset[str] = NONE) -> str:
-        """The first label by name that the others want and that is not defined here; empty for none."""
+        """Return the first required label of ``other`` that is neither defined here nor allowed, or ""."""
         keys = (k for k, wanted in other.items() if not (k in self or k in allowed or wanted.negative))
         return min(keys, default="")
 
     def intersects(self, other: Mapping[str, LabelRequirement]) -> bool:
-        """Whether what both define can be met."""
+        """Return whether labels defined by both can meet both."""
         small, large = (self, other) if len(self) <= len(other) else (other, self)
         return all(large[key].agrees(mine) for key, mine in small.items() if key in large)
 
     def compatible(self, other: Mapping[str, LabelRequirement], allowed: frozenset[str] = NONE) -> bool:
-        """Whether the others can be met, too; labels that are not defined here are ``allowed`` ones only."""
+        """Return whether ``other`` can be met, too. Its labels must be defined here or ``allowed``."""
         return not self.undefined(other, allowed) and self.intersects(other)
 
     def conflict(self, other: Mapping[str, LabelRequirement], allowed: frozenset[str] = NONE) -> str:
-        """Why the others cannot be met, in Karpenter's words; empty where they can."""
+        """Return why ``other`` cannot be met, in Karpenter's words, or ""."""
         if key := self.undefined(other, allowed):
             return f'label "{key}" does not have known values{hint(key, self, allowed)}'
         return "; ".join(
@@ -205,19 +211,19 @@ class Requirements(dict[str, LabelRequirement]):
 
 
 def of_term(term: NodeSelectorTerm) -> Requirements:
-    """What the expressions of a term require."""
+    """Return the requirements of a term's expressions."""
     return Requirements.of(LabelRequirement.of(e.key, e.operator, e.values or ()) for e in term.match_expressions)
 
 
 def required_terms(pod: Pod) -> tuple[NodeSelectorTerm, ...]:
-    """The terms of the required node affinity: one of them has to be met."""
+    """Return the terms of the required node affinity, of which one has to be met."""
     affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
     required = affinity and affinity.required_during_scheduling_ignored_during_execution
     return required.node_selector_terms if required else ()
 
 
 def strict_requirements(pod: Pod) -> Requirements:
-    """What a pod requires: its node selector, and the first required term."""
+    """Return the pod's requirements without preferences: its node selector and first required term."""
     made = Requirements.of_labels(pod.spec.node_selector)
     if terms := required_terms(pod):
         made.add(of_term(terms[0]).values())
@@ -225,7 +231,7 @@ def strict_requirements(pod: Pod) -> Requirements:
 
 
 def pod_requirements(pod: Pod) -> Requirements:
-    """What a pod requires, and its heaviest preferred term, which is taken for a required one."""
+    """Return the pod's requirements, with its heaviest preferred term treated as required."""
     made = Requirements.of_labels(pod.spec.node_selector)
     affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
     preferred = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
@@ -238,12 +244,13 @@ def pod_requirements(pod: Pod) -> Requirements:
 
 
 def integer(text: str) -> int | None:
-    """What Go's strconv.Atoi makes of a text."""
+    """Parse an integer as Go's strconv.Atoi does, or return None."""
     number = int(text) if _INTEGER.fullmatch(text) else None
     return number if number is not None and INT64_MIN <= number <= INT64_MAX else None
 
 
-def _bounded(key: str, operator: str, bound: int, min_values: int | None) -> LabelRequirement:
+def _build_bounded(key: str, operator: str, bound: int, min_values: int | None) -> LabelRequirement:
+    """Build a requirement with one integer bound."""
     if operator == "Gt" and bound == INT64_MAX:
         return LabelRequirement(key, False)
     least = {"Gt": bound + 1, "Gte": bound}.get(operator)
@@ -251,16 +258,19 @@ def _bounded(key: str, operator: str, bound: int, min_values: int | None) -> Lab
     return LabelRequirement(key, least=least, most=most, min_values=min_values)
 
 
-def _within(value: str, least: int | None, most: int | None) -> bool:
+def _is_within_bounds(value: str, least: int | None, most: int | None) -> bool:
+    """Return whether a value is an integer within the bounds, if there are any."""
     if least is None and most is None:
         return True
     number = integer(value)
     return number is not None and (least is None or number >= least) and (most is None or number <= most)
 
 
-def _larger(a: int | None, b: int | None) -> int | None:
+def _max_optional(a: int | None, b: int | None) -> int | None:
+    """Return the larger number; None is ignored."""
     return b if a is None else a if b is None else max(a, b)
 
 
-def _smaller(a: int | None, b: int | None) -> int | None:
+def _min_optional(a: int | None, b: int | None) -> int | None:
+    """Return the smaller number; None is ignored."""
     return b if a is None else a if b is None else min(a, b)

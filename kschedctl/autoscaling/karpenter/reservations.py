@@ -1,4 +1,4 @@
-"""How many machines of reserved capacity are left, and who holds them.
+"""Remaining capacity of reservations, and the hosts that hold them.
 
 Upstream: pkg/controllers/provisioning/scheduling/reservationmanager.go (sigs.k8s.io/karpenter v1.14.1).
 """
@@ -12,17 +12,18 @@ from kschedctl.autoscaling.karpenter.labels import RESERVED
 
 
 class Reservations:
-    """``left``: by the id of the reservation; ``held``: by host."""
+    """Capacity reservations during a run."""
 
     def __init__(self, left: Mapping[str, int]) -> None:
         self.left = dict(left)
         self.held: dict[str, set[str]] = {}
 
     def can_reserve(self, host: str, reservation: str) -> bool:
+        """Return whether the host holds the reservation or some of it remains."""
         return reservation in self.held.get(host, ()) or self.left[reservation] > 0
 
     def hold(self, host: str, reservations: Iterable[str]) -> None:
-        """A host holds these, and no others."""
+        """Let the host hold exactly these reservations."""
         wanted, known = set(reservations), self.held.get(host, set())
         for reservation in wanted - known:
             self.left[reservation] -= 1
@@ -32,7 +33,7 @@ class Reservations:
 
 
 def reserved_capacity(types: Iterable[InstanceType]) -> dict[str, int]:
-    """The capacity of each reservation, the smallest that any offering says."""
+    """Return the capacity of each reservation, the smallest that any offering reports."""
     capacities: dict[str, int] = {}
     for instance_type in types:
         for offering in instance_type.offerings:

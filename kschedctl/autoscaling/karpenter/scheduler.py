@@ -1,4 +1,4 @@
-"""A run of Karpenter's own scheduler: pods, one after another, to nodes, to claims of the run, to new claims.
+"""Karpenter's scheduler: pods go to existing nodes, then to claims of the run, then to new claims.
 
 Upstream: pkg/controllers/provisioning/scheduling/scheduler.go, queue.go (sigs.k8s.io/karpenter v1.14.1).
 """
@@ -28,7 +28,7 @@ NO_TEMPLATES = "nodepool requirements filtered out all available instance types"
 
 @dataclass(frozen=True, eq=False)
 class Relaxation:
-    """A wish that a pod gave up."""
+    """A preference that a pod gave up."""
 
     pod: str
     reason: str
@@ -36,32 +36,32 @@ class Relaxation:
 
 @dataclass(eq=False)
 class SchedulerRun:
-    """``remaining``: what limits leave to each pool that has some. ``refusals``: by pod, one for each template.
-
-    ``left``: the pods as they came, with the expressions that their matchLabelKeys became, once for each time.
-    ``movable``: pods that nodes which are still settling take as well: those that wait, and those of nodes that go.
-    """
+    """One scheduling run and its results."""
 
     templates: Sequence[ClaimTemplate]
     groups: Mapping[str, Sequence[DaemonGroup]]
     nodes: RunNodes
     remaining: dict[str, Quantities]
+    """Pool -> resources that its limits leave; pools without limits are missing."""
     settings: RunSettings
     movable: frozenset[str]
+    """Keys of pods that settling nodes accept, too: pending pods and those of deleting nodes."""
     claims: list[NewClaim] = field(default_factory=list)
     refusals: dict[str, tuple[ClaimRefusal, ...]] = field(default_factory=dict)
+    """Pod -> refusals, one for each template."""
     relaxations: list[Relaxation] = field(default_factory=list)
     left: dict[str, Pod] = field(default_factory=dict)
+    """Pod key -> the pod with expressions for its matchLabelKeys."""
     hosts: int = 0
 
     @property
     def errors(self) -> dict[str, tuple[str, ...]]:
-        """By pod, the text for each template."""
+        """Pod -> error texts, one for each template."""
         return {key: tuple(refusal.why for refusal in refusals) for key, refusals in self.refusals.items()}
 
     def solve(self, pods: Iterable[PodData]) -> None:
-        """Place them: those that fail go to the end as they were, until none of a round is placed."""
-        queue = deque(sorted(pods, key=_order))
+        """Place the pods. Failed pods are queued again until a round places none."""
+        queue = deque(sorted(pods, key=_queue_key))
         self.left = {data.pod.key: data.pod for data in queue}
         lengths: dict[str, int] = {}
         while queue and lengths.get(queue[0].pod.key) != len(queue):
@@ -78,7 +78,7 @@ class SchedulerRun:
             claim.finish()
 
     def _place(self, data: PodData) -> tuple[ClaimRefusal, ...] | None:
-        """Place a pod, which gives up one wish after another; None where that succeeds."""
+        """Place a pod, relaxing it step by step. Return the refusals, or None on success."""
         while True:
             errors = self._add(data)
             if errors is None or any(error.final for error in errors):
@@ -91,6 +91,7 @@ class SchedulerRun:
         return None if errors is None else tuple(errors)
 
     def _add(self, data: PodData) -> list[ClaimRefusal] | None:
+        """Add a pod to a node, a claim or a new claim. Return the refusals, or None on success."""
         if self.nodes.place(data, self.settings.topology, data.pod.key in self.movable):
             return None
         self.claims = [self.claims[at] for at in go_order([len(claim.pods) for claim in self.claims])]
@@ -102,6 +103,7 @@ class SchedulerRun:
         return self._to_new_claim(data) if self.templates else [ClaimRefusal(NO_TEMPLATES)]
 
     def _to_new_claim(self, data: PodData) -> list[ClaimRefusal] | None:
+        """Add a pod to a new claim of the first template that takes it. Return the refusals, or None on success."""
         errors: list[ClaimRefusal] = []
         for template in self.templates:
             options = self._within_limits(template)
@@ -133,7 +135,7 @@ class SchedulerRun:
             self.remaining[claim.template.name] = left
 
     def _within_limits(self, template: ClaimTemplate) -> Bools | ClaimRefusal:
-        """The options that do not exceed the limits of the pool."""
+        """Return (T,) the options that do not exceed the pool's remaining limits, or a refusal."""
         remaining = self.remaining.get(template.name)
         if remaining is None:
             return template.options
@@ -147,6 +149,7 @@ class SchedulerRun:
         return options
 
     def _host(self) -> str:
+        """Return the next placeholder hostname."""
         self.hosts += 1
         return f"hostname-placeholder-{self.hosts:04d}"
 
@@ -156,8 +159,8 @@ def _is_lower(updated: int | None, original: int | None) -> bool:
     return updated is not None and original is not None and updated < original
 
 
-def _order(data: PodData) -> tuple[int, int, str, str]:
-    """Greedy pods first, then old ones."""
+def _queue_key(data: PodData) -> tuple[int, int, str, str]:
+    """Return the sort key of a pod: largest cpu and memory first, then oldest."""
     own = data.pod.metadata
     amounts = data.amounts
     return -amounts.get("cpu", 0), -amounts.get("memory", 0), own.creation_timestamp or "", own.uid

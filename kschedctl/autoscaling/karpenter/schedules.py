@@ -1,4 +1,4 @@
-"""When a budget counts: at hits of a cron expression, and so long afterwards.
+"""Cron schedules of disruption budgets.
 
 Upstream: Budget.IsActive in pkg/apis/v1/nodepool.go (sigs.k8s.io/karpenter v1.14.1), which parses with robfig/cron.
 """
@@ -26,16 +26,16 @@ _ANY = ("*", "?")
 
 
 def hits(schedule: str, now: int, nanoseconds: int) -> bool:
-    """Whether it hits within so long before now (microseconds), the beginning not counted. Raises InputError."""
+    """Return whether the schedule hits in the ``nanoseconds`` before ``now`` (microseconds). Raises InputError."""
     fields = MACROS.get(schedule, schedule).split()
     if len(fields) != len(_FIELDS):
         raise InputError(f'"{schedule[:60]}" is no cron expression', hint="want five fields, such as 0 9 * * mon-fri")
-    sets = [_values(text, *bounds) for text, bounds in zip(fields, _FIELDS, strict=True)]
+    sets = [_parse_field(text, *bounds) for text, bounds in zip(fields, _FIELDS, strict=True)]
     moment = datetime.fromtimestamp(now // 1_000_000, UTC)
     begin = moment - timedelta(microseconds=nanoseconds // 1000)
     at = begin.replace(second=0, microsecond=0) + timedelta(minutes=1)
     while at <= moment:
-        if not _is_day(at, fields, sets):
+        if not _matches_day(at, fields, sets):
             at = at.replace(hour=0, minute=0) + timedelta(days=1)
         elif at.hour not in sets[1]:
             at = at.replace(minute=0) + timedelta(hours=1)
@@ -46,15 +46,15 @@ def hits(schedule: str, now: int, nanoseconds: int) -> bool:
     return False
 
 
-def _is_day(at: datetime, fields: list[str], sets: list[frozenset[int]]) -> bool:
-    """By month and day; of two kinds of days one is enough where both are named."""
+def _matches_day(at: datetime, fields: list[str], sets: list[frozenset[int]]) -> bool:
+    """Return whether month and day match. If both day fields are restricted, one of them is enough."""
     by_date, by_week = at.day in sets[2], (at.weekday() + 1) % 7 in sets[4]
     both = fields[2].startswith(_ANY) or fields[4].startswith(_ANY)
     return at.month in sets[3] and (by_date and by_week if both else by_date or by_week)
 
 
-def _values(text: str, low: int, high: int, names: Sequence[str]) -> frozenset[int]:
-    """What one field allows. Raises InputError."""
+def _parse_field(text: str, low: int, high: int, names: Sequence[str]) -> frozenset[int]:
+    """Parse the values that a cron field allows. Raises InputError."""
     values: set[int] = set()
     for part in text.split(","):
         span, _, step = part.partition("/")
@@ -62,8 +62,8 @@ def _values(text: str, low: int, high: int, names: Sequence[str]) -> frozenset[i
         if span in _ANY:
             begin, end = low, high
         else:
-            begin = _number(first, low, names)
-            end = _number(last, low, names) if dash else (high if step else begin)
+            begin = _parse_number(first, low, names)
+            end = _parse_number(last, low, names) if dash else (high if step else begin)
         by = int(step) if step.isdigit() and int(step) else 0 if step else 1
         if not by or begin < low or end > high or begin > end:
             raise InputError(f'"{part[:40]}" is no part of a cron expression')
@@ -71,7 +71,8 @@ def _values(text: str, low: int, high: int, names: Sequence[str]) -> frozenset[i
     return frozenset(values)
 
 
-def _number(text: str, low: int, names: Sequence[str]) -> int:
+def _parse_number(text: str, low: int, names: Sequence[str]) -> int:
+    """Parse a number or name in a cron field. Raises InputError."""
     if text.lower() in names:
         return names.index(text.lower()) + low
     if not text.isdigit() or len(text) > 4:

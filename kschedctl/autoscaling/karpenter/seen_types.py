@@ -1,4 +1,4 @@
-"""The instance types that the nodes and NodeClaims of a cluster prove: what there is for sure, and no prices.
+"""Instance types derived from the existing nodes and NodeClaims, without prices.
 
 A type that no node has may exist all the same: nothing follows from its absence.
 """
@@ -17,16 +17,17 @@ from kschedctl.cluster import Cluster
 
 
 def seen_types(cluster: Cluster) -> list[JsonObject]:
-    """In the form of instance_types.json, by name; of each the last node tells the size."""
+    """Return the instance types of nodes in the format of instance_types.json, sized as their last node."""
     nodes: dict[str, list[StateNode]] = {}
     for node in state_nodes(cluster):
         sized = node.node is not None or (node.claim is not None and node.claim.status.allocatable)
         if (name := node.labels.get(INSTANCE_TYPE)) and sized:
             nodes.setdefault(name, []).append(node)
-    return [_document(name, own) for name, own in sorted(nodes.items())]
+    return [_build_document(name, own) for name, own in sorted(nodes.items())]
 
 
-def _document(name: str, nodes: list[StateNode]) -> JsonObject:
+def _build_document(name: str, nodes: list[StateNode]) -> JsonObject:
+    """Build the document of one instance type from its nodes."""
     labels, capacity = nodes[-1].labels, {k: v for k, v in nodes[-1].capacity.items() if k != "nodes"}
     overhead = subtract(capacity, nodes[-1].allocatable)
     places = sorted({(n.labels.get(ZONE, ""), n.labels.get(CAPACITY_TYPE, "")) for n in nodes})
@@ -37,15 +38,19 @@ def _document(name: str, nodes: list[StateNode]) -> JsonObject:
         "architecture": labels.get(ARCH, ""),
         "operatingSystems": [labels[OS]] if OS in labels else [],
         "resources": {key: str(amount) for key, amount in capacity.items()},
-        "overhead": _positive({key: str(amount) for key, amount in overhead.items()}),
-        "offerings": [{"Price": 0, "Requirements": _terms({ZONE: zone, CAPACITY_TYPE: of})} for zone, of in places],
+        "overhead": _keep_positive({key: str(amount) for key, amount in overhead.items()}),
+        "offerings": [
+            {"Price": 0, "Requirements": _build_terms({ZONE: zone, CAPACITY_TYPE: of})} for zone, of in places
+        ],
     }
-    return {**document, "requirements": _terms(common)} if common else document
+    return {**document, "requirements": _build_terms(common)} if common else document
 
 
-def _positive(amounts: Resources) -> Resources:
+def _keep_positive(amounts: Resources) -> Resources:
+    """Return the amounts above zero."""
     return {name: amounts[name] for name, amount in parse_quantities(amounts).items() if amount.mantissa > 0}
 
 
-def _terms(labels: Mapping[str, str]) -> list[JsonObject]:
+def _build_terms(labels: Mapping[str, str]) -> list[JsonObject]:
+    """Build In terms of the labels with a value."""
     return [{"key": key, "operator": "In", "values": [value]} for key, value in labels.items() if value]

@@ -1,4 +1,4 @@
-"""The cluster as Karpenter sees it at one moment: pools and what they sell, nodes, pods that wait, and runs over it.
+"""The cluster as Karpenter sees it at one moment, with scheduling runs on it.
 
 Upstream: NewScheduler in pkg/controllers/provisioning/provisioner.go and scheduling/scheduler.go (sigs.k8s.io/karpenter
 v1.14.1).
@@ -48,20 +48,20 @@ Settling = Callable[[StateNode], bool]
 
 @dataclass(frozen=True, eq=False)
 class UsablePools:
-    """Pools that take part in runs, in order, with what they sell, what their nodes are and what DaemonSets need.
-
-    ``daemons``: as the templates left them.
-    """
+    """NodePools that take part in scheduling, with their instance types, templates and DaemonSet overhead."""
 
     pools: Sequence[NodePool]
+    """Pools in the order in which they are tried."""
     columns: dict[str, TypeColumns]
     all_templates: Sequence[ClaimTemplate]
     groups: Mapping[str, Sequence[DaemonGroup]]
     daemons: Daemons
+    """The DaemonSets' pods as the templates relaxed them."""
     domains: dict[str, Domains]
 
     @classmethod
     def of(cls, pools: Sequence[NodePool], setting: KarpenterSetting) -> UsablePools:
+        """Build the columns, templates and DaemonSet groups of the pools."""
         columns = {name: setting.columns(name) for name in (pool.metadata.name for pool in pools)}
         selling = [pool for pool in pools if len(columns[pool.metadata.name])]
         relax, known = setting.options.relaxes_min_values, setting.sold.well_known
@@ -71,7 +71,7 @@ class UsablePools:
         return cls(pools, columns, templates, groups, daemons, known_domains(selling, columns))
 
     def with_pool(self, pool: NodePool, setting: KarpenterSetting) -> UsablePools:
-        """One pool alone as it is edited, in the zones and the like of all."""
+        """Return an edited pool alone, with the topology domains of all pools."""
         alone = UsablePools.of([pool], setting)
         pools = [pool if stored.metadata.name == pool.metadata.name else stored for stored in self.pools]
         domains = known_domains([known for known in pools if len(self.columns[known.metadata.name])], self.columns)
@@ -84,7 +84,7 @@ class UsablePools:
 
     @property
     def events(self) -> tuple[KarpenterEvent, ...]:
-        """Events of pools that have none."""
+        """Events about pools without a compatible instance type."""
         return tuple(
             KarpenterEvent("NodePool", template.name, "NoCompatibleInstanceTypes", without_types(template))
             for template in self.all_templates
@@ -98,7 +98,7 @@ class UsablePools:
 
 
 def without_types(template: ClaimTemplate) -> str:
-    """What Karpenter says of a pool of which no type is left."""
+    """Describe a pool of which no instance type remains, in Karpenter's words."""
     return FILTERED_OUT + WITH_MIN_VALUES * lacks_min_values(template)
 
 
@@ -118,16 +118,17 @@ def takes_no_part(setting: KarpenterSetting, pool: NodePool) -> str:
 
 @dataclass(frozen=True, eq=False)
 class KarpenterSetting:
-    """``now``: microseconds."""
+    """A snapshot with the options and instance types for a replay."""
 
     cluster: Cluster
     sold: Sold
     options: KarpenterOptions
     now: int
+    """Microseconds since the epoch."""
 
     @classmethod
     def of(cls, cluster: Cluster, sold: Sold, options: KarpenterOptions, now: str) -> KarpenterSetting:
-        """Raises InputError."""
+        """Build the setting for an RFC 3339 time. Raises InputError."""
         return cls(cluster, sold, options, parse_microseconds(now))
 
     @cached_property
@@ -148,7 +149,7 @@ class KarpenterSetting:
 
     @cached_property
     def overlays(self) -> AppliedOverlays | None:
-        """None where the gate is off."""
+        """The applied NodeOverlays, or None if the feature gate is off."""
         if not self.options.feature_gates.node_overlay:
             return None
         cluster, sold = self.cluster, self.sold
@@ -167,7 +168,7 @@ class KarpenterSetting:
         return {pool.metadata.name: pool for pool in self.cluster.karpenter_node_pools}
 
     def columns(self, pool: str) -> TypeColumns:
-        """What a pool sells: of all pools the same, but for node classes and overlays."""
+        """Return the instance types of a pool, shared by pools with equal node class and overlays."""
         own = self._pools.get(pool)
         reference = reference_of(own) if own and self.node_classes.of(own) else None
         key = pool if self.overlays is not None else reference
@@ -192,12 +193,12 @@ class KarpenterSetting:
 
     @cached_property
     def waiting(self) -> list[Pod]:
-        """The pods that Karpenter would look at, those it refuses among them."""
+        """Unschedulable pods, including those that Karpenter rejects."""
         return [pod for pod in self.cluster.pods.iter_unbound() if is_provisionable(pod)]
 
     @cached_property
     def rejections(self) -> dict[str, str]:
-        """Pod -> why it is dropped; the text is empty where nobody is told."""
+        """Rejected pod -> reason; "" if Karpenter writes no event."""
         by_key = {pod.key: rejection(pod, self.volumes, self.sold.well_known) for pod in self.waiting}
         return {key: why for key, why in by_key.items() if why is not None}
 
@@ -211,11 +212,11 @@ class KarpenterSetting:
 
     @cached_property
     def deleting_node_pods(self) -> list[Pod]:
-        """Pods that have to leave nodes which go already."""
+        """Pods of deleting nodes that have to be rescheduled."""
         return [pod for pod in self.pods_of_deleting_nodes if self.limits.is_currently_reschedulable(pod)]
 
     def existing(self, pools: UsablePools, settling: Settling) -> ExistingColumns:
-        """All that stay, those that have come up first, then by name."""
+        """Build the columns of nodes that are not deleting: initialized nodes first, then by name."""
         limits = {
             csi_node.metadata.name: {d.name: d.allocatable.count or 0 for d in csi_node.spec.drivers if d.allocatable}
             for csi_node in self.cluster.csi_nodes
@@ -237,7 +238,7 @@ class KarpenterSetting:
 
     @cached_property
     def used(self) -> dict[str, Quantities]:
-        """Pool -> the capacity of all its nodes that stay."""
+        """Pool -> total capacity of its nodes that are not deleting."""
         by_pool: dict[str, list[Quantities]] = {}
         for node in self.nodes:
             if not node.deleting:
@@ -245,7 +246,7 @@ class KarpenterSetting:
         return {pool: merge(*own) for pool, own in by_pool.items()}
 
     def remaining(self, without: Iterable[StateNode], pools: Sequence[NodePool] | None = None) -> dict[str, Quantities]:
-        """What limits leave to each pool that has some, when these nodes have gone."""
+        """Return pool -> resources that its limits leave once the nodes in ``without`` are removed."""
         pools = self.pools.pools if pools is None else pools
         left = {p.metadata.name: parse_quantities(p.spec.limits) for p in pools if p.spec.limits is not None}
         left = {name: subtract(limits, self.used.get(name, {})) for name, limits in left.items()}
@@ -266,9 +267,9 @@ class KarpenterSetting:
         strict_reservations: bool = True,
         movable: Collection[str] = (),
     ) -> SchedulerRun:
-        """One run for these pods over these nodes; by ``pools`` as they might be. Raises QuantityError.
+        """Run the scheduler for these pods on these nodes. Raises QuantityError.
 
-        Pods whose volumes cannot be found are placed as if they had neither volumes nor, at first, constraints.
+        Pods with missing volumes are placed as if they had neither volumes nor, at first, topology constraints.
         """
         pools = pools or self.pools
         gone = [existing.states[existing.rows[name]] for name in without]
@@ -291,11 +292,13 @@ class KarpenterSetting:
         return made
 
     def _asked(self, pod: Pod, volumes: Sequence[Requirements] | None) -> PodData:
+        """Compute the pod's data with its volumes."""
         return pod_data(pod, tuple(volumes or ()), self.volumes.by_driver(pod), self.options.ignores_preferences)
 
     def _topology(
         self, domains: dict[str, Domains], gone: Sequence[StateNode], excluded: Mapping[str, Pod]
     ) -> RunTopology:
+        """Build the topology of a run."""
         ignores = self.options.ignores_preferences
         return RunTopology(domains, self.counts, gone, excluded, self.namespaces, ignores)
 
@@ -304,6 +307,7 @@ class KarpenterSetting:
         return reserved_capacity(instance_type for columns in self._columns.values() for instance_type in columns.types)
 
     def _settings(self, topology: RunTopology, strict_reservations: bool) -> RunSettings:
+        """Build what all claims of a run share."""
         return RunSettings(
             topology,
             Reservations(self._reserved),

@@ -1,4 +1,4 @@
-"""The soft constraints of pods, which Karpenter takes for required until a pod finds no place at all.
+"""Soft constraints of pods, which Karpenter treats as required until a pod cannot be placed.
 
 A node stays if a soft constraint of one of its pods asks for a new node although another node has room: Karpenter only
 gives a constraint up when no node and no NodePool takes the pod.
@@ -27,18 +27,22 @@ def without_soft_constraints(pod: Pod) -> Pod:
 
 
 def _iter_soft_constraints(pod: Pod) -> Iterator[str]:
+    """Yield a description of each soft constraint, repetitions included."""
     for constraint in pod.spec.topology_spread_constraints:
         if constraint.when_unsatisfiable == SCHEDULE_ANYWAY:
             yield f"ScheduleAnyway spread over {constraint.topology_key}"
     affinity = pod.spec.affinity
     if affinity is None:
         return
-    yield from (f"preferred pod affinity over {key}" for key in _preferred_topologies(affinity.pod_affinity))
-    yield from (f"preferred pod anti-affinity over {key}" for key in _preferred_topologies(affinity.pod_anti_affinity))
+    yield from (f"preferred pod affinity over {key}" for key in _iter_preferred_topologies(affinity.pod_affinity))
+    yield from (
+        f"preferred pod anti-affinity over {key}" for key in _iter_preferred_topologies(affinity.pod_anti_affinity)
+    )
     if affinity.node_affinity and affinity.node_affinity.preferred_during_scheduling_ignored_during_execution:
         yield "preferred node affinity"
 
 
-def _preferred_topologies(affinity: PodAffinity | None) -> Iterator[str]:
+def _iter_preferred_topologies(affinity: PodAffinity | None) -> Iterator[str]:
+    """Yield the topology keys of preferred terms."""
     terms = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
     return (term.pod_affinity_term.topology_key for term in terms)

@@ -1,4 +1,4 @@
-"""Nodes as Karpenter keeps them: a node, its NodeClaim, or both, and what is on it.
+"""Nodes as Karpenter tracks them: a Node, its NodeClaim, or both, with the pods on it.
 
 Upstream: pkg/controllers/state/statenode.go, cluster.go (sigs.k8s.io/karpenter v1.14.1).
 """
@@ -36,11 +36,12 @@ INSTANCE_TERMINATING = "InstanceTerminating"
 
 @dataclass(eq=False)
 class StateNode:
-    """One of both may be missing. ``bound``: the pods on the node, those that have ended among them."""
+    """A Node and its NodeClaim, of which one may be missing."""
 
     node: Node | None
     claim: NodeClaim | None
     bound: list[Pod] = field(default_factory=list)
+    """Pods on the node, including terminated ones."""
 
     @cached_property
     def pods(self) -> list[Pod]:
@@ -53,15 +54,15 @@ class StateNode:
 
     @cached_property
     def registered(self) -> bool:
-        return not self.managed or _has(self.node, REGISTERED)
+        return not self.managed or _has_true_label(self.node, REGISTERED)
 
     @cached_property
     def initialized(self) -> bool:
-        return not self.managed or _has(self.node, INITIALIZED)
+        return not self.managed or _has_true_label(self.node, INITIALIZED)
 
     @cached_property
     def _source(self) -> Node | NodeClaim:
-        """Who names and labels it: the claim until the node has registered."""
+        """The object that names and labels it: the NodeClaim until the node has registered."""
         if self.node is not None and (self.claim is None or self.registered):
             return self.node
         assert self.claim is not None
@@ -94,7 +95,7 @@ class StateNode:
 
     @cached_property
     def taints(self) -> tuple[Taint, ...]:
-        """The taints that count; not what goes by itself while a node comes up."""
+        """The taints without ephemeral and startup taints of a node that is not initialized."""
         claim = self.claim
         if claim is None:
             return self.node.spec.taints if self.node else ()
@@ -106,7 +107,7 @@ class StateNode:
 
     @cached_property
     def capacity(self) -> Quantities:
-        """With one of ``nodes``."""
+        """The capacity, with one ``nodes`` resource."""
         own = self.node.status.capacity if self.node else {}
         return {**self._filled(own, self.claim.status.capacity if self.claim else {}), NODES: Quantity(1)}
 
@@ -116,7 +117,7 @@ class StateNode:
         return self._filled(own, self.claim.status.allocatable if self.claim else {})
 
     def _filled(self, own: Resources, claimed: Resources) -> Quantities:
-        """What the node says; until it has come up the claim's amounts instead of none."""
+        """Return the node's amounts; until it is initialized, the claim's amounts replace missing ones."""
         amounts = parse_quantities(own)
         if self.initialized:
             return amounts
@@ -124,7 +125,7 @@ class StateNode:
 
     @cached_property
     def available(self) -> Quantities:
-        """What pods leave of it."""
+        """The allocatable resources minus the requests of its pods."""
         return subtract(self.allocatable, merge(*(requests_of([pod]) for pod in self.pods)))
 
     @cached_property
@@ -143,10 +144,10 @@ class StateNode:
 
 
 def state_nodes(cluster: Cluster) -> list[StateNode]:
-    """All nodes and claims, joined by the id of their machine; in the order of nodes, claims without one after them."""
+    """Join nodes and NodeClaims by provider id, nodes first, and add their pods."""
     by_provider: dict[str, StateNode] = {}
     for node in cluster.nodes:
-        if provider := _provider(node):
+        if provider := _provider_id(node):
             by_provider[provider] = StateNode(node, None)
     for claim in cluster.node_claims:
         if provider := claim.status.provider_id:
@@ -158,8 +159,8 @@ def state_nodes(cluster: Cluster) -> list[StateNode]:
     return list(by_provider.values())
 
 
-def _provider(node: Node) -> str:
-    """The id of the machine; empty for a node that is not known yet."""
+def _provider_id(node: Node) -> str:
+    """Return the node's provider id, or "" if Karpenter does not track it yet."""
     labels = node.metadata.labels
     managed = bool(labels.get(NODE_POOL))
     if managed and not labels.get(INSTANCE_TYPE) and not labels.get(INITIALIZED):
@@ -167,9 +168,11 @@ def _provider(node: Node) -> str:
     return node.spec.provider_id or ("" if managed else node.metadata.name)
 
 
-def _has(node: Node | None, label: str) -> bool:
+def _has_true_label(node: Node | None, label: str) -> bool:
+    """Return whether the node's label is "true"."""
     return node is not None and node.metadata.labels.get(label) == "true"
 
 
 def _is_ephemeral(taint: Taint) -> bool:
+    """Return whether the taint disappears once the node is initialized."""
     return (taint.key, taint.effect) in EPHEMERAL or taint.key.startswith(EPHEMERAL_PREFIX)

@@ -1,4 +1,4 @@
-"""The NodePools that may launch nodes, in the order in which they are tried, and what their nodes are.
+"""NodePools that may launch nodes, in the order in which they are tried, and the templates of their NodeClaims.
 
 Upstream: NewScheduler in pkg/controllers/provisioning/provisioner.go and scheduling/scheduler.go, nodeclaimtemplate.go,
 pkg/utils/nodepool/nodepool.go (sigs.k8s.io/karpenter v1.14.1).
@@ -22,17 +22,16 @@ from kschedctl.autoscaling.karpenter.type_columns import TypeColumns
 
 @dataclass(frozen=True, eq=False)
 class ClaimTemplate:
-    """What the nodes of a pool are; ``options``: the types of ``columns`` that are left by its own requirements.
-
-    ``well_known``: the labels that pods may ask for although it does not define them.
-    """
+    """The template of a pool's NodeClaims."""
 
     pool: NodePool
     labels: Mapping[str, str]
     requirements: Requirements
     columns: TypeColumns
     options: Bools
+    """(T,) the instance types that meet the pool's own requirements."""
     well_known: frozenset[str]
+    """Labels that pods may require although the pool does not define them."""
 
     @property
     def name(self) -> str:
@@ -44,7 +43,7 @@ class ClaimTemplate:
 
 
 def usable_pools(pools: Iterable[NodePool], classes: NodeClasses) -> list[NodePool]:
-    """The pools that launch nodes by demand: the heaviest first, of equal weight the last by name."""
+    """Return ready, dynamic pools: highest weight first, equal weights in descending order of name."""
     on_demand = (pool for pool in pools if pool.spec.replicas is None and pool.metadata.deletion_timestamp is None)
     ready = (pool for pool in on_demand if _is_ready(pool, classes))
     by_name = sorted(ready, key=lambda pool: pool.metadata.name, reverse=True)
@@ -52,14 +51,14 @@ def usable_pools(pools: Iterable[NodePool], classes: NodeClasses) -> list[NodePo
 
 
 def _is_ready(pool: NodePool, classes: NodeClasses) -> bool:
-    """Without conditions nobody has looked at it yet: then it is taken for ready, unless its node class is not."""
+    """Return whether the pool is ready. Without conditions it is, unless its node class is not ready."""
     if not pool.status.conditions:
         return not classes.refuse(pool)
     return any(condition.type == "Ready" and condition.status == "True" for condition in pool.status.conditions)
 
 
 def pool_requirements(pool: NodePool) -> Requirements:
-    """What a pool says of its nodes, with the labels that it gives them."""
+    """Return the requirements of a pool's nodes, including its labels."""
     template = pool.spec.template
     made = Requirements.of(
         LabelRequirement.of(r.key, r.operator, r.values, r.min_values) for r in template.spec.requirements
@@ -71,7 +70,7 @@ def pool_requirements(pool: NodePool) -> Requirements:
 def claim_template(
     pool: NodePool, columns: TypeColumns, well_known: frozenset[str], relax_min_values: bool
 ) -> ClaimTemplate:
-    """The template of a pool; it has no options where its own requirements leave none."""
+    """Build a pool's template, with no options if its requirements or minValues leave none."""
     reference = pool.spec.template.spec.node_class_ref
     of_class = f"{reference.group}/{reference.kind.lower()}"
     labels = {**pool.spec.template.metadata.labels, NODE_POOL: pool.metadata.name, of_class: reference.name}
@@ -85,7 +84,7 @@ def claim_template(
 
 
 def lacks_min_values(template: ClaimTemplate) -> bool:
-    """Whether it is minValues that leave no option."""
+    """Return whether minValues are what leaves no option."""
     columns, requirements = template.columns, template.requirements
     options = columns.compatible(requirements) & columns.hold({}) & columns.offered(requirements)
     return bool(columns.too_few(options, requirements))

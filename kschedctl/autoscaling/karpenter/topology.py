@@ -1,4 +1,4 @@
-"""All spread constraints and affinities of a run: the groups that pods share, counted once and kept up to date.
+"""Topology spread constraints and pod affinities in a run, as groups that pods share.
 
 Upstream: pkg/controllers/provisioning/scheduling/topology.go, topologydomaingroup.go (sigs.k8s.io/karpenter v1.14.1).
 """
@@ -41,21 +41,22 @@ NamespaceLabels = Mapping[str, Mapping[str, str]]
 
 
 def known_domains(pools: Sequence[NodePool], columns: Mapping[str, TypeColumns]) -> dict[str, Domains]:
-    """By label: the domains in which the nodes of pools may be."""
+    """Return label -> the domains in which nodes of the pools may be."""
     domains: dict[str, Domains] = {}
     for pool in pools:
         taints, own = pool.spec.template.spec.taints, pool_requirements(pool)
         types = columns[pool.metadata.name].types if pool.metadata.name in columns else ()
         for instance_type in types:
             for key, requirement in own.plus(instance_type.requirements).items():
-                _insert(domains.setdefault(key, {}), requirement.values, taints)
+                _insert_domains(domains.setdefault(key, {}), requirement.values, taints)
         for key, requirement in own.items():
             if types and requirement.operator == IN:
-                _insert(domains.setdefault(key, {}), requirement.values, taints)
+                _insert_domains(domains.setdefault(key, {}), requirement.values, taints)
     return domains
 
 
-def _insert(domains: Domains, values: Iterable[str], taints: tuple[Taint, ...]) -> None:
+def _insert_domains(domains: Domains, values: Iterable[str], taints: tuple[Taint, ...]) -> None:
+    """Add domains of a pool with these taints. A pool without taints replaces all others."""
     for value in values:
         known = domains.get(value)
         if known is None or not taints:
@@ -76,17 +77,17 @@ class TopologyRefusal:
 
 @dataclass(eq=False)
 class RunTopology:
-    """``excluded``: the pods that are to be placed, by key: where they are now does not count.
-
-    ``gone``: nodes that are taken for gone. ``ignores_preferences``: soft terms make no group.
-    """
+    """The topology groups of one run."""
 
     domains: Mapping[str, Domains]
     counts: DomainTallies
     gone: Sequence[StateNode]
+    """Nodes that are treated as removed."""
     excluded: Mapping[str, Pod]
+    """Pods to be placed, by key; their present nodes do not count."""
     namespaces: NamespaceLabels
     ignores_preferences: bool
+    """Whether soft constraints are ignored."""
     groups: dict[Hashable, TopologyGroup] = field(default_factory=dict)
     inverse: dict[Hashable, TopologyGroup] = field(default_factory=dict)
 
@@ -96,7 +97,7 @@ class RunTopology:
                 self._own_inverse(pod, node.node.metadata.labels)
 
     def update(self, pod: Pod) -> Pod:
-        """The pod is as it is now: it owns these groups and no others. Its matchLabelKeys become expressions."""
+        """Update the groups that own the pod. Return the pod with expressions for its matchLabelKeys."""
         for group in self.groups.values():
             group.owners.discard(pod.key)
         self._own_inverse(pod, {})
@@ -115,13 +116,13 @@ class RunTopology:
         return pod
 
     def register(self, hosts: Collection[str]) -> None:
-        """Nodes more, by their host names."""
+        """Add new nodes as domains, by their hostnames."""
         for group in (*self.groups.values(), *self.inverse.values()):
             if group.rule.key == HOSTNAME:
                 group.register(hosts)
 
     def record(self, pod: Pod, taints: Sequence[Taint], requirements: Requirements) -> None:
-        """The pod goes to a node like that."""
+        """Count the pod in the domain of a node with these taints and requirements."""
         for group in self.groups.values():
             domains = requirements.label(group.rule.key)
             known = domains.operator == IN and len(domains.values) == 1
@@ -149,20 +150,23 @@ class RunTopology:
         return narrowed
 
     def domains_for(self, pod: Pod, of_pod: Requirements) -> Iterator[tuple[str, Callable[[str], bool]]]:
-        """What the labels of a node have to be for a pod, but for its name: no domain, no place."""
+        """Yield label -> predicate of the domains that the pod's constraints allow, hostnames excepted."""
         for group in self.groups.values():
             if pod.key in group.owners and group.rule.key != HOSTNAME:
                 yield group.rule.key, partial(group.takes, pod, of_pod.label(group.rule.key))
 
     def _matching(self, pod: Pod, taints: Sequence[Taint], of_node: Requirements) -> list[TopologyGroup]:
+        """Return the groups that own the pod, and inverse groups that count it."""
         owned = [group for group in self.groups.values() if pod.key in group.owners]
         return owned + [group for group in self.inverse.values() if group.rule.counts(pod, taints, of_node)]
 
     def _applies(self, constraint: TopologySpreadConstraint) -> bool:
+        """Return whether the spread constraint counts under the preference policy."""
         return not self.ignores_preferences or constraint.when_unsatisfiable == "DoNotSchedule"
 
     @staticmethod
     def _expanded(constraint: TopologySpreadConstraint, pod: Pod) -> TopologySpreadConstraint:
+        """Return the constraint with an expression for each of its matchLabelKeys."""
         labels = pod.metadata.labels
         more = tuple(SelectorRequirement(k, IN, (labels[k],)) for k in constraint.match_label_keys if k in labels)
         selector = constraint.label_selector
@@ -173,13 +177,14 @@ class RunTopology:
         )
 
     def _spread(self, pod: Pod) -> Iterable[TopologyRule]:
+        """Yield a rule for each spread constraint of the pod."""
         for constraint in pod.spec.topology_spread_constraints:
             if self._applies(constraint):
                 yield TopologyRule(
                     TopologyType.SPREAD,
                     constraint.topology_key,
                     frozenset((pod.metadata.namespace,)),
-                    _selector(constraint.label_selector),
+                    _parse_selector(constraint.label_selector),
                     constraint.label_selector,
                     TopologyNodeFilter.of(pod, constraint.node_affinity_policy, constraint.node_taints_policy),
                     constraint.max_skew,
@@ -187,6 +192,7 @@ class RunTopology:
                 )
 
     def _affinities(self, pod: Pod) -> Iterable[TopologyRule]:
+        """Yield a rule for each affinity and anti-affinity term of the pod."""
         affinity = pod.spec.affinity
         if affinity is None:
             return
@@ -203,18 +209,19 @@ class RunTopology:
                 yield from (self._rule(type, preferred_term.pod_affinity_term, pod) for preferred_term in preferred)
 
     def _rule(self, type: TopologyType, term: PodAffinityTerm, pod: Pod) -> TopologyRule:
-        selector = _selector(term.label_selector)
+        """Build the rule of an affinity term."""
+        selector = _parse_selector(term.label_selector)
         return TopologyRule(type, term.topology_key, self._meant(term, pod), selector, term.label_selector)
 
     def _meant(self, term: PodAffinityTerm, pod: Pod) -> frozenset[str]:
-        """The namespaces that a term speaks of."""
+        """Return the namespaces that an affinity term selects."""
         if term.namespace_selector is None:
             return frozenset(term.namespaces or (pod.metadata.namespace,))
         selector = selector_from_api(term.namespace_selector)
         return frozenset(term.namespaces).union(n for n, own in self.namespaces.items() if selector.matches(own))
 
     def _own_inverse(self, pod: Pod, labels: Mapping[str, str]) -> None:
-        """The pod's required anti-affinity keeps others away, from its node where it is on one."""
+        """Record that the pod's required anti-affinity keeps other pods away from its node."""
         for term in required_anti_affinity(pod):
             rule = self._rule(TopologyType.ANTI_AFFINITY, term, pod)
             identity = rule.identity
@@ -225,7 +232,9 @@ class RunTopology:
             self.inverse[identity].owners.add(pod.key)
 
     def _group(self, rule: TopologyRule, pod: Pod) -> TopologyGroup:
-        """With the domains that pools have; those that the pod does not tolerate only where taints are ignored."""
+        """Build a group with the pools' domains, without those whose taints the pod does not tolerate if taints
+        count.
+        """
         group = TopologyGroup(rule, {})
         for domain, pools in self.domains.get(rule.key, {}).items():
             if rule.nodes.taints_policy == IGNORE or any(_tolerates(pod, taints) for taints in pools):
@@ -233,14 +242,15 @@ class RunTopology:
         return group
 
     def _count(self, group: TopologyGroup) -> None:
-        """The domains of nodes, and the pods that are there."""
+        """Count the existing nodes and pods of the group's domains."""
         nodes, pods = self.counts.of(group.rule, self.gone, self.excluded.values())
         group.register(nodes)
         for domain, count in pods.items():
             group.record((domain,), count)
 
 
-def _selector(written: LabelSelector | None) -> Selector:
+def _parse_selector(written: LabelSelector | None) -> Selector:
+    """Parse a selector; an invalid one matches nothing."""
     try:
         return selector_from_api(written)
     except SelectorError:
@@ -248,4 +258,5 @@ def _selector(written: LabelSelector | None) -> Selector:
 
 
 def _tolerates(pod: Pod, taints: Iterable[Taint]) -> bool:
+    """Return whether the pod tolerates all taints."""
     return all(is_tolerated(pod.spec.tolerations, taint, comparison_operators=True) for taint in taints)

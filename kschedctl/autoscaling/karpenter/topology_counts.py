@@ -1,4 +1,4 @@
-"""How many nodes and pods of the cluster are in each domain of a topology: counted once, for all runs.
+"""Numbers of nodes and pods in each topology domain, counted once for all runs.
 
 Upstream: countDomains in pkg/controllers/provisioning/scheduling/topology.go (sigs.k8s.io/karpenter v1.14.1), which
 lists and counts for each group of each run.
@@ -20,7 +20,7 @@ Counts = Counter[str]
 
 
 class DomainTallies:
-    """``nodes``: all that are known; those that stay have domains, pods count on all of them."""
+    """Cached numbers of nodes and pods in each domain."""
 
     def __init__(self, nodes: Sequence[StateNode]) -> None:
         self.nodes = [node for node in nodes if node.node is not None]
@@ -37,12 +37,12 @@ class DomainTallies:
 
     @cached_property
     def with_anti_affinity(self) -> list[tuple[Pod, StateNode]]:
-        """The pods that keep others away."""
+        """Pods with required anti-affinity, and their nodes."""
         return [(pod, node) for node in self.nodes for pod in node.pods if required_anti_affinity(pod)]
 
     @cached_property
     def _by_labels(self) -> dict[tuple[str, frozenset[tuple[str, str]]], Counter[StateNode]]:
-        """Namespace and labels, which many pods share -> how many of them are on which node."""
+        """Namespace and labels -> number of such pods on each node."""
         by_labels: dict[tuple[str, frozenset[tuple[str, str]]], Counter[StateNode]] = {}
         for node in self.nodes:
             for pod in node.pods:
@@ -52,59 +52,66 @@ class DomainTallies:
         return by_labels
 
     def of(self, rule: TopologyRule, gone: Iterable[StateNode], excluded: Iterable[Pod]) -> tuple[Counts, Counts]:
-        """The nodes and the pods in each domain, less some of both."""
+        """Return the nodes and the pods in each domain, without the removed nodes and excluded pods."""
         nodes, pods = (counts.copy() for counts in self._all(rule))
         for node in gone:
-            if rule.key in node.labels and _matches(rule, node):
+            if rule.key in node.labels and _is_node_counted(rule, node):
                 nodes[node.labels[rule.key]] -= 1
         for pod in excluded:
             here = self.where.get(pod.key)
-            if here is not None and _counts_pod(rule, pod) and (domain := _domain(rule, here)) is not None:
+            if here is not None and _is_counted(rule, pod) and (domain := _find_domain(rule, here)) is not None:
                 pods[domain] -= 1
         return +nodes, +pods
 
     def _all(self, rule: TopologyRule) -> tuple[Counts, Counts]:
+        """Return the numbers of all nodes and pods, cached by rule."""
         key = rule.counted_by
         if key not in self._counts:
             nodes = Counter(
-                node.labels[rule.key] for node in self._staying if rule.key in node.labels and _matches(rule, node)
+                node.labels[rule.key]
+                for node in self._staying
+                if rule.key in node.labels and _is_node_counted(rule, node)
             )
             self._counts[key] = nodes, self._pods(rule)
         return self._counts[key]
 
     def _pods(self, rule: TopologyRule) -> Counts:
+        """Count the pods that the rule selects in each domain."""
         counts: Counts = Counter()
         for (namespace, labels), own in self._by_labels.items():
-            if namespace in rule.namespaces and _lists(rule, dict(labels)):
+            if namespace in rule.namespaces and _matches_labels(rule, dict(labels)):
                 for node, count in own.items():
-                    if (domain := _domain(rule, node)) is not None:
+                    if (domain := _find_domain(rule, node)) is not None:
                         counts[domain] += count
         return counts
 
 
 def required_anti_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:
+    """Return the terms of the pod's required anti-affinity."""
     affinity = pod.spec.affinity and pod.spec.affinity.pod_anti_affinity
     return affinity.required_during_scheduling_ignored_during_execution if affinity else ()
 
 
-def _counts_pod(rule: TopologyRule, pod: Pod) -> bool:
+def _is_counted(rule: TopologyRule, pod: Pod) -> bool:
+    """Return whether the rule counts the pod: it runs, and namespace and labels match."""
     running = pod.metadata.deletion_timestamp is None and not pod.terminated
-    return running and pod.metadata.namespace in rule.namespaces and _lists(rule, pod.metadata.labels)
+    return running and pod.metadata.namespace in rule.namespaces and _matches_labels(rule, pod.metadata.labels)
 
 
-def _lists(rule: TopologyRule, labels: Mapping[str, str]) -> bool:
-    """Whether pods with these labels are counted where they run; no selector at all counts all of them."""
+def _matches_labels(rule: TopologyRule, labels: Mapping[str, str]) -> bool:
+    """Return whether the rule counts running pods with these labels; a missing selector counts all."""
     return rule.written is None or rule.selector.matches(labels)
 
 
-def _domain(rule: TopologyRule, node: StateNode) -> str | None:
-    """Where the pods of a node count; nowhere if the node itself does not."""
+def _find_domain(rule: TopologyRule, node: StateNode) -> str | None:
+    """Return the domain of the node's pods, or None if the node does not count."""
     assert node.node is not None
     own = node.node.metadata
     domain = own.labels.get(rule.key, own.name if rule.key == HOSTNAME else None)
-    return domain if domain is not None and _matches(rule, node) else None
+    return domain if domain is not None and _is_node_counted(rule, node) else None
 
 
-def _matches(rule: TopologyRule, node: StateNode) -> bool:
+def _is_node_counted(rule: TopologyRule, node: StateNode) -> bool:
+    """Return whether the rule's node filter matches the node."""
     assert node.node is not None
     return rule.nodes.matches(node.node.spec.taints, node.own_labels)

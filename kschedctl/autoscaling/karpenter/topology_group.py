@@ -1,4 +1,4 @@
-"""A spread constraint or an affinity that some pods share: its domains, how many pods are in each, which are left.
+"""A topology group: a spread constraint or affinity term that pods share, with the pods in each domain.
 
 Upstream: pkg/controllers/provisioning/scheduling/topologygroup.go, topologynodefilter.go (sigs.k8s.io/karpenter
 v1.14.1). Where Go's map order decides, the first by name is taken.
@@ -28,7 +28,7 @@ _SHOWN = 25
 
 
 class TopologyType(Enum):
-    """The values are upstream's words."""
+    """A kind of topology constraint, with Karpenter's name as value."""
 
     SPREAD = "topology spread"
     AFFINITY = "pod affinity"
@@ -37,7 +37,7 @@ class TopologyType(Enum):
 
 @dataclass(frozen=True)
 class TopologyNodeFilter:
-    """Which nodes count for a spread constraint: by the owner's selector and affinity, and by what it tolerates."""
+    """A filter of the nodes that count for a spread constraint."""
 
     requirements: tuple[Requirements, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
@@ -46,6 +46,7 @@ class TopologyNodeFilter:
 
     @classmethod
     def of(cls, pod: Pod, affinity_policy: str | None, taints_policy: str | None) -> TopologyNodeFilter:
+        """Build the filter from the pod's selector, affinity and tolerations."""
         selected = Requirements.of_labels(pod.spec.node_selector)
         affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
         if affinity and affinity.required_during_scheduling_ignored_during_execution is not None:
@@ -55,6 +56,7 @@ class TopologyNodeFilter:
         return cls(alternatives, pod.spec.tolerations, affinity_policy or HONOR, taints_policy or IGNORE)
 
     def matches(self, taints: Iterable[Taint], requirements: Requirements) -> bool:
+        """Return whether a node with these taints and requirements counts."""
         chosen = self.requirements if self.affinity_policy == HONOR else ()
         if chosen and not any(requirements.compatible(requirement) for requirement in chosen):
             return False
@@ -64,16 +66,16 @@ class TopologyNodeFilter:
 
     @property
     def identity(self) -> Hashable:
-        """What tells two apart upstream: of requirements the labels alone, not the values; pairs cancel out."""
+        """The hash key that upstream uses: labels without values; pairs cancel out."""
         labels = (
             frozenset((key, requirement.min_values) for key, requirement in own.items()) for own in self.requirements
         )
-        return _odd(labels), _odd(self.tolerations), self.affinity_policy, self.taints_policy
+        return _odd_items(labels), _odd_items(self.tolerations), self.affinity_policy, self.taints_policy
 
 
 @dataclass(frozen=True)
 class TopologyRule:
-    """What a group is about. ``max_skew``: of spread; ``min_domains``: no part of its identity upstream."""
+    """The constraint that a group enforces."""
 
     type: TopologyType
     key: str
@@ -86,34 +88,45 @@ class TopologyRule:
 
     @property
     def identity(self) -> Hashable:
-        return self.type, self.key, self.namespaces, self.max_skew, self.nodes.identity, _identity(self.written)
+        return (
+            self.type,
+            self.key,
+            self.namespaces,
+            self.max_skew,
+            self.nodes.identity,
+            _selector_identity(self.written),
+        )
 
     @property
     def counted_by(self) -> Hashable:
-        """All that decides which nodes and pods count."""
+        """Everything that decides which nodes and pods count."""
         filters = tuple(str(requirement) for requirement in self.nodes.requirements), self.nodes.tolerations
         policies = self.nodes.affinity_policy, self.nodes.taints_policy
         return self.key, self.namespaces, self.selector, self.written is None, filters, policies
 
     def selects(self, pod: Pod) -> bool:
+        """Return whether namespace and labels of the pod match."""
         return pod.metadata.namespace in self.namespaces and self.selector.matches(pod.metadata.labels)
 
     def counts(self, pod: Pod, taints: Sequence[Taint], requirements: Requirements) -> bool:
-        """Whether a pod on a node like that is one of those counted."""
+        """Return whether the pod counts on a node with these taints and requirements."""
         return self.selects(pod) and self.nodes.matches(taints, requirements)
 
 
 @dataclass(eq=False)
 class TopologyGroup:
-    """``domains``: pods in each; ``empty``: those of them in which there never was one; ``owners``: pods by key."""
+    """Pods in each domain of one rule."""
 
     rule: TopologyRule
     domains: dict[str, int]
+    """Domain -> number of pods."""
     empty: set[str] = field(default_factory=set)
+    """Domains in which there never was a pod."""
     owners: set[str] = field(default_factory=set)
+    """Keys of the pods with this constraint."""
 
     def record(self, domains: Iterable[str], pods: int = 1) -> None:
-        """Pods more in each of these."""
+        """Add pods to each of the domains."""
         for domain in domains:
             self.domains[domain] = self.domains.get(domain, 0) + pods
             self.empty.discard(domain)
@@ -126,7 +139,7 @@ class TopologyGroup:
                 self.empty.add(domain)
 
     def next(self, pod: Pod, of_pod: LabelRequirement, of_node: LabelRequirement) -> LabelRequirement:
-        """The domains of a node that are left for a pod; the requirement of none where there is no such."""
+        """Return the domains allowed for the pod on the node; no values if there is none."""
         if self.rule.type is TopologyType.SPREAD:
             chosen = self._spread(pod, of_pod, of_node)
         elif self.rule.type is TopologyType.AFFINITY:
@@ -142,15 +155,15 @@ class TopologyGroup:
         return not self.next(pod, of_pod, of_node).values and self.domains[""] <= self._most(pod, of_pod)
 
     def takes(self, pod: Pod, of_pod: LabelRequirement, domain: str) -> bool:
-        """Whether a node in a domain may take a pod."""
+        """Return whether a node in the domain may take the pod."""
         return bool(self.next(pod, of_pod, LabelRequirement.of(self.rule.key, IN, (domain,))).values)
 
     def _host(self, of_node: LabelRequirement) -> str:
-        """The node itself, where the topology is that of nodes."""
+        """Return the node's hostname if that is the topology key, or ""."""
         return next(iter(of_node.values)) if self.rule.key == HOSTNAME and len(of_node.values) == 1 else ""
 
     def _within(self, of_node: LabelRequirement) -> Iterable[str]:
-        """The known domains that the node may be in."""
+        """Return the known domains that the node may be in."""
         if of_node.operator == IN:
             return (domain for domain in of_node.values if domain in self.domains)
         return (domain for domain in self.domains if of_node.has(domain))
@@ -173,7 +186,7 @@ class TopologyGroup:
         return self.rule.max_skew + self._least(of_pod) - int(self.rule.selects(pod))
 
     def _least(self, of_pod: LabelRequirement) -> int:
-        """How many pods the emptiest domain has, of those that the pod may go to."""
+        """Return the number of pods in the emptiest domain that the pod may go to."""
         if self.rule.key == HOSTNAME:
             return 0
         counts = [count for domain, count in self.domains.items() if of_pod.has(domain)]
@@ -182,6 +195,7 @@ class TopologyGroup:
         return min(counts, default=2**31 - 1)
 
     def _affinity(self, pod: Pod, of_pod: LabelRequirement, of_node: LabelRequirement) -> Iterable[str]:
+        """Return the domains with matching pods, or those where a self-selecting pod may be first."""
         if host := self._host(of_node):
             if not of_pod.has(host):
                 return ()
@@ -195,7 +209,7 @@ class TopologyGroup:
         return {domain for domain in (first, own) if domain is not None}
 
     def _may_begin(self, pod: Pod, of_pod: LabelRequirement) -> bool:
-        """Whether a pod that selects itself is the first where it may go."""
+        """Return whether the pod selects itself and no matching pod is in its domains."""
         if not self.rule.selects(pod):
             return False
         if len(self.domains) == len(self.empty):
@@ -203,12 +217,13 @@ class TopologyGroup:
         return not any(count > 0 and of_pod.has(domain) for domain, count in self.domains.items())
 
     def _anti_affinity(self, of_pod: LabelRequirement, of_node: LabelRequirement) -> Iterable[str]:
+        """Return the allowed domains without matching pods."""
         if host := self._host(of_node):
             return () if self.domains.get(host, 0) else (host,)
         return [domain for domain in self.empty if of_node.has(domain) and of_pod.has(domain)]
 
     def refusal(self, of_pod: LabelRequirement, of_node: LabelRequirement) -> str:
-        """In Karpenter's words, which close no bracket."""
+        """Describe the unsatisfiable constraint in Karpenter's words (with the unclosed bracket)."""
         counts = [f"{domain}: {self.domains[domain]}" for domain in sorted(self.domains)]
         shown = ", ".join(counts[:_SHOWN])
         if len(counts) > _SHOWN:
@@ -219,12 +234,13 @@ class TopologyGroup:
         )
 
 
-def _odd(items: Iterable[Hashable]) -> frozenset[Hashable]:
-    """The items that are there an odd number of times: hashes of a set are combined by exclusive or."""
+def _odd_items(items: Iterable[Hashable]) -> frozenset[Hashable]:
+    """Return the items with an odd count, as upstream combines hashes of a set by exclusive or."""
     return frozenset(item for item, count in Counter(items).items() if count % 2)
 
 
-def _identity(selector: LabelSelector | None) -> Hashable:
+def _selector_identity(selector: LabelSelector | None) -> Hashable:
+    """Return a hashable form of a selector that does not depend on order."""
     if selector is None:
         return None
     expressions = frozenset((e.key, e.operator, frozenset(e.values or ())) for e in selector.match_expressions)

@@ -1,4 +1,4 @@
-"""The instance types of a pool as columns: which of them meet requirements, hold requests, can be had, and for what.
+"""Instance types of a pool as columns, to check requirements, resources and offerings of all at once.
 
 Upstream: pkg/controllers/provisioning/scheduling/nodeclaim.go, pkg/cloudprovider/types.go (sigs.k8s.io/karpenter
 v1.14.1), which ask type by type.
@@ -21,7 +21,7 @@ from kschedctl.autoscaling.karpenter.requirements import LabelRequirement, Requi
 
 
 class RequirementColumns:
-    """R requirements side by side: which of them agree with another; answers are kept, by label and requirement."""
+    """R sets of requirements, with cached checks of their agreement with another."""
 
     def __init__(self, rows: Sequence[Requirements]) -> None:
         self._count = len(rows)
@@ -32,7 +32,7 @@ class RequirementColumns:
         self._agreeing: dict[LabelRequirement, Bools] = {}
 
     def agree(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
-        """(R,) those that intersect; a label that either does not define may be anything."""
+        """Return (R,) rows that intersect the requirements; labels that either lacks may be anything."""
         agreeing = np.ones(self._count, np.bool_)
         for key, requirement in requirements.items():
             if key in self._by_key:
@@ -40,6 +40,7 @@ class RequirementColumns:
         return agreeing
 
     def _of(self, requirement: LabelRequirement) -> Bools:
+        """Return (R,) rows that agree with one requirement, from the cache if possible."""
         known = self._agreeing.get(requirement)
         if known is None:
             known = np.ones(self._count, np.bool_)
@@ -51,7 +52,7 @@ class RequirementColumns:
 
 
 class TypeColumns:
-    """T types in order, with O available offerings."""
+    """T instance types in order, with their O available offerings."""
 
     def __init__(self, types: Sequence[InstanceType]) -> None:
         self.types = tuple(types)
@@ -70,46 +71,46 @@ class TypeColumns:
 
     @cached_property
     def numbers(self) -> dict[str, int]:
-        """By name."""
+        """Type name -> row."""
         return {t.name: at for at, t in enumerate(self.types)}
 
     @cached_property
     def reserved(self) -> Bools:
-        """(O,) the offerings of capacity that is reserved."""
+        """(O,) the offerings of reserved capacity."""
         return np.array([offering.capacity_type == RESERVED for offering in self.offerings], np.bool_)
 
     def compatible(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
-        """(T,) the types whose requirements can be met as well."""
+        """Return (T,) types whose own requirements are compatible."""
         return self._requirements.agree(requirements)
 
     def terms(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
-        """(O,) the offerings that meet the requirements."""
+        """Return (O,) offerings that meet the requirements."""
         return self._terms.agree(requirements)
 
     def offered(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
-        """(T,) the types of which some offering does."""
+        """Return (T,) types with an offering that meets the requirements."""
         offering = np.zeros(len(self), np.bool_)
         offering[self.type_of[self.terms(requirements)]] = True
         return offering
 
     def hold(self, requests: Amounts) -> Bools:
-        """(T,) the types whose nodes have room for so much."""
+        """Return (T,) types whose nodes have room for the requests."""
         return self.allocatable.hold(requests)
 
     def cheapest(self, requirements: Mapping[str, LabelRequirement]) -> npt.NDArray[np.float64]:
-        """(T,) the lowest price of an offering that meets the requirements; infinite where there is none."""
+        """Return (T,) the lowest price of an offering that meets the requirements; infinite without one."""
         prices = np.full(len(self), np.inf)
         chosen = self.terms(requirements)
         np.minimum.at(prices, self.type_of[chosen], self.prices[chosen])
         return prices
 
     def by_price(self, which: Bools, requirements: Mapping[str, LabelRequirement]) -> list[int]:
-        """The numbers of these types, the cheapest first; those of one price by name."""
+        """Return the rows of these types, cheapest first, then by name."""
         prices = self.cheapest(requirements)
         return sorted(np.flatnonzero(which).tolist(), key=lambda at: (prices[at], self.types[at].name))
 
     def distinct(self, which: Bools, key: str) -> int:
-        """How many values of a label these types have."""
+        """Return how many values of a label these types have."""
         if key not in self._values:
             sets = [t.requirements.label(key).values for t in self.types]
             values = {value: at for at, value in enumerate(sorted(frozenset().union(*sets)))}
@@ -120,7 +121,7 @@ class TypeColumns:
         return int(self._values[key][which].any(axis=0).sum())
 
     def too_few(self, which: Bools, requirements: Mapping[str, LabelRequirement]) -> dict[str, int]:
-        """The labels of which these types have fewer values than is asked for, and how many they have."""
+        """Return label -> number of values, for labels of which these types have fewer than minValues."""
         wanted = {
             key: requirement.min_values
             for key, requirement in requirements.items()
@@ -130,7 +131,7 @@ class TypeColumns:
         return {key: count for key, count in counts.items() if count < wanted[key]}
 
     def largest_capacity(self, which: Bools) -> Quantities:
-        """The largest capacity of these types, resource by resource."""
+        """Return the largest capacity of these types, per resource."""
         largest: Quantities = {}
         rows = np.flatnonzero(which)
         for name in self.capacity.names:
@@ -141,7 +142,7 @@ class TypeColumns:
 
 
 def capacity_types(columns: TypeColumns, which: Bools, requirements: Requirements) -> frozenset[str]:
-    """Capacity types of the offerings of these types that meet the requirements."""
+    """Return the capacity types of these types' offerings that meet the requirements."""
     chosen = columns.terms(requirements) & which[columns.type_of]
     values = {columns.offerings[at].requirements.label(CAPACITY_TYPE).any() for at in np.flatnonzero(chosen).tolist()}
     return frozenset(values)

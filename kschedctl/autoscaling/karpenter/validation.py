@@ -1,4 +1,4 @@
-"""What Karpenter refuses of requirements, in its words.
+"""Karpenter's validation of requirements, with its error messages.
 
 Upstream: ValidateRequirement in pkg/apis/v1/nodeclaim_validation.go (sigs.k8s.io/karpenter v1.14.1).
 """
@@ -17,7 +17,7 @@ OPERATORS = (IN, NOT_IN, EXISTS, DOES_NOT_EXIST, *BOUNDS)
 def requirement_faults(
     key: str, operator: str, values: Sequence[str], well_known: frozenset[str], min_values: int | None = None
 ) -> Iterator[str]:
-    """What is wrong with a requirement."""
+    """Yield the validation errors of a requirement."""
     key = NORMALIZED.get(key, key)
     if operator not in OPERATORS:
         yield f"key {key} has an unsupported operator {operator} not in [{' '.join(sorted(OPERATORS))}]"
@@ -38,10 +38,11 @@ def requirement_faults(
     if operator == IN and min_values is not None and len(values) < min_values:
         few = "must have at least minimum number of values defined in 'values' field"
         yield f"key {key} with operator {operator} {few}"
-    if operator in BOUNDS and not _is_one_number(values):
+    if operator in BOUNDS and not _is_single_non_negative_integer(values):
         yield f"key {key} with operator {operator} must have a single positive integer value"
 
 
-def _is_one_number(values: Sequence[str]) -> bool:
+def _is_single_non_negative_integer(values: Sequence[str]) -> bool:
+    """Return whether the values are one integer that is not negative."""
     number = integer(values[0]) if len(values) == 1 else None
     return number is not None and number >= 0

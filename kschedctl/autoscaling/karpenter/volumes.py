@@ -1,4 +1,4 @@
-"""Where the volumes of pods let them go, what is wrong with their claims, and how many a node may have.
+"""Node requirements, validity and driver limits of pods' volumes.
 
 Upstream: pkg/controllers/provisioning/scheduling/volumetopology.go, pkg/scheduling/volumeusage.go
 (sigs.k8s.io/karpenter v1.14.1).
@@ -42,7 +42,7 @@ DriverVolumes = Mapping[str, frozenset[str]]
 
 @dataclass(frozen=True, eq=False)
 class Volumes:
-    """Claims, volumes and classes of a cluster."""
+    """The PersistentVolumeClaims, PersistentVolumes and StorageClasses of a cluster."""
 
     cluster: Cluster
 
@@ -59,7 +59,7 @@ class Volumes:
         return {storage_class.metadata.name: storage_class for storage_class in self.cluster.storage_classes}
 
     def faults(self, pod: Pod) -> str:
-        """Why the pod is not looked at, in Karpenter's words; empty where its claims are sound."""
+        """Return why the pod is rejected because of a claim, in Karpenter's words, or ""."""
         for volume in pod.spec.volumes:
             key = claim_key(pod, volume)
             if key and (fault := self._fault(key)):
@@ -67,6 +67,7 @@ class Volumes:
         return ""
 
     def _fault(self, key: str) -> str:
+        """Return what is wrong with a claim, or ""."""
         claim, name = self.claims.get(key), key.partition("/")[2]
         if claim is None:
             missing = f'persistentvolumeclaims "{name}" not found'
@@ -80,6 +81,7 @@ class Volumes:
         return self._bound_fault(key, claim) if volume else self._unbound_fault(key, of_class)
 
     def _bound_fault(self, key: str, claim: PersistentVolumeClaim) -> str:
+        """Return what is wrong with a claim that names a volume, or ""."""
         volume, of_class = claim.spec.volume_name, claim.spec.storage_class_name or ""
         known = self.volumes.get(volume)
         if known is None or known.metadata.deletion_timestamp is not None:
@@ -94,6 +96,7 @@ class Volumes:
         return ""
 
     def _unbound_fault(self, key: str, of_class: str) -> str:
+        """Return what is wrong with the StorageClass of an unbound claim, or ""."""
         where = f"PersistentVolumeClaim={key}, StorageClass={of_class}"
         if not of_class:
             return f"unbound pvc must define a storage class ({where})"
@@ -124,6 +127,7 @@ class Volumes:
         return combinations
 
     def _alternatives(self, pod: Pod, volume: Volume) -> list[Requirements] | None:
+        """Return alternative node requirements of one volume, or None if an object is missing."""
         key = claim_key(pod, volume)
         if not key:
             return []
@@ -132,14 +136,14 @@ class Volumes:
             return None
         if claim.spec.volume_name:
             known = self.volumes.get(claim.spec.volume_name)
-            return None if known is None or known.spec.claim_ref is None else list(_of_volume(known))
+            return None if known is None or known.spec.claim_ref is None else list(_iter_volume_requirements(known))
         if not claim.spec.storage_class_name:
             return []
         of_class = self.classes.get(claim.spec.storage_class_name)
-        return None if of_class is None else list(_of_class(of_class))
+        return None if of_class is None else list(_iter_class_requirements(of_class))
 
     def by_driver(self, pod: Pod) -> DriverVolumes:
-        """The claims of a pod by the driver that serves them, as far as that is known."""
+        """Return CSI driver -> claims of the pod that it serves, for known drivers."""
         volumes: dict[str, frozenset[str]] = {}
         for volume in pod.spec.volumes:
             key = claim_key(pod, volume)
@@ -149,6 +153,7 @@ class Volumes:
         return volumes
 
     def _driver(self, claim: PersistentVolumeClaim) -> str:
+        """Return the CSI driver of a claim, or "" if it is not known."""
         if claim.spec.volume_name:
             volume = self.volumes.get(claim.spec.volume_name)
             if volume is None:
@@ -161,7 +166,7 @@ class Volumes:
 
 
 def claim_key(pod: Pod, volume: Volume) -> str:
-    """``namespace/name`` of the claim behind a volume of a pod, empty where there is none."""
+    """Return ``namespace/name`` of the claim behind a pod's volume, or ""."""
     if volume.persistent_volume_claim is not None:
         return f"{pod.metadata.namespace}/{volume.persistent_volume_claim.claim_name}"
     if volume.ephemeral is not None:
@@ -169,8 +174,8 @@ def claim_key(pod: Pod, volume: Volume) -> str:
     return ""
 
 
-def _of_volume(volume: PersistentVolume) -> Iterator[Requirements]:
-    """Each term is an alternative; of a volume on a node the node's name is not asked for."""
+def _iter_volume_requirements(volume: PersistentVolume) -> Iterator[Requirements]:
+    """Yield each affinity term of a volume as an alternative. Local volumes ignore the hostname."""
     affinity = volume.spec.node_affinity and volume.spec.node_affinity.required
     is_local = volume.spec.local is not None or volume.spec.host_path is not None
     for term in affinity.node_selector_terms if affinity else ():
@@ -179,11 +184,13 @@ def _of_volume(volume: PersistentVolume) -> Iterator[Requirements]:
             yield of_term(NodeSelectorTerm(kept))
 
 
-def _of_class(of_class: StorageClass) -> Iterator[Requirements]:
+def _iter_class_requirements(of_class: StorageClass) -> Iterator[Requirements]:
+    """Yield each allowed topology of a StorageClass as an alternative."""
     for term in of_class.allowed_topologies:
         if term.match_label_expressions:
-            yield _of_topology(term)
+            yield _build_topology_requirements(term)
 
 
-def _of_topology(term: TopologySelectorTerm) -> Requirements:
+def _build_topology_requirements(term: TopologySelectorTerm) -> Requirements:
+    """Return the requirements of an allowed topology."""
     return Requirements.of(LabelRequirement.of(e.key, IN, e.values) for e in term.match_label_expressions)

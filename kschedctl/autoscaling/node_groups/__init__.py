@@ -1,1 +1,4 @@
-"""The node groups of the Cluster Autoscaler, as far as a cluster tells of them."""
+"""The node groups of the Cluster Autoscaler, as found in a cluster.
+
+Read ``found`` first: it merges the sources ``status``, ``machines``, ``flags`` and ``members``.
+"""

@@ -1,4 +1,4 @@
-"""What the flags of the Cluster Autoscaler's own container say, as options; and its defaults where they say nothing.
+"""The flags of the Cluster Autoscaler's container as options, with the defaults of its release.
 
 Upstream: config/flags/flags.go (1.36).
 """
@@ -17,79 +17,85 @@ RELEASE = 36
 _FALSE = ("false", "0", "f")
 
 
-def _switch(values: tuple[str, ...]) -> object:
+def _parse_switch(values: tuple[str, ...]) -> object:
+    """Return the last value as a boolean."""
     return values[-1].lower() not in _FALSE
 
 
-def _text(values: tuple[str, ...]) -> object:
+def _parse_text(values: tuple[str, ...]) -> object:
+    """Return the last value."""
     return values[-1]
 
 
-def _number(values: tuple[str, ...]) -> object:
+def _parse_integer(values: tuple[str, ...]) -> object:
+    """Return the last value as an integer. Raises ValueError."""
     return int(values[-1])
 
 
-def _share(values: tuple[str, ...]) -> object:
+def _parse_float(values: tuple[str, ...]) -> object:
+    """Return the last value as a number. Raises ValueError."""
     return float(values[-1])
 
 
-def _all(values: tuple[str, ...]) -> object:
+def _parse_list(values: tuple[str, ...]) -> object:
+    """Return all values."""
     return list(values)
 
 
 OPTIONS: Mapping[str, tuple[str, Callable[[tuple[str, ...]], object]]] = {
     "expander": ("expander", ",".join),
-    "balance-similar-node-groups": ("balanceSimilarNodeGroups", _switch),
-    "balancing-ignore-label": ("balancingIgnoreLabels", _all),
-    "balancing-label": ("balancingLabels", _all),
-    "scale-down-utilization-threshold": ("scaleDownUtilizationThreshold", _share),
-    "scale-down-gpu-utilization-threshold": ("scaleDownGpuUtilizationThreshold", _share),
-    "scale-down-unready-enabled": ("scaleDownUnreadyEnabled", _switch),
-    "skip-nodes-with-system-pods": ("skipNodesWithSystemPods", _switch),
-    "skip-nodes-with-local-storage": ("skipNodesWithLocalStorage", _switch),
-    "skip-nodes-with-custom-controller-pods": ("skipNodesWithCustomControllerPods", _switch),
-    "min-replica-count": ("minReplicaCount", _number),
-    "blocking-system-pod-distruption-timeout": ("bspDisruptionTimeout", _text),
-    "ignore-daemonsets-utilization": ("ignoreDaemonSetsUtilization", _switch),
-    "ignore-mirror-pods-utilization": ("ignoreMirrorPodsUtilization", _switch),
-    "new-pod-scale-up-delay": ("newPodScaleUpDelay", _text),
-    "max-nodes-total": ("maxNodesTotal", _number),
-    "max-nodes-per-scaleup": ("maxNodesPerScaleUp", _number),
-    "max-scale-down-parallelism": ("maxScaleDownParallelism", _number),
-    "max-drain-parallelism": ("maxDrainParallelism", _number),
-    "expendable-pods-priority-cutoff": ("expendablePodsPriorityCutoff", _number),
-    "force-ds": ("forceDaemonSets", _switch),
-    "scale-up-from-zero": ("scaleUpFromZero", _switch),
-    "scaleup-simulation-for-skipped-node-groups-enabled": ("scaleUpSimulationForSkippedNodeGroups", _switch),
-    "status-taint": ("statusTaints", _all),
+    "balance-similar-node-groups": ("balanceSimilarNodeGroups", _parse_switch),
+    "balancing-ignore-label": ("balancingIgnoreLabels", _parse_list),
+    "balancing-label": ("balancingLabels", _parse_list),
+    "scale-down-utilization-threshold": ("scaleDownUtilizationThreshold", _parse_float),
+    "scale-down-gpu-utilization-threshold": ("scaleDownGpuUtilizationThreshold", _parse_float),
+    "scale-down-unready-enabled": ("scaleDownUnreadyEnabled", _parse_switch),
+    "skip-nodes-with-system-pods": ("skipNodesWithSystemPods", _parse_switch),
+    "skip-nodes-with-local-storage": ("skipNodesWithLocalStorage", _parse_switch),
+    "skip-nodes-with-custom-controller-pods": ("skipNodesWithCustomControllerPods", _parse_switch),
+    "min-replica-count": ("minReplicaCount", _parse_integer),
+    "blocking-system-pod-distruption-timeout": ("bspDisruptionTimeout", _parse_text),
+    "ignore-daemonsets-utilization": ("ignoreDaemonSetsUtilization", _parse_switch),
+    "ignore-mirror-pods-utilization": ("ignoreMirrorPodsUtilization", _parse_switch),
+    "new-pod-scale-up-delay": ("newPodScaleUpDelay", _parse_text),
+    "max-nodes-total": ("maxNodesTotal", _parse_integer),
+    "max-nodes-per-scaleup": ("maxNodesPerScaleUp", _parse_integer),
+    "max-scale-down-parallelism": ("maxScaleDownParallelism", _parse_integer),
+    "max-drain-parallelism": ("maxDrainParallelism", _parse_integer),
+    "expendable-pods-priority-cutoff": ("expendablePodsPriorityCutoff", _parse_integer),
+    "force-ds": ("forceDaemonSets", _parse_switch),
+    "scale-up-from-zero": ("scaleUpFromZero", _parse_switch),
+    "scaleup-simulation-for-skipped-node-groups-enabled": ("scaleUpSimulationForSkippedNodeGroups", _parse_switch),
+    "status-taint": ("statusTaints", _parse_list),
 }
-"""Flag -> the option that it sets, and how its values are read."""
-TIMES = {
+"""Flag -> the option it sets and the parser of its values."""
+WAIT_FLAGS = {
     "scale-down-unneeded-time": "10m",
     "scale-down-unready-time": "20m",
     "scale-down-delay-after-add": "10m",
 }
-"""How long nodes wait, of which one look at a cluster cannot tell how much is over; with the defaults."""
+"""Flags for how long nodes wait, with their defaults. A single snapshot does not show how much of it has passed."""
 DEFAULTS_BEFORE: tuple[tuple[int, JsonObject], ...] = ((33, {"expander": "random", "bspDisruptionTimeout": "87600h"}),)
-"""Minor version -> what was so before it: before 1.33 pods of kube-system kept their nodes forever."""
+"""Minor version -> defaults before that version: before 1.33, kube-system pods kept their nodes forever."""
 
 
 class Flags(NamedTuple):
-    """``options``: as ``--node-groups`` has them; ``groups``: of ``--nodes``; ``faults``: values that make no sense.
-
-    ``waits``: how long nodes wait, by flag.
-    """
+    """The parsed flags."""
 
     options: JsonObject
+    """Options as in a ``--node-groups`` file."""
     groups: tuple[JsonObject, ...]
+    """Node groups of the flag ``--nodes``."""
     faults: tuple[str, ...]
+    """Invalid values, a line each."""
     waits: Mapping[str, str]
+    """How long nodes wait, by flag."""
 
 
 def read_flags(instance: AutoscalerInstance | None) -> Flags:
-    """What the flags say, and the defaults of that release where they differ from those of 1.36."""
+    """Parse the flags, with defaults of the instance's release that differ from 1.36."""
     given = instance.flags if instance else {}
-    options: dict[str, object] = dict(_defaults(instance))
+    options: dict[str, object] = dict(_iter_old_defaults(instance))
     groups: list[JsonObject] = []
     faults: list[str] = []
     for name, values in given.items():
@@ -97,41 +103,42 @@ def read_flags(instance: AutoscalerInstance | None) -> Flags:
             if name in OPTIONS:
                 options[OPTIONS[name][0]] = OPTIONS[name][1](values)
             elif name == "nodes":
-                groups += map(_group, values)
+                groups += map(_parse_group, values)
         except ValueError:
             faults.append(f"{instance.where if instance else ''}: --{name}={values[-1]}: not what the flag takes")
     startup = [*given.get("startup-taint", ()), *given.get("ignore-taint", ())]
-    limits = dict(_limits(given, faults))
+    limits = dict(_iter_limits(given, faults))
     options |= {"startupTaints": startup} if startup else {}
     options |= {"resourceLimits": limits} if limits else {}
-    waits = {name: given[name][-1] if name in given else default for name, default in TIMES.items()}
+    waits = {name: given[name][-1] if name in given else default for name, default in WAIT_FLAGS.items()}
     return Flags(options, tuple(groups), tuple(faults), waits)
 
 
-def minor_of(instance: AutoscalerInstance | None) -> int | None:
-    """31 of ``v1.31.2``; None where the image does not tell."""
+def parse_minor_version(instance: AutoscalerInstance | None) -> int | None:
+    """Return 31 for ``v1.31.2``, None if the image has no such version."""
     parts = instance.version.removeprefix("v").split(".") if instance else []
     return int(parts[1]) if len(parts) > 1 and parts[0] == "1" and parts[1].isdecimal() else None
 
 
-def _defaults(instance: AutoscalerInstance | None) -> Iterator[tuple[str, object]]:
-    minor = minor_of(instance)
+def _iter_old_defaults(instance: AutoscalerInstance | None) -> Iterator[tuple[str, object]]:
+    """Yield the options whose defaults differ in the instance's release."""
+    minor = parse_minor_version(instance)
     for since, options in DEFAULTS_BEFORE:
         if minor is not None and minor < since:
             yield from options.items()
 
 
-def _group(text: str) -> JsonObject:
-    """``min:max:name``. Raises ValueError."""
+def _parse_group(text: str) -> JsonObject:
+    """Parse ``min:max:name``. Raises ValueError."""
     least, most, name = text.split(":", 2)
     return {"id": name, "min": int(least), "max": int(most)}
 
 
-def _limits(given: Mapping[str, tuple[str, ...]], faults: list[str]) -> Iterator[tuple[str, JsonObject]]:
-    """The limits: cpu in cores, memory in bytes, GPUs by type."""
-    texts = [("cpu", text, 1) for text in given.get("cores-total", ())[-1:]]
-    texts += [("memory", text, GIB) for text in given.get("memory-total", ())[-1:]]
-    texts += [(text.partition(":")[0], text.partition(":")[2], 1) for text in given.get("gpu-total", ())]
+def _iter_limits(flags: Mapping[str, tuple[str, ...]], faults: list[str]) -> Iterator[tuple[str, JsonObject]]:
+    """Yield the cluster-wide limits: cpu in cores, memory in bytes, GPUs by type. Append invalid ones to `faults`."""
+    texts = [("cpu", text, 1) for text in flags.get("cores-total", ())[-1:]]
+    texts += [("memory", text, GIB) for text in flags.get("memory-total", ())[-1:]]
+    texts += [(text.partition(":")[0], text.partition(":")[2], 1) for text in flags.get("gpu-total", ())]
     for resource, text, unit in texts:
         least, colon, most = text.partition(":")
         if colon and least.isdecimal() and most.isdecimal():

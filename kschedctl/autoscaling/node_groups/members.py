@@ -1,7 +1,6 @@
-"""Which nodes belong to a group of which only the name is known: by what clouds call groups and nodes.
+"""The nodes of groups of which only the name is known, by the naming conventions of clouds.
 
-No cloud is asked: a node is a group's where its labels, its annotations, its provider's ID or its name say so, and only
-one group can be meant.
+No cloud is asked. A node belongs to a group if its labels, annotations, provider ID or name say so, unambiguously.
 """
 
 from __future__ import annotations
@@ -20,19 +19,21 @@ _PATTERNS = tuple(label for label in POOL_LABELS if label.group_pattern)
 
 
 class Members(NamedTuple):
-    """``nodes``: group -> its nodes in order; ``unsure``: node -> the groups that it could be of."""
+    """Nodes assigned to groups."""
 
     nodes: Mapping[str, list[str]]
+    """Group -> its nodes in order."""
     unsure: Mapping[str, tuple[str, ...]]
+    """Node -> the groups it could belong to."""
 
 
-def members(groups: Sequence[str], nodes: Sequence[Node], label: str = "") -> Members:
-    """The nodes of the groups; ``label``: whose value names a node's group, besides the well-known ones."""
-    known = _Names(groups)
+def assign_nodes(groups: Sequence[str], nodes: Sequence[Node], label: str = "") -> Members:
+    """Assign nodes to groups. ``label`` names a node's group, in addition to the well-known labels."""
+    known = _GroupIndex(groups)
     by_group: dict[str, list[str]] = {group: [] for group in groups}
     unsure: dict[str, tuple[str, ...]] = {}
     for node in nodes:
-        meant = known.meant(node, label)
+        meant = known.find_groups(node, label)
         if len(meant) == 1:
             by_group[meant[0]].append(node.metadata.name)
         elif meant:
@@ -40,8 +41,8 @@ def members(groups: Sequence[str], nodes: Sequence[Node], label: str = "") -> Me
     return Members(by_group, unsure)
 
 
-class _Names:
-    """The groups by what a node may call them."""
+class _GroupIndex:
+    """An index of groups by the names that a node may use for them."""
 
     def __init__(self, groups: Sequence[str]) -> None:
         self._groups = groups
@@ -51,18 +52,19 @@ class _Names:
                 self._exact.setdefault(name.casefold(), []).append(group)
         self._by_value: dict[tuple[str, str], tuple[str, ...]] = {}
 
-    def meant(self, node: Node, label: str) -> tuple[str, ...]:
-        """The groups that a node may be of, by the first thing of it that names any."""
-        for name in _names(node, label):
+    def find_groups(self, node: Node, label: str) -> tuple[str, ...]:
+        """Return the groups that match the first of the node's names that matches any."""
+        for name in _iter_group_names(node, label):
             if exact := self._exact.get(name.casefold()):
                 return tuple(exact)
         for known in _PATTERNS:
             value = node.metadata.labels.get(known.key)
-            if value and (groups := self._matching(known, value)):
+            if value and (groups := self._match_pattern(known, value)):
                 return groups
         return ()
 
-    def _matching(self, label: PoolLabel, value: str) -> tuple[str, ...]:
+    def _match_pattern(self, label: PoolLabel, value: str) -> tuple[str, ...]:
+        """Return the groups that match a label's pattern for a value."""
         key = label.key, value
         if key not in self._by_value:
             pattern = re.compile(label.group_pattern.format(re.escape(value)))
@@ -70,8 +72,8 @@ class _Names:
         return self._by_value[key]
 
 
-def _names(node: Node, label: str) -> Iterator[str]:
-    """What a node says that its group is called, the surest first."""
+def _iter_group_names(node: Node, label: str) -> Iterator[str]:
+    """Yield possible names of a node's group, the most reliable first."""
     labels, annotations, name = node.metadata.labels, node.metadata.annotations, node.metadata.name
     yield from (labels[key] for key in (label, DIGITALOCEAN_ID) if key in labels)
     yield from (annotations[key] for key in (POOL_ANNOTATION, OWNER_NAME) if key in annotations)

@@ -1,4 +1,4 @@
-"""The status ConfigMap of the Cluster Autoscaler in both of its forms: the limits, target and state of each node group.
+"""The status ConfigMap of the Cluster Autoscaler, in its YAML form and its text form.
 
 Upstream: clusterstate/api/types.go, clusterstate/utils/status.go (1.36); up to 1.29 the text form of the same files.
 """
@@ -29,7 +29,7 @@ _TIME = re.compile(r"\ACluster-autoscaler status at (.+):\s*$", re.MULTILINE)
 
 
 class NodeGroupStatus(NamedTuple):
-    """``scale_up``: NoActivity, InProgress, Backoff or Unhealthy; ``why``: what made it back off."""
+    """The state of a node group."""
 
     name: str
     min: int
@@ -38,16 +38,21 @@ class NodeGroupStatus(NamedTuple):
     registered: int
     health: str
     scale_up: str
-    why: str = ""
+    """NoActivity, InProgress, Backoff or Unhealthy."""
+    backoff_reason: str = ""
+    """Why the group backs off, "" if it does not."""
 
 
 class AutoscalerStatus(NamedTuple):
-    """``where``: the ConfigMap; ``time``: of the loop that wrote it; ``faults``: what cannot be read, a line each."""
+    """The contents of a status ConfigMap."""
 
     where: str
+    """The ConfigMap."""
     time: str
+    """When it was written."""
     groups: tuple[NodeGroupStatus, ...]
     faults: tuple[str, ...] = ()
+    """What cannot be read, a line each."""
 
 
 class _Registered(Struct, frozen=True):
@@ -83,16 +88,17 @@ class _Group(Struct, frozen=True):
 
 
 def read_status(config_map: ConfigMap) -> AutoscalerStatus:
-    """What it says; what it cannot be asked is among the faults."""
+    """Parse a status ConfigMap. What cannot be read is listed in the faults."""
     where = f"ConfigMap {config_map.metadata.namespace}/{config_map.metadata.name}"
     text = config_map.data.get(KEY)
     if text is None:
         return AutoscalerStatus(where, "", (), (f'{where}: no key "{KEY}"',))
     place = f"{where}, {KEY}"
-    return _of_text(place, text) if text.startswith("Cluster-autoscaler") else _of_yaml(place, text)
+    return _parse_text(place, text) if text.startswith("Cluster-autoscaler") else _parse_yaml(place, text)
 
 
-def _of_yaml(where: str, text: str) -> AutoscalerStatus:
+def _parse_yaml(where: str, text: str) -> AutoscalerStatus:
+    """Parse the YAML form, written since 1.30."""
     import yaml  # noqa: PLC0415 - few clusters have such a ConfigMap
 
     try:
@@ -112,18 +118,19 @@ def _of_yaml(where: str, text: str) -> AutoscalerStatus:
     groups: list[NodeGroupStatus] = []
     for at, group in enumerate(listed):
         try:
-            groups.append(_group(convert_builtins(_named(without_nulls(group)), _Group)))
+            groups.append(_build_group_status(convert_builtins(_quote_name(without_nulls(group)), _Group)))
         except msgspec.ValidationError as error:
             faults.append(f"{where}: nodeGroups[{at}]: {error}")
     return AutoscalerStatus(where, time, tuple(groups), tuple(faults))
 
 
-def _named(group: object) -> object:
-    """A name that is all digits is a number to YAML."""
+def _quote_name(group: object) -> object:
+    """Turn a name that YAML reads as a number back into a string."""
     return {**group, "name": str(group["name"])} if isinstance(group, dict) and "name" in group else group
 
 
-def _group(group: _Group) -> NodeGroupStatus:
+def _build_group_status(group: _Group) -> NodeGroupStatus:
+    """Convert a parsed group."""
     health, scale_up = group.health, group.scale_up
     why = ": ".join(filter(None, (scale_up.backoff_info.error_code, scale_up.backoff_info.error_message)))
     return NodeGroupStatus(
@@ -138,13 +145,14 @@ def _group(group: _Group) -> NodeGroupStatus:
     )
 
 
-def _of_text(where: str, text: str) -> AutoscalerStatus:
+def _parse_text(where: str, text: str) -> AutoscalerStatus:
+    """Parse the text form, written up to 1.29."""
     time = _TIME.search(text)
     groups: list[NodeGroupStatus] = []
     faults: list[str] = [] if time else [f"{where}: cut: it has no time"]
     if _GROUP.search(text) is None:
         faults.append(f"{where}: {NO_GROUPS}")
-    for name, block in _blocks(text):
+    for name, block in _iter_blocks(text):
         health, scale_up = _HEALTH.search(block), _SCALE_UP.search(block)
         if health is None or scale_up is None:
             faults.append(f"{where}: node group {name}: {'Health' if health is None else 'ScaleUp'} is missing")
@@ -154,8 +162,8 @@ def _of_text(where: str, text: str) -> AutoscalerStatus:
     return AutoscalerStatus(where, time[1] if time else "", tuple(groups), tuple(faults))
 
 
-def _blocks(text: str) -> Iterator[tuple[str, str]]:
-    """The name of each group, and what is said of it."""
+def _iter_blocks(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the name and the text of each group."""
     starts = list(_GROUP.finditer(text))
     ends = [*(start.start() for start in starts[1:]), len(text)]
     for start, end in zip(starts, ends, strict=False):  # without groups there is an end alone

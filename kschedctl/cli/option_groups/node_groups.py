@@ -13,7 +13,7 @@ from kschedctl.errors import InputError
 from kschedctl.sources.read import read_objects
 
 if TYPE_CHECKING:
-    from kschedctl.autoscaling.node_groups.found import Given
+    from kschedctl.autoscaling.node_groups.found import UserGroups
 
 GROUPS, OPTIONS = "nodeGroups", "options"
 _SHAPE = "want nodeGroups, a list of id, min, max, target, nodes and template, and perhaps options"
@@ -57,18 +57,18 @@ class NodeGroupInput:
         named = {"--node-groups": self.node_groups, "--pool-label": self.pool_label}
         return [part for option, value in named.items() if value for part in (option, value)]
 
-    def read_groups(self) -> Given:
+    def read_groups(self) -> UserGroups:
         """Read the groups and flags that the options name. Raises InputError."""
-        from kschedctl.autoscaling.node_groups.found import Given  # noqa: PLC0415 - few commands ask for groups
+        from kschedctl.autoscaling.node_groups.found import UserGroups  # noqa: PLC0415 - few commands ask for groups
 
         if not self.node_groups:
-            return Given(label=self.pool_label)
+            return UserGroups(label=self.pool_label)
         entries = read_objects(self.node_groups)
         document: JsonObject = entries[0] if len(entries) == 1 and GROUPS in entries[0] else {GROUPS: entries}
         named, options = document[GROUPS], document.get(OPTIONS) or {}
         if not isinstance(named, list) or not isinstance(options, dict) or not all(map(_has_id, named)):
             raise InputError("no node groups", where=self.node_groups, hint=_SHAPE)
-        return Given(named, options, self.pool_label, self.node_groups)
+        return UserGroups(named, options, self.pool_label, self.node_groups)
 
 
 def _has_id(group: object) -> bool:

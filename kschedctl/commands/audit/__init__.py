@@ -41,7 +41,7 @@ def audit(
     section.
 
     >>> import kschedctl
-    >>> run_sections(kschedctl.Cluster.from_objects([]), ["pending"]).sections[0].name
+    >>> audit(kschedctl.Cluster.from_objects([]), ["pending"]).sections[0].name
     'pending'
     """
     for name in sections:

@@ -35,7 +35,7 @@ EXAMPLES = (
 def audit(
     *,
     source: Source,
-    shown: DrawableFindingsOutput,
+    findings_output: DrawableFindingsOutput,
     metrics: MetricsOptions,
     times: AuditTimeOptions,
     section: Annotated[
@@ -62,7 +62,7 @@ def audit(
             measured=measured,
             progress=progress,
         )
-        return shown.build_answer(report, build_next_commands(source, *report.sections))
+        return findings_output.build_answer(report, build_next_commands(source, *report.sections))
 
 
 def _validate_sections(section_names: Sequence[str], metrics: MetricsOptions) -> None:

@@ -137,18 +137,18 @@ def build_placed_evidence(report: PlacedSection, style: Style) -> Page:
 
 def _build_overcommitted_table(nodes: Sequence[OvercommittedNode], style: Style) -> Page:
     """Build a table of overcommitted nodes with the pods that came last, marking those that exceed the node."""
-    rows = [
-        (
-            *((node.node, node.resource, " of ".join(_format_requested(node))) if first else ("", "", "")),
-            Marked(arrival.pod, Tone.WARNING) if arrival.beyond else arrival.pod,
-            format_rounded(CPU, arrival.requests)
-            if node.resource == CPU
-            else format_amount(node.resource, arrival.requests),
-            arrival.at or "?",
-        )
-        for node in nodes
-        for first, arrival in zip([True] + [False] * len(node.arrivals), node.arrivals, strict=False)
-    ]
+    rows: list[tuple[Cell, ...]] = []
+    for node in nodes:
+        node_cells = (node.node, node.resource, " of ".join(_format_requested(node)))
+        for arrival in node.arrivals:
+            if node.resource == CPU:
+                requests = format_rounded(CPU, arrival.requests)
+            else:
+                requests = format_amount(node.resource, arrival.requests)
+            pod = Marked(arrival.pod, Tone.WARNING) if arrival.beyond else arrival.pod
+            rows.append((*node_cells, pod, requests, arrival.at or "?"))
+            node_cells = ("", "", "")
+
     columns = (Column("node", keep=True), Column("resource"), Column("requested", right=True), Column("came last"))
     return build_table(rows, (*columns, Column("requests", right=True), Column("at")), return_row, style)
 

@@ -52,7 +52,11 @@ MISSED_WAKES = "what should have woken pods"
 
 def run_sections(audited: AuditedCluster, names: Sequence[str] = ()) -> Audit:
     """Run the named sections, or all that have their input if none is named, in the order of `SECTIONS`."""
-    not_asked = {} if names else {name: what for name, (what, there) in REQUIRED_INPUTS.items() if not there(audited)}
+    not_asked = {}
+    if not names:
+        for name, (option, is_given) in REQUIRED_INPUTS.items():
+            if not is_given(audited):
+                not_asked[name] = option
     if "queue" in (names or SECTIONS) and audited.earlier is None:
         not_asked[MISSED_WAKES] = "--since FILE"
     selected = [name for name in SECTIONS if name in names or not (names or name in not_asked)]

@@ -239,7 +239,7 @@ def run_trial(shared: PodShapes, trial: Trial, done: Callable[[int], None] = lam
     except KeyboardInterrupt:
         last = Outcome(positions[0], "")
     placed = np.array(rows, np.int32)
-    stopped = simulation.cycle(last.position) if last.verdict == UNSCHEDULABLE else None
+    stopped = simulation.run_cycle(last.position) if last.verdict == UNSCHEDULABLE else None
     shape_capacity = ShapeCapacity(
         shape=shared.shapes[trial.shape],
         fits=len(rows),
@@ -247,7 +247,7 @@ def run_trial(shared: PodShapes, trial: Trial, done: Callable[[int], None] = lam
         nodes=count_by_node(view, placed),
         domains=count_by_domain(view, placed, find_topology_keys(view, view.pods.objects[positions[0]])),
         verdict=last.verdict,
-        message=simulation.message(last.position) if stopped else last.message,
+        message=simulation.build_message(last.position) if stopped else last.message,
         eliminations=report_eliminations(find_obstacles(stopped), stopped) if stopped else (),
         headroom=compute_headroom(view, before, find_nodes_lacking_room(stopped) if stopped else None),
         unknown=find_simulation_unknowns(simulation),

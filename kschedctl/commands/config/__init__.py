@@ -11,7 +11,7 @@ from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.lint.findings.reporting import build_report
-from kschedctl.lint.objects.subject import Located, Subject
+from kschedctl.lint.objects.subject import Location, Subject
 from kschedctl.lint.scheduler_configuration import checks, effective
 from kschedctl.reports.configuration import EffectiveConfiguration
 from kschedctl.reports.findings import Findings
@@ -42,7 +42,7 @@ def check_configuration(
     kube_version: str = KUBE_VERSION,
     feature_gates: Mapping[str, bool] | None = None,
     nodes: int | None = None,
-    place: Located | None = None,
+    place: Location | None = None,
 ) -> Findings:
     """Return the problems of a KubeSchedulerConfiguration (dict), for a cluster with so many `nodes`.
 
@@ -53,6 +53,6 @@ def check_configuration(
     1
     """
     gates = FeatureGates(kube_version, feature_gates or {})
-    subject = Subject(KIND, "", document=document, place=place)
+    subject = Subject(KIND, "", document=document, location=place)
     report = build_report(checks.check_configuration(subject, gates, nodes), checked_count=1)
     return replace(report, tool_version=VERSION)

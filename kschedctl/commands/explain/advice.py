@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from shlex import quote
 
 from msgspec.structs import replace
 
 from kschedctl.api.gangs import GangProject
-from kschedctl.api.objects import Pod, Taint, Toleration
+from kschedctl.api.objects import DeviceClass, Pod, Taint, Toleration
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, is_tolerated
 from kschedctl.commands.explain.group_headline import describe_deadlock_end
@@ -17,6 +18,7 @@ from kschedctl.commands.explain.pod_group_report import PodGroupReport
 from kschedctl.commands.explain.report import Advice, Cause, Explanation, PreemptionReport
 from kschedctl.scheduler.engine.extenders.extender import NAME as EXTENDER
 from kschedctl.scheduler.framework.declaration import NextStep
+from kschedctl.scheduler.plugins.dynamic_resources.facts import DevicesUnfit
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import LOOK_AT_DEVICES, DynamicResources
 from kschedctl.scheduler.plugins.helper.volumes.claim_dependencies import LOOK_AT_CLAIM
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
@@ -46,6 +48,8 @@ COMMANDS_OF_PROJECTS = {
 """The project that decides about a gang -> the command that shows why the gang waits."""
 KUBERNETES_TAINT_DOMAIN = "node.kubernetes.io/"
 """Taints of this domain say what is wrong with a node, so that the node needs attention and not the pod."""
+_DRIVER = re.compile(r"""\s*device\.driver\s*==\s*(["'])(?P<name>[^"']+)\1\s*(&&(?!.*\|\|).*)?""", re.DOTALL)
+"""A CEL selector that can only match the devices of one driver."""
 _TOO_LARGE = Advice("AskForLess", "No node is large enough: request less, or add larger nodes")
 _EXTENDER = NextStep("AskExtender", "An extender refuses nodes that would fit: see its log and its settings")
 
@@ -74,6 +78,7 @@ def iter_advice(report: Explanation, pod: Pod, scheduler: Scheduler, framework: 
         case "Schedulable":
             yield from _advise_on_schedulable(pod)
         case "Unschedulable" if framework is not None:
+            yield from _advise_on_missing_drivers(scheduler, report)
             yield from _advise_on_taints(scheduler, framework, pod, report)
             yield from _advise_on_unschedulable(report, pod)
 
@@ -156,6 +161,44 @@ def _advise_on_causes(causes: tuple[Cause, ...]) -> Iterator[Advice]:
         text = "Each of these alone leaves some nodes, together they leave none: one has to change"
         yield Advice("ChangeOneOfThem", text)
     yield from _drop_duplicates(map(_advise_on_cause, causes[:CAUSES_ADVISED]))
+
+
+def _advise_on_missing_drivers(scheduler: Scheduler, report: Explanation) -> Iterator[Advice]:
+    """Yield advice on each DRA driver that the pod's claims need and that publishes no ResourceSlice at all.
+
+    Nothing is said unless all ResourceSlices were read.
+    """
+    cluster = scheduler.cluster
+    if cluster.gap("ResourceSlice") is not None:
+        return
+    unfit = [cause.fact_data for cause in report.causes if isinstance(cause.fact_data, DevicesUnfit)]
+    without_devices = {(r.claim, r.request) for fact in unfit for r in fact.requests if not r.devices}
+    publishing = {resource_slice.spec.driver for resource_slice in cluster.resource_slices}
+    classes = {device_class.metadata.name: device_class for device_class in cluster.device_classes}
+    advice = []
+    for claim in cluster.resource_claims:
+        key = f"{claim.metadata.namespace}/{claim.metadata.name}"
+        for request in claim.spec.devices.requests:
+            if request.exactly is None or (key, request.name) not in without_devices:
+                continue
+            device_class = classes.get(request.exactly.device_class_name)
+            if device_class is None:
+                continue
+            driver, name = _find_driver(device_class), device_class.metadata.name
+            if driver and driver not in publishing:
+                text = f"No node publishes devices of driver {driver} (DeviceClass {name}): check its DaemonSet"
+                advice.append(Advice("CheckDeviceDriver", text))
+            elif not driver and not publishing:
+                text = f"No node publishes devices (DeviceClass {name}): check the DaemonSet of its driver"
+                advice.append(Advice("CheckDeviceDriver", text))
+    yield from dict.fromkeys(advice)
+
+
+def _find_driver(device_class: DeviceClass) -> str:
+    """Return the name of the only driver whose devices the class can select; empty if no selector names one."""
+    expressions = [selector.cel.expression for selector in device_class.spec.selectors if selector.cel is not None]
+    matches = (_DRIVER.fullmatch(expression) for expression in expressions)
+    return next((match["name"] for match in matches if match is not None), "")
 
 
 def _drop_duplicates(suggestions: Iterable[Advice | None]) -> Iterator[Advice]:

@@ -348,6 +348,7 @@ TEXTS = {
 COMMANDS = {
     "CompareLabels": "kubectl get nodes --show-labels",
     "LookAtClaim": "kubectl get pvc -n {namespace}",
+    "CheckDeviceDriver": "kubectl get resourceslices,daemonsets -A",
     "LookAtDevices": "kubectl get resourceclaims,deviceclasses,resourceslices -n {namespace}",
     "DetachVolumes": "kubectl get csinode",
     "LookAtKubelet": "kubectl describe pod -n {namespace} {pod}",

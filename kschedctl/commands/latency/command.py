@@ -22,7 +22,7 @@ EXAMPLES = (
 def latency(
     *,
     metrics: MetricsOptions,
-    shown: DrawableFindingsOutput,
+    findings_output: DrawableFindingsOutput,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
 ) -> Answer:
@@ -38,4 +38,4 @@ def latency(
     limits = metrics.build_limits()
     source = Source(kubeconfig=kubeconfig, context=context)
     section = library.latency(metrics.read_metrics(lambda: connect_to_cluster(source)), limits)
-    return shown.build_answer(section, build_next_commands(source, section))
+    return findings_output.build_answer(section, build_next_commands(source, section))

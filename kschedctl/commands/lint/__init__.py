@@ -122,7 +122,7 @@ def _build_manifest_context(
     context = LintContext.from_manifests(
         located, described.cluster, gates, destination.namespace, get_sets=manifests.sets.of
     )
-    unreadable = tuple(Subject("File", "", place=place).problem((), place.what) for place in manifests.broken)
+    unreadable = tuple(Subject("File", "", location=place).build_problem((), place.what) for place in manifests.broken)
     passed_over = tuple(PassedOver(what, where, HINTS.get(what, "")) for what, where in manifests.passed_over.items())
     return replace(
         context,

@@ -91,7 +91,7 @@ def _build_cluster(manifests: Iterable[Read], gates: FeatureGates) -> DescribedC
         if kind == "Node":
             all_nodes_read = False
         if kind not in TYPED and kind not in POD_TEMPLATE_PATHS:
-            problems.append(_get_subject(manifest).problem((), fault))
+            problems.append(_get_subject(manifest).build_problem((), fault))
     if not all_nodes_read:
         return DescribedCluster(None, tuple(problems), is_self_described=True)
     cluster = Cluster.from_objects(objects, feature_gates=gates.overrides, kube_version=gates.version)
@@ -114,4 +114,4 @@ def _get_subject(manifest: Read) -> Subject:
     """Return the subject of a manifest."""
     metadata = manifest.value.get("metadata")
     name = str(metadata.get("name") or "") if isinstance(metadata, dict) else ""
-    return Subject(str(manifest.value["kind"]), name, document=manifest.value, place=manifest)
+    return Subject(str(manifest.value["kind"]), name, document=manifest.value, location=manifest)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from kschedctl.commands.lint.report import FileFixes, LintFixes
 from kschedctl.lint.catalogue import INVALID
 from kschedctl.lint.framework.rule import Rule
-from kschedctl.lint.objects.subject import Problem, path_text
+from kschedctl.lint.objects.subject import Problem, format_path
 from kschedctl.reports.findings import Finding, Findings
 from kschedctl.sources.documents.positions import LocatedObject, Text, manifests_of
 from kschedctl.sources.documents.yaml_edits import Correction, corrected
@@ -119,10 +119,10 @@ def _iter_fixed_texts(report: Findings, problems: Problems) -> Iterable[FixedTex
     reported = {(f.rule, f.object, f.path, f.file, f.line, f.column): f for f in report.findings}
     corrections: dict[Text, dict[Correction, Finding]] = defaultdict(dict)
     for rule, problem in problems:
-        place, edit = problem.subject.place, rule.find_edit(problem)
+        place, edit = problem.subject.location, rule.find_edit(problem)
         if edit is None or not isinstance(place, LocatedObject) or place.source:  # Helm would write the file again
             continue
-        key = rule.id, str(problem.subject), path_text(problem.path), place.file, *place.locate(problem.path)
+        key = rule.id, str(problem.subject), format_path(problem.path), place.file, *place.locate(problem.path)
         if key in reported:
             corrections[place.text][Correction(place.document, place.root, edit)] = reported[key]
     for text, findings in corrections.items():

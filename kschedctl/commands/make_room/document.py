@@ -114,7 +114,7 @@ def _find_message(simulation: Simulation, missing: Sequence[str]) -> str:
     if not missing:
         return ""
     position = Position(simulation.view.pods.index[missing[0]])
-    return find_gate(simulation, position) or simulation.message(position)
+    return find_gate(simulation, position) or simulation.build_message(position)
 
 
 def _summarize_search(room: RoomMaking) -> SearchedPlans | None:

@@ -53,7 +53,7 @@ class _DeviceSpread(NamedTuple):
 
 def _iter_devices(search: PlanSearch) -> Iterator[FragmentedResource]:
     """Yield requests that no node can satisfy with any alternative although there are enough devices in total."""
-    cycle = search.stage.build_simulation().cycle(search.wanted)
+    cycle = search.stage.build_simulation().run_cycle(search.wanted)
     evaluation = cycle.pre_filter.find_state(DynamicResources)
     if evaluation is None or search.eligible_except_devices is None:
         return

@@ -164,7 +164,7 @@ class RoomMaking:
     def _list_units(self) -> list[Unit]:
         """Return the pods that do not fit yet in the queue's order, gangs together."""
         units: dict[object, list[Position]] = {}
-        for position in self.simulation.queue(self.wanted):
+        for position in self.simulation.sort_for_queue(self.wanted):
             if position not in self.rows:
                 groups = find_groups(self.before.view.pods.objects[position])
                 units.setdefault(groups or position, []).append(position)
@@ -254,7 +254,7 @@ class RoomMaking:
         stage, row = played[0].with_cordoned(NOWHERE), None
         simulation = stage.build_simulation()
         for position in members:
-            cycle = simulation.cycle(position)
+            cycle = simulation.run_cycle(position)
             if not cycle.schedulable:
                 return None, None
             row = Row(int(cycle.scores.best[0]))
@@ -326,7 +326,7 @@ def _replay_once(course: PlanCourse, emptied: frozenset[Row], seed: int, *, firs
 
 def find_gate(simulation: Simulation, position: Position) -> str:
     """Return why kube-scheduler does not look for a node for the pod at all, or ""."""
-    outcome = simulation.settled(position, simulation.framework(position))
+    outcome = simulation.find_outcome_without_cycle(position, simulation.framework(position))
     return outcome.message if outcome else ""
 
 

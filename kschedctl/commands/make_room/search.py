@@ -259,7 +259,7 @@ class PlanSearch:
 
     def _cycle(self, stage: Rehearsal, position: Position) -> Cycle | None:
         simulation = stage.build_simulation()
-        return None if simulation.framework(position) is None else simulation.cycle(position)
+        return None if simulation.framework(position) is None else simulation.run_cycle(position)
 
     def _check_time(self) -> None:
         if time.monotonic() > self.until:
@@ -271,7 +271,7 @@ def _find_homes(simulation: Simulation, position: Position) -> Bools | None:
     framework = simulation.framework(position)
     if framework is None or has_holdings(simulation, position):
         return None
-    return simulation.placements.fitting(framework, position)
+    return simulation.placements.find_feasible_mask(framework, position)
 
 
 def _find_eligible(cycle: Cycle, but_for: str = "") -> Bools:

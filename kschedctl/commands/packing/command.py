@@ -27,7 +27,7 @@ EXAMPLES = (
 def packing(
     *,
     source: Source,
-    shown: DrawableFindingsOutput,
+    findings_output: DrawableFindingsOutput,
     nodes: Annotated[
         int,
         typer.Option(
@@ -50,4 +50,4 @@ def packing(
     cluster = load_cluster(source)
     with show_progress() as progress:
         section = library.packing(cluster, nodes=None if nodes == -1 else nodes, progress=progress)
-        return shown.build_answer(section, build_next_commands(source, section))
+        return findings_output.build_answer(section, build_next_commands(source, section))

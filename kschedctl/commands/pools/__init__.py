@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kschedctl.api.json_values import JsonObject
-from kschedctl.autoscaling.node_groups.found import Given
+from kschedctl.autoscaling.node_groups.found import UserGroups
 from kschedctl.cluster import Cluster
 from kschedctl.commands.pools import pool_reports
 from kschedctl.commands.pools.pool_groups import PoolGroups
@@ -34,6 +34,6 @@ def pools(
     >>> str(pools(Cluster.from_objects([{"kind": "Node", "metadata": {"name": "n1"}}]), now="2026-01-01T00:00:00Z"))
     '1 pool, 1 node 0 pending pods'
     """
-    given, now = Given(groups, {}, pool_label, where), now or moment_of(cluster)
+    given, now = UserGroups(groups, {}, pool_label, where), now or moment_of(cluster)
     found = PoolGroups(cluster, get_node_groups(cluster, given), now) if has_any_node_groups(cluster, given) else None
     return pool_reports.pools(Scheduler(cluster), now, found)

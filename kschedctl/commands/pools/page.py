@@ -1,4 +1,4 @@
-"""The page of NodePools: what each pool is, and what it has left."""
+"""Terminal page of the report NodePools."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from kschedctl.text.counts import first_few
 
 
 def pools_page(report: NodePools, style: Style) -> Page:
+    """Build the page: doubts, a table of pools, and sources."""
     first, pending = report.first_line()
     cells: Mapping[str, Callable[[PoolReport], str]] = {
         "shapes": lambda pool: first_few(pool.shapes, 1),

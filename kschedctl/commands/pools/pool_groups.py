@@ -1,4 +1,4 @@
-"""Node groups of the Cluster Autoscaler beside the pools: their limits, and the pods that wait for their nodes."""
+"""Cluster Autoscaler's node groups among the pools: their limits, and pending pods that their nodes would take."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from kschedctl.snapshot.fork import Fork
 
 
 class PoolGroups:
-    """``told``: all that is known of the groups; ``faults``: what makes no sense of them. Raises InputError."""
+    """Node groups of a cluster. Raises InputError."""
 
     def __init__(self, cluster: Cluster, told: NodeGroups, now: str) -> None:
         self.told = told
         self._read = read_groups(told.groups)
         flags, faults = read_options(told.options)
         self.faults = (*told.faults, *self._read.errors, *faults)
-        self._loop = AutoscalerLoop.begin(cluster, self._read, flags, now, told.active)
+        self._loop = AutoscalerLoop.begin(cluster, self._read, flags, now, told.active_scale_ups)
 
     def over(self, by_label: Pools, view: Fork) -> Pools:
-        """The pools with the nodes of groups in these, under their names."""
+        """Return the pools with nodes of groups reassigned to pools named after the group."""
         names = {name: at for at, name in enumerate(by_label.names)}
         code = by_label.code.copy()
         for node, group in self._read.of_node.items():
@@ -39,7 +39,7 @@ class PoolGroups:
         return Pools(tuple(listed[at] for at in kept.tolist()), inner.astype(np.int32), by_label.workers)
 
     def with_groups(self, pools: Mapping[str, PoolReport]) -> dict[str, PoolReport]:
-        """The pools with what is known of those that are groups, and the groups without nodes."""
+        """Add limits and pending pods to pools that are groups, and add groups without nodes."""
         loop = self._loop
         waiting = {} if loop.is_over else ScaleUpRun(loop).takers(loop.place_waiting())
         grouped = {
@@ -51,6 +51,7 @@ class PoolGroups:
         return {**pools, **grouped}
 
     def _with_limits(self, pool: PoolReport, group: AutoscaledGroup) -> PoolReport:
+        """Return the pool with the group's size limits, if they are known."""
         if not self.told.limits_known:
             return pool
         return replace(pool, min=group.min, target=group.target, max=group.max)

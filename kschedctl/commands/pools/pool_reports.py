@@ -1,4 +1,4 @@
-"""The node pools of a cluster, by the labels of nodes, with what Karpenter's NodePools say of theirs."""
+"""Reports of node pools by node labels and of Karpenter's NodePools."""
 
 from __future__ import annotations
 
@@ -32,14 +32,11 @@ UNDERUTILIZED = "Underutilized"
 
 
 def pools(scheduler: Scheduler, now: str, groups: PoolGroups | None = None) -> NodePools:
-    """All pools by name; nodes in none stand last. ``groups``: the autoscaler's, where any are known.
-
-    Raises InputError.
-    """
+    """Report all pools by name; nodes without a pool come last. Raises InputError."""
     cluster, view = scheduler.cluster, scheduler.view
     division = groups.over(Pools.of(view), view) if groups else Pools.of(view)
     rows = (np.flatnonzero(division.code == at) for at in range(len(division.names)))
-    reports = {name: _report(name, own, view) for name, own in zip(division.names, rows, strict=True)}
+    reports = {name: _report_pool(name, own, view) for name, own in zip(division.names, rows, strict=True)}
     reports = groups.with_groups(reports) if groups else reports
     states = state_nodes(cluster) if cluster.karpenter_node_pools else []
     classes = NodeClasses(cluster)
@@ -47,14 +44,15 @@ def pools(scheduler: Scheduler, now: str, groups: PoolGroups | None = None) -> N
         name = pool.metadata.name
         known = reports.get(name, PoolReport(name))
         own = [state for state in states if state.pool == name]
-        reports[name] = _of_karpenter(known, pool, own, classes, now)
+        reports[name] = _add_node_pool(known, pool, own, classes, now)
     ordered = sorted(reports.values(), key=lambda report: (report.pool == NO_POOL, report.pool))
     doubts = (*groups.told.doubts, *groups.faults) if groups else ()
     sources = groups.told.sources if groups else ()
-    return NodePools(tuple(ordered), _pending(cluster), sources, doubts, undecided=bool(doubts))
+    return NodePools(tuple(ordered), _count_pending(cluster), sources, doubts, undecided=bool(doubts))
 
 
-def _report(name: str, rows: Rows, view: Fork) -> PoolReport:
+def _report_pool(name: str, rows: Rows, view: Fork) -> PoolReport:
+    """Report the nodes of one pool."""
     nodes: Sequence[Node] = [view.nodes.objects[row] for row in rows.tolist()]
     free, allocatable = free_resources(view)[rows], view.allocatable[rows]
     cpu, memory = view.resources[CPU], view.resources[MEMORY]
@@ -74,13 +72,15 @@ def _report(name: str, rows: Rows, view: Fork) -> PoolReport:
 
 
 def _is_ready(node: Node) -> bool:
+    """Return whether the node is ready and not cordoned."""
     ready = any(condition.type == "Ready" and condition.status == "True" for condition in node.status.conditions)
     return ready and not node.spec.unschedulable
 
 
-def _of_karpenter(
+def _add_node_pool(
     known: PoolReport, pool: NodePool, states: Sequence[StateNode], classes: NodeClasses, now: str
 ) -> PoolReport:
+    """Add limits, node class and disruption of a Karpenter NodePool to its report."""
     limits = parse_quantities(pool.spec.limits or {})
     used = merge(*(state.capacity for state in states if not state.deleting))
     own = pool.spec.disruption
@@ -95,6 +95,7 @@ def _of_karpenter(
     )
 
 
-def _pending(cluster: Cluster) -> int:
+def _count_pending(cluster: Cluster) -> int:
+    """Count the unbound pods that are not terminated."""
     unbound: Iterable[bool] = (not pod.terminated for pod in cluster.pods.iter_unbound())
     return sum(unbound)

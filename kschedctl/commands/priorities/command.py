@@ -30,7 +30,7 @@ MAX_GROWTH = 10_000
 def priorities(
     *,
     source: Source,
-    shown: FindingsOutput,
+    findings_output: FindingsOutput,
     time: TimeOption,
     grow: Annotated[
         int, typer.Option("--grow", metavar="NUMBER", help="By how many pods a tier grows; 0: it does not.")
@@ -58,7 +58,7 @@ def priorities(
     cluster = load_cluster(source, live=LiveKinds(("Event",)))
     with show_progress() as progress:
         section = library.priorities(cluster, limits, now=time.resolve_time(source, cluster), progress=progress)
-        return shown.build_answer(section, build_next_commands(source, section))
+        return findings_output.build_answer(section, build_next_commands(source, section))
 
 
 def _parse_starving_after(duration: str) -> float:

@@ -86,7 +86,7 @@ LOOKED_AT = ("NodePool", "NodeClaim", "Node", "Pod", "DaemonSet")
 
 
 def unread_kinds(cluster: Cluster, *more: str) -> tuple[UnknownKind, ...]:
-    """What Karpenter looks at, and was not read; of node classes those that might not be read."""
+    """Return the kinds that Karpenter reads and the snapshot lacks, and unreadable node classes."""
     gaps = {kind: cluster.gap(kind) for kind in (*LOOKED_AT, *more)}
     classes = {kind.name for pool in cluster.karpenter_node_pools if (kind := kind_of_class(pool))}
     refused = {kind: gap for kind in sorted(classes) if (gap := cluster.gap(kind)) and gap.why not in NOT_ASKED_FOR}

@@ -8,14 +8,14 @@ from __future__ import annotations
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.races import compare
 from kschedctl.commands.audit.races.measured import Measures, measure_cluster
-from kschedctl.commands.audit.races.question import GivenFields, build_question
+from kschedctl.commands.audit.races.question import RaceFields, build_question
 from kschedctl.commands.audit.races.report import Races
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.scheduler.scheduler import Scheduler
 
 
 def races(
-    fields: GivenFields | None = None,
+    fields: RaceFields | None = None,
     cluster: Cluster | None = None,
     *,
     measures: Measures | None = None,
@@ -27,12 +27,12 @@ def races(
     of `nodes`, `rates` in pods per second, `expiries` and `seconds`. Parameters that are not given come from a
     `cluster` or its `measures`, otherwise defaults are used. Raises UsageError.
 
-    >>> compare_expiries({"nodes": [10], "rates": [1.0], "seconds": 10.0}).assumptions.seconds
+    >>> races({"nodes": [10], "rates": [1.0], "seconds": 10.0}).assumptions.seconds
     10.0
     """
     if measures is None and cluster is not None:
         measures = measure_cluster_for_races(cluster)
-    return compare.compare_expiries(build_question(fields or GivenFields(), measures), progress)
+    return compare.compare_expiries(build_question(fields or RaceFields(), measures), progress)
 
 
 def measure_cluster_for_races(cluster: Cluster) -> Measures:

@@ -16,7 +16,7 @@ from kschedctl.cli.source import load_cluster
 from kschedctl.commands import races as library
 from kschedctl.commands.audit.races.latency import parse_latency
 from kschedctl.commands.audit.races.measured import Measures
-from kschedctl.commands.audit.races.question import DEFAULT_EXPIRIES, GivenFields, parse_expiry
+from kschedctl.commands.audit.races.question import DEFAULT_EXPIRIES, RaceFields, parse_expiry
 from kschedctl.errors import InputError, UsageError
 
 EXAMPLES = (
@@ -80,10 +80,10 @@ class RaceOptions:
     seed: Annotated[int, typer.Option("--seed", metavar="NUMBER", help="Random seed.")] = 0
     runs: Annotated[int, typer.Option("--runs", metavar="NUMBER", help="Number of seeds to try; tells the range.")] = 1
 
-    def build_fields(self, measures: Measures | None) -> GivenFields:
+    def build_fields(self, measures: Measures | None) -> RaceFields:
         """Return the parameters that were given. Raises UsageError."""
         lags = measures.lags if measures else None
-        given = GivenFields(instances=self.instances, seed=self.seed, runs=self.runs)
+        given = RaceFields(instances=self.instances, seed=self.seed, runs=self.runs)
         if self.nodes:
             given["nodes"] = self.nodes
         if self.rate:

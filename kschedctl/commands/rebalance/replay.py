@@ -123,7 +123,7 @@ class EvictionReplay:
     def _undo(self, position: Position, source: Row, message: str) -> str:
         """Put the pod back on its node, and record why its replacement fits nowhere."""
         if not message and len(self.reasons) < MAX_EXPLAINED and self.simulation.framework(position):
-            message = self.simulation.message(position)
+            message = self.simulation.build_message(position)
         try:
             self.simulation.bind(position, source)
         except PluginError:  # what it held is not to be had again: it stays all the same

@@ -68,31 +68,37 @@ class DeschedulerRound(Document, frozen=True):
 
 
 class Rebalancing(Report, frozen=True):
-    """``steps``: evictions in their order, each replayed: budgets allow it, somebody recreates the pod, and it gets a
-    node without anybody else being evicted; ``removed``: pods that have ended, which hold nothing. ``quiet``: the last
-    round evicts nobody; ``loops``: a placement comes back.
-
-    ``held``: evictions that the descheduler asks for and that are no steps; ``unsafe`` of them would lose a pod or
-    leave it without a node, though the API server would let the descheduler go on. ``kept``: pods that may not be
-    evicted, by why. ``placed``: pods that waited and get a node as others leave theirs. ``commands``: the steps of the
-    first round. ``pools``: before and after. ``policy``: its file, or "default"; ``plugins``: those that it runs;
-    ``policy_ignored``: what of it the descheduler does not read.
-    """
+    """The replayed evictions, their effect, and what was held back."""
 
     policy: str
+    """The policy's file, or "default"."""
     plugins: tuple[str, ...]
+    """The plugins that the policy runs."""
     steps: tuple[RebalancingStep, ...] = ()
+    """Replayed evictions in order: budgets allow each, the pod is recreated, and it gets a node without preemption."""
     rounds: tuple[DeschedulerRound, ...] = ()
     removed: tuple[RemovedPod, ...] = ()
+    """Terminated pods that are deleted."""
     held: tuple[HeldBack, ...] = ()
+    """Evictions that the descheduler requests but that are not replayed."""
     quiet: bool = True
+    """Whether the last round evicts nobody."""
     loops: bool = False
+    """Whether a placement recurs."""
     unsafe: int = 0
+    """How many of the held-back evictions would lose a pod or leave it without a node, though the API server allows
+    them.
+    """
     kept: tuple[HeldPods, ...] = ()
+    """Numbers of pods that may not be evicted, by reason."""
     placed: tuple[PlacedPod, ...] = ()
+    """Pending pods that get a node that others leave."""
     commands: tuple[str, ...] = ()
+    """The evictions of the first round."""
     pools: tuple[PoolChange, ...] = ()
+    """The pools before and after."""
     policy_ignored: tuple[str, ...] = ()
+    """Parts of the policy that the descheduler does not read."""
     not_replayed: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     extended: tuple[str, ...] = ()
@@ -104,11 +110,11 @@ class Rebalancing(Report, frozen=True):
 
     @property
     def again(self) -> int:
-        """How many pods are evicted more than once."""
+        """The number of pods that are evicted more than once."""
         return len({step.pod for step in self.steps if step.again})
 
     def first_line(self) -> tuple[str, ...]:
-        """How many evictions there are, and whether they end."""
+        """Return how many evictions there are, and whether they come to an end."""
         held = sum(group.pods for group in self.held)
         others = (
             (len(self.removed), "pod that has ended is deleted", "pods that have ended are deleted"),
@@ -118,9 +124,12 @@ class Rebalancing(Report, frozen=True):
         )
         rest = "; ".join(counted(number, one, many) for number, one, many in others if number)
         doubts = describe_doubt(self.unknown)
-        return (f"{self._verdict()};", f"{rest}{doubts}") if rest else (f"{self._verdict()}{doubts}", "")
+        return (
+            (f"{self._describe_verdict()};", f"{rest}{doubts}") if rest else (f"{self._describe_verdict()}{doubts}", "")
+        )
 
-    def _verdict(self) -> str:
+    def _describe_verdict(self) -> str:
+        """Return the number of evictions and rounds, and how they end."""
         rounds = len({step.round for step in self.steps})
         if not self.steps:
             return "Nothing is evicted"
@@ -130,7 +139,7 @@ class Rebalancing(Report, frozen=True):
         return f"{evicted}, then quiet" if self.quiet else f"{evicted}, and no end yet"
 
     def summarized(self, summary: Summary) -> Summary:
-        """With who is not evicted, and why."""
+        """Return a summary with the pods that are held back and why."""
         return replace(
             summary,
             subject=self.policy,

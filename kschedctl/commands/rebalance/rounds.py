@@ -1,7 +1,7 @@
-"""Rounds of the descheduler replayed on a cluster until nothing is evicted, or a placement comes back.
+"""Rounds of the descheduler replayed on a cluster until nothing is evicted or a placement recurs.
 
-Every round sees the cluster as the one before left it, when all successors run: they are as old as ``minPodAge`` asks
-for, and younger than any ``maxPodLifeTimeSeconds``.
+Each round sees the cluster as the previous one left it, with all replacements running: older than ``minPodAge`` and
+younger than any ``maxPodLifeTimeSeconds``.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def rebalance(
     now: str,
     progress: Progress = NO_PROGRESS,
 ) -> Rebalancing:
-    """What the policy, called ``name``, does in so many rounds at most. ``now``: when pods are as old as they are.
+    """Replay a policy, called ``name`` in the report, for at most ``rounds`` rounds. ``now`` is the time at which pods
+    have their ages.
 
     Raises InputError.
     """
@@ -54,48 +55,54 @@ def rebalance(
     scheduler = Scheduler(more)
     replay = EvictionReplay.start(scheduler, seed, lingering)
     ended = Fork.from_cluster(cluster, scheduler.view.settings._replace(ended=True))
-    rebalancing = Rebalance(
+    rebalancing = DeschedulerReplay(
         replay, replay.simulation.view.fork(), RemovedPods.start(ended), policy, parse_microseconds(now)
     )
     rebalancing.run(rounds, progress)
-    return rebalancing.report(name, scheduler)
+    return rebalancing.build_report(name, scheduler)
 
 
 @dataclass
-class Rebalance:
-    """Rounds as they go. ``before``: where pods were when they began; ``ended``: the pods that have ended; ``refused``:
-    by round; ``placements``: those that were there before.
-    """
+class DeschedulerReplay:
+    """The state of the replayed rounds."""
 
     replay: EvictionReplay
     before: Fork
+    """Where pods were before the first round."""
     ended: RemovedPods
+    """Pods that have terminated."""
     policy: DeschedulerPolicy
     now: int
-    refused: list[list[DeniedEviction]] = field(default_factory=list)
+    denied: list[list[DeniedEviction]] = field(default_factory=list)
+    """The denied evictions of each round."""
     evicted: list[int] = field(default_factory=list)
-    kept: dict[str, int] = field(default_factory=dict)
+    """The number of evicted pods of each round."""
+    protected: dict[str, int] = field(default_factory=dict)
+    """The number of protected pods by reason, as of the first round."""
     placements: set[int] = field(default_factory=set)
+    """Hashes of all placements so far."""
     loops: bool = False
+    """Whether a placement recurred."""
     interrupted: bool = False
 
     @property
-    def quiet(self) -> bool:
+    def is_quiet(self) -> bool:
         """Whether the last round evicted nobody."""
         return bool(self.evicted) and not self.evicted[-1]
 
     def run(self, rounds: int, progress: Progress) -> None:
-        """At most so many rounds. Raises InputError."""
+        """Replay at most `rounds` rounds. Raises InputError."""
         done = progress.begin("Rounds", rounds)
         self.placements.add(self.replay.placement_hash())
         try:
-            while len(self.evicted) < rounds and not (self.quiet or self.loops):
-                self._round()
+            while len(self.evicted) < rounds and not (self.is_quiet or self.loops):
+                self._run_round()
                 done(1)
         except KeyboardInterrupt:
             self.interrupted = True
 
-    def _round(self) -> None:
+    def _run_round(self) -> None:
+        """Replay one round and record its evictions, denials, and placement."""
         replay, before = self.replay, len(self.replay.played)
         replay.begin_round()
         removed = len(self.ended.removed)
@@ -105,8 +112,8 @@ class Rebalance:
         evictors = run_round(self.policy, counter, of_ended)
         if not self.evicted:
             for evictor in evictors[:1]:
-                self.kept = evictor.count_protected(seen.on_ready_nodes)
-        self.refused.append(counter.denied)
+                self.protected = evictor.count_protected(seen.on_ready_nodes)
+        self.denied.append(counter.denied)
         self.ended.denied.append(of_ended.denied)
         moved, placement = len(replay.played) - before, replay.placement_hash()
         self.evicted.append(moved + len(self.ended.removed) - removed)
@@ -115,8 +122,8 @@ class Rebalance:
 
     # -- the document --------------------------------------------------------------------------------------------
 
-    def report(self, name: str, scheduler: Scheduler) -> Rebalancing:
-        """What was replayed."""
+    def build_report(self, name: str, scheduler: Scheduler) -> Rebalancing:
+        """Build the report of all rounds."""
         pods = self.replay.simulation.view.pods.objects
         jobs = (JOBS,) if any(is_of_job(pods[step.position]) for step in self.replay.played) else ()
         basis = build_cluster_basis(find_simulation_unknowns(self.replay.simulation, *BUDGETS, *jobs), scheduler)
@@ -124,32 +131,35 @@ class Rebalance:
         missing = tuple(dict.fromkeys(find_unreplayed(self.policy, containers=NOT_RECORDED not in held)))
         basis["not_replayed"] = (*basis["not_replayed"], *missing)
         basis["undecided"] = basis["undecided"] or bool(missing)
-        held_back = [*self._held(), *self.ended.iter_held()]
+        held_back = [*self._iter_held_back(), *self.ended.iter_held()]
         return Rebalancing(
             policy=name,
             policy_ignored=self.policy.ignored,
             plugins=tuple(dict.fromkeys(run.name for _, run in self.policy.iter_runs())),
-            steps=tuple(self._steps()),
+            steps=tuple(self._iter_steps()),
             rounds=tuple(
                 DeschedulerRound(number + 1, evicted, count_pods(refused) + count_pods(of_ended))
                 for number, (evicted, refused, of_ended) in enumerate(
-                    zip(self.evicted, self.refused, self.ended.denied, strict=True)
+                    zip(self.evicted, self.denied, self.ended.denied, strict=True)
                 )
             ),
             removed=tuple(self.ended.iter_reports(self.replay.simulation.view.nodes.names)),
             held=tuple(held_back),
-            quiet=self.quiet,
+            quiet=self.is_quiet,
             loops=self.loops,
             unsafe=sum(group.pods for group in held_back if group.why.startswith((LOST, ENDS_JOB, HOMELESS))),
-            kept=tuple(HeldPods(why, count) for why, count in sorted(self.kept.items(), key=lambda item: -item[1])),
-            placed=tuple(self._placed()),
-            commands=tuple(self._commands()),
+            kept=tuple(
+                HeldPods(why, count) for why, count in sorted(self.protected.items(), key=lambda item: -item[1])
+            ),
+            placed=tuple(self._iter_placed()),
+            commands=tuple(self._iter_commands()),
             pools=compare_pools(self.before, self.replay.simulation.view),
             interrupted=self.interrupted,
             **basis,
         )
 
-    def _steps(self) -> Iterator[RebalancingStep]:
+    def _iter_steps(self) -> Iterator[RebalancingStep]:
+        """Yield the evictions with their replacements."""
         view, budgets = self.replay.simulation.view, self.replay.simulation.budgets
         for step in self.replay.played:
             pod = view.pods.objects[step.position]
@@ -166,36 +176,39 @@ class Rebalance:
                 stays=step.source == step.target,
             )
 
-    def _placed(self) -> Iterator[PlacedPod]:
+    def _iter_placed(self) -> Iterator[PlacedPod]:
+        """Yield the pending pods that got a node."""
         view = self.replay.simulation.view
         for position, row in self.replay.placed.items():
             yield PlacedPod(view.pods.objects[position].key, view.nodes.names[row])
 
-    def _commands(self) -> Iterator[str]:
-        """The evictions of the first round: those after it depend on where the pods really go."""
+    def _iter_commands(self) -> Iterator[str]:
+        """Yield the evictions of the first round; later ones depend on where the pods really go."""
         pods = self.replay.simulation.view.pods.objects
         for step in self.replay.played:
             if step.round == 1 and step.source != step.target:
                 yield kubectl.render_eviction(pods[step.position])
         yield from (kubectl.render_eviction(pod) for pod in self.ended.iter_round(1))
 
-    def _held(self) -> Iterator[HeldBack]:
-        """What the last round in which it was asked for was refused, by plugin and reason."""
+    def _iter_held_back(self) -> Iterator[HeldBack]:
+        """Yield the pods that were never evicted by plugin and reason, each with its last denial."""
         last: dict[Position, DeniedEviction] = {}
-        for refusal in (refusal for refused in self.refused for refusal in refused):
+        for refusal in (refusal for refused in self.denied for refusal in refused):
             last[refusal.position] = refusal
         moved = {step.position: step.round for step in self.replay.played}
         groups: dict[tuple[str, str], list[Position]] = {}
         for position, refusal in last.items():
             if position not in moved:
-                groups.setdefault((refusal.plugin, self._why(refusal)), []).append(position)
+                groups.setdefault((refusal.plugin, self._describe_denial(refusal)), []).append(position)
         for (plugin, why), positions in sorted(groups.items(), key=lambda item: -len(item[1])):
-            yield HeldBack(plugin, why, len(positions), self._keys(positions))
+            yield HeldBack(plugin, why, len(positions), self._get_keys(positions))
 
-    def _why(self, refusal: DeniedEviction) -> str:
+    def _describe_denial(self, refusal: DeniedEviction) -> str:
+        """Return the reason of a denial, for HOMELESS with the scheduler's."""
         reason = self.replay.reasons.get(refusal.position) if refusal.reason == HOMELESS else None
         return f"{refusal.reason}: {reason}" if reason else refusal.reason
 
-    def _keys(self, positions: Sequence[Position]) -> tuple[str, ...]:
+    def _get_keys(self, positions: Sequence[Position]) -> tuple[str, ...]:
+        """Return the keys of pods."""
         pods = self.replay.simulation.view.pods.objects
         return tuple(pods[position].key for position in positions)

@@ -14,7 +14,7 @@ from msgspec import structs
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Struct
 from kschedctl.api.ownership import Owner
-from kschedctl.autoscaling.node_groups.found import Given
+from kschedctl.autoscaling.node_groups.found import UserGroups
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.one_pod import PodReference, find_target
 from kschedctl.commands.explain.report import UNSCHEDULABLE
@@ -70,7 +70,7 @@ def find_remedies_with_room(
     tried: ProgressCallback = lambda _: None,
     *,
     now: str = "",
-    given: Given = NOBODY,
+    given: UserGroups = NOBODY,
 ) -> Remedies:
     """Return the fixes of a pod, plus a plan that moves other pods if no fix is such a plan.
 
@@ -80,7 +80,7 @@ def find_remedies_with_room(
     return _add_autoscaler_fixes(report, asked, wishes, now or moment_of(asked.scheduler.cluster), given)
 
 
-def _add_autoscaler_fixes(report: Remedies, asked: TargetPod, wishes: RemedyWishes, now: str, given: Given) -> Remedies:
+def _add_autoscaler_fixes(report: Remedies, asked: TargetPod, wishes: RemedyWishes, now: str, given: UserGroups) -> Remedies:
     """Return the report with added fixes that let an autoscaler create a node for the pod."""
     cluster = asked.scheduler.cluster
     if report.verdict != UNSCHEDULABLE or not (has_any_node_groups(cluster, given) or cluster.karpenter_node_pools):

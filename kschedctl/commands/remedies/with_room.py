@@ -47,7 +47,7 @@ def _may_moves_help(scheduler: Scheduler, key: str) -> bool:
     if simulation.framework(position) is None:
         return False
     everywhere = np.ones(len(simulation.view.nodes), np.bool_)
-    movable_pods, cycle = find_movable(simulation, everywhere, None, [position]), simulation.cycle(position)
+    movable_pods, cycle = find_movable(simulation, everywhere, None, [position]), simulation.run_cycle(position)
     return depends_on_other_nodes(cycle) or bool(
         SetsOnNodes(cycle, movable_pods, movable_pods.pods, everywhere).promising.any()
     )

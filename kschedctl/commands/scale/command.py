@@ -1,4 +1,4 @@
-"""``kschedctl scale``: what would the Cluster Autoscaler do next?"""
+"""The command ``kschedctl scale``: what the Cluster Autoscaler would do next."""
 
 from __future__ import annotations
 

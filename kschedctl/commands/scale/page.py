@@ -1,4 +1,4 @@
-"""The pages of ScaleUp and ScaleDown: what the Cluster Autoscaler would do next, and why not more."""
+"""The pages of ScaleUp and ScaleDown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kschedctl.text.counts import counted, first_of
 GROUP = Column("node group", keep=True)
 ONE_RUN = paragraph(Marked("One possible run: the autoscaler's order of nodes and groups is chance.", Tone.FAINT))
 NO_PLACE = "NoPlaceToMovePods"
-SHOWN = 3
+MAX_KEEPERS = 3
 UNBLOCKS = {
     "ControllerNotFound": "gets an owner that exists",
     "MinReplicasReached": "has as many replicas as --min-replica-count",
@@ -23,7 +23,7 @@ UNBLOCKS = {
     "LocalStorageRequested": "names its volumes in safe-to-evict-local-volumes, if their data may be lost",
     "NotEnoughPdb": "has a budget that allows one more disruption",
 }
-"""Rule that keeps a node -> what would have to become of the pod."""
+"""Rule that keeps a node -> what has to happen to the pod."""
 STATES = {
     "unneeded": "not needed",
     "unremovable": "stays",
@@ -33,25 +33,26 @@ STATES = {
 
 
 def scale_up_page(report: ScaleUp, style: Style) -> Page:
-    """What grows, then why nothing grows for the others, group by group."""
+    """Build the page of a scale-up: the groups that grow, then why each other group does not."""
     first, pods = report.first_line()
     fine = report.everyone_gets_a_node
     why = [line for line in (report.loop_error, report.error) if line]
     return (
-        *_not_certain(report),
+        *_build_doubts(report),
         paragraph(Marked(first, Tone.GOOD if fine else Tone.BAD), pods),
         *(paragraph(Marked(line, Tone.BAD)) for line in why),
         *build_struct_table(report.increases, style, title="Groups that grow"),
         *build_still_pending(report.still_pending, report.rivals, report.enough, style),
-        *_filtered_out(report),
-        *_template_gaps(report),
-        *_remaining(report, style),
+        *_build_filtered_out(report),
+        *_build_template_gaps(report),
+        *_build_remaining_table(report, style),
         *([ONE_RUN] if report.increases else []),
-        *_sources(report),
+        *_build_sources(report),
     )
 
 
-def _not_certain(report: ScaleUp | ScaleDown) -> Page:
+def _build_doubts(report: ScaleUp | ScaleDown) -> Page:
+    """Return a line for each reason why the report is not certain."""
     why = "node groups by labels; their minimum and maximum are not known: --node-groups FILE tells them"
     lines = (
         *((why,) if report.seen_groups else ()),
@@ -61,12 +62,13 @@ def _not_certain(report: ScaleUp | ScaleDown) -> Page:
     return tuple(paragraph(Marked("Not certain:", Tone.WARNING), line) for line in lines)
 
 
-def _sources(report: ScaleUp | ScaleDown) -> Page:
-    """Where groups and flags are from."""
+def _build_sources(report: ScaleUp | ScaleDown) -> Page:
+    """Return the line that says where groups and flags come from."""
     return (paragraph(Marked(f"{'; '.join(report.sources)}.", Tone.FAINT)),) if report.sources else ()
 
 
-def _filtered_out(report: ScaleUp) -> Page:
+def _build_filtered_out(report: ScaleUp) -> Page:
+    """Return the line on pods that fit on existing or upcoming nodes."""
     if not report.filtered_out:
         return ()
     count = len(report.filtered_out)
@@ -75,8 +77,8 @@ def _filtered_out(report: ScaleUp) -> Page:
     )
 
 
-def _template_gaps(report: ScaleUp) -> Page:
-    """Show what the templates of groups without nodes lack, and by which tags the autoscaler learns of it."""
+def _build_template_gaps(report: ScaleUp) -> Page:
+    """Return what the templates of empty groups lack, and the tags that tell the autoscaler."""
     blocks: list[Paragraph] = []
     for gap in report.template_gaps:
         lacks = " and the ".join(gap.lacks)
@@ -90,8 +92,8 @@ def _template_gaps(report: ScaleUp) -> Page:
     return tuple(blocks)
 
 
-def _remaining(report: ScaleUp, style: Style) -> Page:
-    """Show why no group grows, group by group; pods for which every group has the same answer share their rows."""
+def _build_remaining_table(report: ScaleUp, style: Style) -> Page:
+    """Return the table of why no group grows. Pods with equal answers share their rows."""
     remaining = report.remaining
     by_answers: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for pod, unhelped in remaining.items():
@@ -114,7 +116,7 @@ def _why_rejected(refusal: GroupRefusal, figures: str, style: Style) -> str:
 
 
 def scale_down_page(report: ScaleDown, style: Style) -> Page:
-    """What goes, then each node with its reason."""
+    """Build the page of a scale-down: the nodes that are deleted, then each other node with its reason."""
     first, could = report.first_line()
     going = (*report.deleted_now.empty, *report.deleted_now.drain)
     columns = (Column("node", keep=True), GROUP, Column("verdict"), *number_columns("used"), Column("why"))
@@ -122,46 +124,49 @@ def scale_down_page(report: ScaleDown, style: Style) -> Page:
 
     def row(item: tuple[str, NodeRemoval]) -> tuple[str, ...]:
         name, node = item
-        *cells, why = _node(name, node, report.kept.get(name), name in going)
+        *cells, why = _build_node_cells(name, node, report.kept.get(name), name in going)
         cause = report.budget_causes.get(node.blocking_pod.pod) if node.blocking_pod else None
         why += f"; {cause}" if cause else ""
         since = report.marked_since.get(name)
         return *cells, f"{why}; marked as unneeded since {since}" if since else why
 
     return (
-        *_not_certain(report),
+        *_build_doubts(report),
         paragraph(Marked(first, Tone.GOOD if going else Tone.PLAIN), could),
         *([paragraph(Marked(report.loop_error, Tone.BAD))] if report.loop_error else []),
         *build_table(nodes, columns, row, style, title="Nodes"),
         *([ONE_RUN] if nodes else []),
-        *_sources(report),
+        *_build_sources(report),
     )
 
 
-def _node(name: str, node: NodeRemoval, kept: NodeKeepers | None, goes: bool) -> tuple[str, ...]:
+def _build_node_cells(name: str, node: NodeRemoval, kept: NodeKeepers | None, is_deleted: bool) -> tuple[str, ...]:
+    """Return the cells of a node: name, group, verdict, utilization, and reason."""
     used = f"{node.utilization.value:.0%} {node.utilization.resource}" if node.utilization else ""
-    verdict = "goes" if goes else STATES.get(node.state, node.state)
-    return name, node.group, verdict, used, _why(node, kept)
+    verdict = "goes" if is_deleted else STATES.get(node.state, node.state)
+    return name, node.group, verdict, used, _describe_node_reason(node, kept)
 
 
-def _why(node: NodeRemoval, kept: NodeKeepers | None) -> str:
-    """The reason, the pod that blocks, and whether the node could go if it were the only one."""
+def _describe_node_reason(node: NodeRemoval, kept: NodeKeepers | None) -> str:
+    """Return why a node is deleted or kept, the blocking pod, and whether it could be deleted as the only one."""
     if node.state == "unneeded":
         return f"{counted(len(node.moves), 'pod')} would move" if node.moves else "empty"
     why = node.reason or ""
     if node.blocking_pod is not None:
         why += f": {node.blocking_pod.pod} ({node.blocking_pod.reason})"
-        why += _unblocked(kept)
+        why += _describe_unblocking(kept)
     alone = why == NO_PLACE and node.alone is not None and node.alone.removable
     return f"{why}; could go if it were the only one" if alone else why
 
 
-def _unblocked(kept: NodeKeepers | None) -> str:
-    """What each pod that keeps the node would need, and whether it could go then."""
+def _describe_unblocking(kept: NodeKeepers | None) -> str:
+    """Return what each pod that keeps the node would need, and whether the node could then be deleted."""
     if kept is None:
         return ""
-    needed = "; ".join(f"{keeper.pod} {UNBLOCKS.get(keeper.reason, keeper.reason)}" for keeper in kept.keepers[:SHOWN])
-    more = f"; {counted(len(kept.keepers) - SHOWN, 'more pod')}" if len(kept.keepers) > SHOWN else ""
+    needed = "; ".join(
+        f"{keeper.pod} {UNBLOCKS.get(keeper.reason, keeper.reason)}" for keeper in kept.keepers[:MAX_KEEPERS]
+    )
+    more = f"; {counted(len(kept.keepers) - MAX_KEEPERS, 'more pod')}" if len(kept.keepers) > MAX_KEEPERS else ""
     if kept.then == NO_PLACE:
         return ". Its pods would have no room elsewhere even if all could be evicted"
     return f". Would go if {needed}{more}" if not kept.then else ""

@@ -1,4 +1,4 @@
-"""The page of a Simulation: how many fit, each workload, who stays Pending and why, who is evicted, what is left."""
+"""The page of a simulation: how many pods fit, each workload, pending and evicted pods, and what is left."""
 
 from __future__ import annotations
 
@@ -35,11 +35,13 @@ from kschedctl.text.counts import counted
 
 
 def simulation_page(report: SimulationReport, style: Style) -> Page:
-    """All sections that have something to say."""
+    """Build the page from all sections that have content."""
     return (
-        *_verdict(report),
+        *_build_verdict(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
-        *_workloads(report.workloads, style, "Workloads, before nodes come" if report.growth else "Workloads"),
+        *_build_workloads_table(
+            report.workloads, style, "Workloads, before nodes come" if report.growth else "Workloads"
+        ),
         *(build_not_created_section(report.not_created, style) if report.not_created else ()),
         *(build_growth(report.growth, style) if report.growth else build_unplaced_section(report.pending, style)),
         *(build_held_back_section(report.waiting_elsewhere, style) if report.waiting_elsewhere else ()),
@@ -53,8 +55,8 @@ def simulation_page(report: SimulationReport, style: Style) -> Page:
     )
 
 
-def _verdict(report: SimulationReport) -> Page:
-    """How many pods get a node; of several runs how many in all of them."""
+def _build_verdict(report: SimulationReport) -> Page:
+    """Return how many pods get a node; for several runs, how many in all of them."""
     total = report.placed + report.unplaced
     if report.interrupted and not total:
         return build_interruption(True, "nothing was known by then")
@@ -63,11 +65,11 @@ def _verdict(report: SimulationReport) -> Page:
     unplaced = report.variation.pending.most if report.variation else report.unplaced
     unplaced = report.growth.without if report.growth else unplaced
     line = paragraph(Marked(verdict, Tone.BAD if unplaced or report.not_created else fine), sentence)
-    return (*build_interruption(report.interrupted), line, *_fitting(report), *_waiting(report))
+    return (*build_interruption(report.interrupted), line, *_iter_fitting_counts(report), *_iter_permit_waits(report))
 
 
-def _fitting(report: SimulationReport) -> Iterator[Paragraph]:
-    """Which of several workloads do not fit, where some do not."""
+def _iter_fitting_counts(report: SimulationReport) -> Iterator[Paragraph]:
+    """Yield how many of several workloads fit, and which do not."""
     lacking = [workload.workload for workload in report.workloads if workload.pending]
     lacking += [refused.workload for refused in report.not_created if refused.workload not in lacking]
     fitting = [workload.workload for workload in report.workloads if workload.workload not in lacking]
@@ -79,28 +81,32 @@ def _fitting(report: SimulationReport) -> Iterator[Paragraph]:
     yield paragraph(f"{fit}, {len(lacking):,} {'does' if len(lacking) == 1 else 'do'} not: {names(lacking)}")
 
 
-def _waiting(report: SimulationReport) -> Iterator[Paragraph]:
-    """The pods that have a node, but are not bound there yet."""
+def _iter_permit_waits(report: SimulationReport) -> Iterator[Paragraph]:
+    """Yield the pods that have a node but wait for Permit."""
     if report.waiting:
         number, reasons = len(report.waiting), names(tuple(dict.fromkeys(report.waiting.values())))
         word = Marked(f"{number:,} of these {'waits' if number == 1 else 'wait'} for Permit:", Tone.WARNING)
         yield paragraph(word, f"{reasons}")
 
 
-def _workloads(workloads: Sequence[WorkloadPlacement], style: Style, title: str) -> Page:
-    cells = {"running": _running, "domains": lambda workload: _where(workload, style)}
+def _build_workloads_table(workloads: Sequence[WorkloadPlacement], style: Style, title: str) -> Page:
+    """Return the table of workloads."""
+    cells = {"running": _format_running, "domains": lambda workload: _format_domains(workload, style)}
     return build_struct_table(workloads, style, cells, title=title, full=False)
 
 
-def _running(workload: WorkloadPlacement) -> str:
+def _format_running(workload: WorkloadPlacement) -> str:
+    """Return running and desired pods as ``3/5``."""
     return f"{workload.running:,}/{workload.desired:,}"
 
 
-def _where(workload: WorkloadPlacement, style: Style) -> str:
+def _format_domains(workload: WorkloadPlacement, style: Style) -> str:
+    """Return the number of pods in each topology domain, and per node if wide."""
     domains = {key: values for key, values in workload.domains.items() if any(values.values())}
-    where = [f"{key.rpartition('/')[2]} {_domains(values)}" for key, values in domains.items()]
-    return "; ".join(filter(None, [*where, _domains(workload.nodes) if style.wide else ""]))
+    where = [f"{key.rpartition('/')[2]} {_format_counts(values)}" for key, values in domains.items()]
+    return "; ".join(filter(None, [*where, _format_counts(workload.nodes) if style.wide else ""]))
 
 
-def _domains(values: Mapping[str, int]) -> str:
+def _format_counts(values: Mapping[str, int]) -> str:
+    """Return counts as ``a: 1, b: 2``."""
     return ", ".join(f"{value}: {number:,}" for value, number in values.items())

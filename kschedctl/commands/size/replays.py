@@ -149,7 +149,7 @@ class NodeSets:
         for position in waiting:
             number = int(view.pods.info[position])
             if number not in known and trial.framework(position) is not None:
-                cycle = trial.cycle(position)
+                cycle = trial.run_cycle(position)
                 rows = cycle.passed.rows - len(view.nodes) if cycle.schedulable and not cycle.gated else ()
                 known[number] = tuple(dict.fromkeys(fresh[row][0] for row in rows if row >= 0))
             yield view.pods.objects[position].key, known.get(number, ())
@@ -208,5 +208,5 @@ def explain_unplaced(cluster: Cluster) -> dict[str, str]:
 
 def _collect_messages(simulation: Simulation, outcomes: list[Outcome]) -> dict[str, str]:
     pods = simulation.view.pods.objects
-    waiting = find_still_waiting(simulation, simulation.explained(outcomes))
+    waiting = find_still_waiting(simulation, simulation.explain(outcomes))
     return {pods[outcome.position].key: outcome.message or outcome.verdict for outcome in waiting}

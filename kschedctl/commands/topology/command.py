@@ -27,7 +27,7 @@ EXAMPLES = (
 def topology(
     *,
     source: Source,
-    shown: FindingsOutput,
+    findings_output: FindingsOutput,
     workloads: Annotated[
         list[str] | None, typer.Argument(metavar="[WORKLOAD]…", help="name, namespace/name, deploy/name, sts/name …")
     ] = None,
@@ -51,4 +51,4 @@ def topology(
     cluster = load_cluster(source)
     with show_progress() as progress:
         section = library.topology(cluster, references, namespace=namespace or "", keys=key or (), progress=progress)
-        return shown.build_answer(section)
+        return findings_output.build_answer(section)

@@ -1,4 +1,4 @@
-"""``watch``: how does the cluster schedule, as metrics for Prometheus?
+"""The command ``watch``: metrics of a cluster's scheduling for Prometheus.
 
 Read ``cluster_metrics``, then ``serving``, which answers ``/metrics``.
 """

@@ -1,4 +1,4 @@
-"""``cluster_metrics``: the numbers that dashboards and alerts show of a cluster's scheduling."""
+"""The metrics of a cluster's scheduling, for dashboards and alerts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from kschedctl.sources.cluster import moment_of
 def cluster_metrics(
     cluster: Cluster, shapes: Sequence[JsonObject] = (), *, units: Iterable[str] = (), now: str = ""
 ) -> ClusterMetrics:
-    """Pending pods by cause, those that are stuck, quotas; room for ``shapes``, what a loss of ``units`` would do.
+    """Compute metrics: pending pods by cause, stuck pods, quotas, room for `shapes`, and the effect of losing `units`.
 
     ``shapes``: manifests (dicts) as for ``capacity``; ``units``: node, zone, pool, as for ``failures``. ``now``: the
     RFC 3339 time at which pods are as old as they are; when the cluster was read. Raises InputError, UsageError,
@@ -62,7 +62,11 @@ def cluster_metrics(
     undecided = [
         MetricValue(UNDECIDED, {"question": question}, float(report.undecided)) for question, report in reports.items()
     ]
-    numbers = [*undecided, *_quotas(cluster), *(number for report in reports.values() for number in _numbers(report))]
+    numbers = [
+        *undecided,
+        *_iter_quota_metrics(cluster),
+        *(number for report in reports.values() for number in _iter_metrics(report)),
+    ]
     order = tuple(FAMILIES)
     return ClusterMetrics(
         tuple(sorted(numbers, key=lambda number: order.index(number.metric))),
@@ -72,21 +76,22 @@ def cluster_metrics(
     )
 
 
-def _numbers(report: PendingPods | Section | Capacity | Failures) -> Iterator[MetricValue]:
+def _iter_metrics(report: PendingPods | Section | Capacity | Failures) -> Iterator[MetricValue]:
+    """Yield the metrics of a report."""
     match report:
         case PendingPods():
-            return _pending(report)
+            return _iter_pending_metrics(report)
         case PendingSection():
-            return _stuck(report)
+            return _iter_stuck_metrics(report)
         case Capacity():
-            return _rooms(report)
+            return _iter_room_metrics(report)
         case Failures():
-            return _losses(report)
+            return _iter_loss_metrics(report)
     return iter(())
 
 
-def _pending(report: PendingPods) -> Iterator[MetricValue]:
-    """By verdict and cause, of which several groups may be; and the pods that could not be created."""
+def _iter_pending_metrics(report: PendingPods) -> Iterator[MetricValue]:
+    """Yield the pending pods by verdict and cause, and the pods that could not be created."""
     groups = defaultdict(list)
     for group in report.groups:
         groups[group.verdict, group.cause].append(group)
@@ -100,30 +105,34 @@ def _pending(report: PendingPods) -> Iterator[MetricValue]:
             yield MetricValue(UNCREATED, {"workload": lacking.workload}, lacking.missing)
 
 
-def _stuck(section: PendingSection) -> Iterator[MetricValue]:
+def _iter_stuck_metrics(section: PendingSection) -> Iterator[MetricValue]:
+    """Yield the number of stuck pods."""
     yield MetricValue(STUCK, {}, sum(len(waiting.pods) for waiting in section.waiting if waiting.cause == "stuck"))
 
 
-def _rooms(report: Capacity) -> Iterator[MetricValue]:
+def _iter_room_metrics(report: Capacity) -> Iterator[MetricValue]:
+    """Yield how many more pods of each shape fit."""
     return (MetricValue(ROOM, {"shape": shape.shape}, shape.most) for shape in report.shapes)
 
 
-def _losses(report: Failures) -> Iterator[MetricValue]:
+def _iter_loss_metrics(report: Failures) -> Iterator[MetricValue]:
+    """Yield the unplaced and evicted pods of each loss."""
     for loss in report.failures:
         labels = {"unit": report.unit, "name": loss.name}
         yield MetricValue(UNPLACED, labels, loss.unplaced)
         yield MetricValue(EVICTED, labels, loss.evicted)
 
 
-def _quotas(cluster: Cluster) -> Iterator[MetricValue]:
-    """Quotas by what their status says: nothing else binds."""
+def _iter_quota_metrics(cluster: Cluster) -> Iterator[MetricValue]:
+    """Yield the limits and the usage of each ResourceQuota, as in its status, which is what binds."""
     for quota in cluster.resource_quotas:
         labels = {"namespace": quota.metadata.namespace, "quota": quota.metadata.name}
-        yield from _amounts(HARD, labels, quota.status.hard)
-        yield from _amounts(USED, labels, quota.status.used)
+        yield from _iter_amount_metrics(HARD, labels, quota.status.hard)
+        yield from _iter_amount_metrics(USED, labels, quota.status.used)
 
 
-def _amounts(metric: str, labels: dict[str, str], amounts: Resources) -> Iterator[MetricValue]:
+def _iter_amount_metrics(metric: str, labels: dict[str, str], amounts: Resources) -> Iterator[MetricValue]:
+    """Yield a metric per resource."""
     return (
         MetricValue(metric, {**labels, "resource": name}, parse_milli_value(text) / 1000)
         for name, text in amounts.items()

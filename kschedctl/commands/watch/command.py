@@ -1,4 +1,4 @@
-"""``kschedctl watch``: how a cluster schedules, as metrics for Prometheus."""
+"""The command ``kschedctl watch``: scheduling metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ EXAMPLES = (
 
 
 class Unit(StrEnum):
-    """What may be lost."""
+    """A kind of failure domain that may be lost."""
 
     NODE = "node"
     ZONE = "zone"
     POOL = "pool"
 
 
-class Printed(StrEnum):
-    """What is in the package for monitoring: a file's name, without its suffix."""
+class MonitoringFile(StrEnum):
+    """A file for monitoring in the package, by its name without suffix."""
 
     DEPLOYMENT = "deployment"
     AUDIT = "audit"
@@ -52,7 +52,7 @@ class Printed(StrEnum):
 
 @dataclass(frozen=True)
 class MetricsOutput(Output):
-    """How numbers are shown."""
+    """The output options, with openmetrics."""
 
     output: Annotated[
         OutputFormat, output_option("table", "wide", "json", "yaml", "markdown", "html", "csv", "openmetrics")
@@ -79,7 +79,7 @@ def watch(
         str, typer.Option("--every", metavar="DURATION", help="With --metrics: answer no more often.")
     ] = "30s",
     printed: Annotated[
-        Printed | None, typer.Option("--print", help="Print what monitoring in a cluster needs, and exit.")
+        MonitoringFile | None, typer.Option("--print", help="Print what monitoring in a cluster needs, and exit.")
     ] = None,
 ) -> Answer | int:
     """Pending pods by cause, stuck ones, room left, what losses would do, and quotas, as metrics.
@@ -88,9 +88,9 @@ def watch(
     are gauges; see kschedctl help monitoring for alerts, a dashboard, and how to run it in the cluster.
     """
     if printed:
-        typer.echo(_printed(printed), nl=False)
+        typer.echo(_read_monitoring_file(printed), nl=False)
         return SCHEDULES
-    shapes, units = _shapes(room_for or ()), [str(unit) for unit in losses or ()]
+    shapes, units = _read_shapes(room_for or ()), [str(unit) for unit in losses or ()]
     if metrics:
         return _serve(metrics, source, shapes, units, every)
     cluster = load_cluster(source, live=ALL_KINDS)
@@ -99,7 +99,7 @@ def watch(
 
 
 def _serve(address: str, source: Source, shapes: Sequence[JsonObject], units: Sequence[str], every: str) -> int:
-    """For as long as the cluster can be watched. Raises KschedctlError."""
+    """Serve metrics as long as the cluster can be watched. Raises KschedctlError."""
     from kschedctl.commands.watch.serving import MetricsServer  # noqa: PLC0415 - only for those who serve
     from kschedctl.sources.live.connection import seconds_of  # noqa: PLC0415 - only live clusters need the client
 
@@ -110,13 +110,13 @@ def _serve(address: str, source: Source, shapes: Sequence[JsonObject], units: Se
         for cluster in follow_cluster(source, None, ALL_KINDS, every=least):
             started = time.monotonic()
             now = datetime.now(UTC).isoformat(timespec="seconds")
-            served.show(cluster_metrics(cluster, shapes, units=units, now=now), time.monotonic() - started)
+            served.publish(cluster_metrics(cluster, shapes, units=units, now=now), time.monotonic() - started)
             time.sleep(max(least, time.monotonic() - started))  # no more than half of a processor
     return SCHEDULES
 
 
-def _shapes(names: Sequence[str]) -> list[JsonObject]:
-    """The manifests of what makes pods. Raises InputError, UsageError where there is none."""
+def _read_shapes(names: Sequence[str]) -> list[JsonObject]:
+    """Return the manifests of pods and pod-creating objects. Raises InputError, and UsageError if there are none."""
     if not names:
         return []
     manifests = [manifest.document for manifest in read(names).manifests if makes_pods(manifest.document)]
@@ -125,11 +125,11 @@ def _shapes(names: Sequence[str]) -> list[JsonObject]:
     return manifests
 
 
-def _printed(what: Printed) -> str:
-    """The file of that name; before the Deployment the rights that it needs."""
+def _read_monitoring_file(file_name: MonitoringFile) -> str:
+    """Return a file for monitoring; the Deployment is preceded by the RBAC rules it needs."""
     folder = files("kschedctl.commands.watch")
-    text = next(file.read_text("utf-8") for file in folder.iterdir() if file.name.partition(".")[0] == what)
-    if what is not Printed.DEPLOYMENT:
+    text = next(file.read_text("utf-8") for file in folder.iterdir() if file.name.partition(".")[0] == file_name)
+    if file_name is not MonitoringFile.DEPLOYMENT:
         return text
     rights = read_topics()["rights"].partition("```yaml\n")[2].partition("```")[0]
     return f"{rights}---\n{text}"

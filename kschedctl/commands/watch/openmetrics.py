@@ -1,4 +1,4 @@
-"""Metrics as Prometheus reads them: https://prometheus.io/docs/specs/om/open_metrics_spec/."""
+"""The OpenMetrics text format: https://prometheus.io/docs/specs/om/open_metrics_spec/."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from kschedctl.reports.document import Document
 from kschedctl.text.printable import printable
 
 
-class Families(Collector):
-    """Gives what a registry asks for."""
+class FamilyCollector(Collector):
+    """A collector of fixed metric families."""
 
     def __init__(self, families: Iterable[Metric]) -> None:
         self._families = families
 
     def collect(self) -> Iterable[Metric]:
-        """The families."""
+        """Return the families."""
         return self._families
 
 
 def to_openmetrics(document: Document) -> str:
-    """The text of /metrics. Raises UsageError for other documents."""
+    """Render metrics as the text of /metrics. Raises UsageError for other documents."""
     if not isinstance(document, ClusterMetrics):
         raise UsageError("-o openmetrics shows metrics", hint="-o json has everything")
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(Families(tuple(families(document))))
+    registry.register(FamilyCollector(tuple(iter_families(document))))
     text: bytes = generate_latest(registry)  # type: ignore[no-untyped-call]
     return text.decode()
 
 
-def families(report: ClusterMetrics) -> Iterator[Metric]:
-    """One a metric that has numbers, each of which has the same labels."""
+def iter_families(report: ClusterMetrics) -> Iterator[Metric]:
+    """Yield a metric family for each metric that has values. All values of a metric have the same label names."""
     for name, help in FAMILIES.items():
         numbers = [metric for metric in report.metrics if metric.metric == name]
         if numbers:

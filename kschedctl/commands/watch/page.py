@@ -1,4 +1,4 @@
-"""The page of the metrics of a cluster: a row a number."""
+"""The page of a cluster's metrics, with a row per value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kschedctl.reports.columns import Tone
 
 
 def cluster_metrics_page(report: ClusterMetrics, style: Style) -> Page:
-    """The first line, then every number."""
+    """Build the page: the first line, then every value."""
     cells: Mapping[str, Callable[[MetricValue], str]] = {
         "labels": lambda metric: ", ".join(f"{name}={text}" for name, text in metric.labels.items()),
         "value": lambda metric: f"{metric.value:.15g}",

@@ -1,4 +1,4 @@
-"""What dashboards and alerts show of a cluster's scheduling, number by number: kind ClusterMetrics.
+"""The report of ``watch``: apiVersion kschedctl.dev/v1, kind ClusterMetrics.
 
 Names and units follow https://prometheus.io/docs/practices/naming/.
 """
@@ -31,11 +31,11 @@ FAMILIES = {
     USED: "What of a ResourceQuota is used.",
     UNDECIDED: "1 where what could not be read might change the numbers of this question.",
 }
-"""MetricValue -> what it says. All of them are gauges."""
+"""Metric -> help text. All metrics are gauges."""
 
 
 class MetricValue(Document, frozen=True):
-    """One number: ``labels`` tell of what."""
+    """A value of a metric for one set of labels."""
 
     metric: Annotated[str, Column("metric", keep=True)]
     labels: Annotated[dict[str, str], Column("labels")]
@@ -43,7 +43,7 @@ class MetricValue(Document, frozen=True):
 
 
 class ClusterMetrics(Report, frozen=True):
-    """The numbers, those of a metric together, in the order of FAMILIES."""
+    """All values, those of a metric together, in the order of FAMILIES."""
 
     metrics: tuple[MetricValue, ...] = ()
     not_replayed: tuple[str, ...] = ()
@@ -53,10 +53,10 @@ class ClusterMetrics(Report, frozen=True):
     kind: str = "ClusterMetrics"
 
     def first_line(self) -> tuple[str, ...]:
-        """How many pods wait, and how many of those are stuck."""
+        """Return how many pods are pending and how many of them are stuck."""
         waiting, stuck = (self.total(name) for name in (PENDING, STUCK))
         return (counted(waiting, "pending pod"), f"({stuck:,} stuck)" if stuck else "")
 
     def total(self, name: str) -> int:
-        """The sum of all numbers of a metric."""
+        """Return the sum of a metric's values."""
         return round(sum(metric.value for metric in self.metrics if metric.metric == name))

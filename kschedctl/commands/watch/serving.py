@@ -1,4 +1,4 @@
-"""The numbers of a cluster at /metrics, and how it goes with answering."""
+"""The HTTP server of /metrics, with metrics about the answers themselves."""
 
 from __future__ import annotations
 
@@ -12,28 +12,30 @@ from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from kschedctl.commands.watch.openmetrics import families
+from kschedctl.commands.watch.openmetrics import iter_families
 from kschedctl.commands.watch.report import ClusterMetrics
 from kschedctl.errors import UsageError
 from kschedctl.text.version import VERSION
 
 
 class MetricsServer(Collector):
-    """Serves the latest report on ``HOST:PORT`` or ``:PORT``, in a thread; nothing of a cluster before the first."""
+    """A server of the latest report on ``HOST:PORT`` or ``:PORT``, in a thread. Before the first report it serves
+    only its own metrics.
+    """
 
     def __init__(self, address: str) -> None:
-        self._host, self._port = _address(address)
+        self._host, self._port = _parse_address(address)
         self._open = ExitStack()
         self._families: tuple[Metric, ...] = ()
         self._answers, self._seconds, self._at = 0, 0.0, 0.0
 
     @property
     def port(self) -> int:
-        """Where it listens, also if any port was asked for."""
+        """The port it listens on, also if port 0 was requested."""
         return self._port
 
     def __enter__(self) -> Self:
-        """Raises UsageError where nobody can listen."""
+        """Start the server. Raises UsageError if the address cannot be listened on."""
         registry = CollectorRegistry(auto_describe=False)
         registry.register(self)
         try:
@@ -50,15 +52,16 @@ class MetricsServer(Collector):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
+        """Stop the server."""
         self._open.close()
 
-    def show(self, report: ClusterMetrics, seconds: float) -> None:
-        """From now on; it took so long."""
-        self._families = tuple(families(report))
+    def publish(self, report: ClusterMetrics, seconds: float) -> None:
+        """Serve a report from now on; `seconds` is how long it took to compute."""
+        self._families = tuple(iter_families(report))
         self._answers, self._seconds, self._at = self._answers + 1, seconds, time.time()
 
     def collect(self) -> Iterator[Metric]:
-        """All there is now."""
+        """Yield the metrics of the report and of the answers."""
         yield from self._families
         build = GaugeMetricFamily("kschedctl_build_info", "The version of kschedctl.", labels=("version",))
         build.add_metric((VERSION,), 1)
@@ -70,8 +73,8 @@ class MetricsServer(Collector):
             yield GaugeMetricFamily("kschedctl_answer_timestamp_seconds", when, value=self._at)
 
 
-def _address(text: str) -> tuple[str, int]:
-    """Raises UsageError."""
+def _parse_address(text: str) -> tuple[str, int]:
+    """Parse ``HOST:PORT`` or ``:PORT``. Raises UsageError."""
     host, colon, port = text.rpartition(":")
     if not (colon and port.isdecimal() and int(port) < 1 << 16):
         raise UsageError(f"--metrics {text}: not HOST:PORT or :PORT", hint=":9090")

@@ -264,7 +264,7 @@ class _SchedulerProbe:
             return None
         with self._without_pod(position):
             try:
-                totals = self.placements.totals(framework, position)
+                totals = self.placements.score_feasible_rows(framework, position)
             except PluginError:
                 return None
         if totals is None or not len(totals[0]):

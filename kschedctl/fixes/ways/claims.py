@@ -1,4 +1,6 @@
-"""Volume claims of the pod, and claims made anew: most of a claim's fields are fixed once it is there."""
+"""Helpers for fixes of PersistentVolumeClaims, most of which recreate a claim because most of its fields are
+immutable.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from kschedctl.api.ownership import find_controller
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit, on_pod
 from kschedctl.fixes.trial.prices import Price
 from kschedctl.fixes.trial.tried_node import TriedNode
-from kschedctl.fixes.ways.deleted_claims import deletion, is_of_stateful_set
+from kschedctl.fixes.ways.deleted_claims import is_of_stateful_set, plan_deletion
 from kschedctl.replay import kubectl
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
@@ -49,46 +51,48 @@ class PodClaim(NamedTuple):
 
 
 def pod_claims(tried: TriedNode) -> Iterator[PodClaim]:
-    """In the pod's order."""
+    """Yield the pod's volumes that refer to claims, in the order of the pod's volumes."""
     pod, known = tried.trial.pod, listers(tried.cycle.view).claims
     for volume, name, ephemeral in iter_claim_volumes(pod):
         yield PodClaim(volume.name, name, ephemeral, known.get((pod.metadata.namespace, name)))
 
 
-def claim_named(tried: TriedNode, key: str) -> PersistentVolumeClaim | None:
-    """The claim of a fact, ``namespace/name``."""
+def find_claim(tried: TriedNode, key: str) -> PersistentVolumeClaim | None:
+    """Return the claim with the key ``namespace/name``, or None."""
     namespace, _, name = key.partition("/")
     return listers(tried.cycle.view).claims.get((namespace, name))
 
 
-def made_anew(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
-    """A claim like it, just created: bound to nothing, and no volume is held for one of its UID any more."""
+def reset_claim(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
+    """Return the claim as if just created: unbound, and without the UID for which a volume is reserved."""
     annotations = {key: value for key, value in claim.metadata.annotations.items() if key not in OF_BINDING}
     meta = replace(claim.metadata, uid="", annotations=annotations, deletion_timestamp=None)
     return replace(claim, metadata=meta, spec=replace(claim.spec, volume_name=""), status=PhaseStatus("Pending"))
 
 
-def waits(name: str, storage: Listers) -> bool:
-    """Whether claims of the class wait for their first pod, and the scheduler chooses their volumes."""
+def is_bound_late(name: str, storage: Listers) -> bool:
+    """Return whether the class delays binding until the first pod, so that the scheduler chooses the volume."""
     known = storage.classes.get(name)
     return known is not None and known.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
 
 
 def with_class(claim: PersistentVolumeClaim, name: str) -> PersistentVolumeClaim:
-    """The claim for volumes of another class."""
+    """Return the claim with another StorageClass."""
     annotations = {key: value for key, value in claim.metadata.annotations.items() if key != BETA_STORAGE_CLASS}
     spec = replace(claim.spec, storage_class_name=name)
     return replace(claim, metadata=replace(claim.metadata, annotations=annotations), spec=spec)
 
 
 def with_size(claim: PersistentVolumeClaim, size: str) -> PersistentVolumeClaim:
-    """The claim for a volume of another size."""
+    """Return the claim with another requested size."""
     resources = replace(claim.spec.resources, requests={**claim.spec.resources.requests, "storage": size})
     return replace(claim, spec=replace(claim.spec, resources=resources))
 
 
-def as_offered(claim: PersistentVolumeClaim, volume: PersistentVolume) -> tuple[PersistentVolumeClaim, tuple[str, ...]]:
-    """The claim as the volume satisfies it, and what is another then."""
+def adapt_to_volume(
+    claim: PersistentVolumeClaim, volume: PersistentVolume
+) -> tuple[PersistentVolumeClaim, tuple[str, ...]]:
+    """Return the claim changed so that the volume satisfies it, and a description of each difference."""
     fitting, differences = claim, []
     has, size = volume_class(volume), claim.spec.resources.requests.get("storage")
     if claim_class(claim) != has:
@@ -116,7 +120,7 @@ def as_offered(claim: PersistentVolumeClaim, volume: PersistentVolume) -> tuple[
 
 
 def _selects(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
-    """Whether the claim's selector, if it has one, is about the volume."""
+    """Return whether the claim's selector matches the volume. A claim without a selector matches all volumes."""
     try:
         selector = EVERYTHING if claim.spec.selector is None else selector_from_api(claim.spec.selector)
     except SelectorError:
@@ -124,11 +128,11 @@ def _selects(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
     return selector.matches(volume.metadata.labels)
 
 
-def given(
+def build_binding(
     claim: PersistentVolumeClaim, volume: PersistentVolume, storage: Listers
 ) -> tuple[ClaimChange | None, ObjectEdit]:
-    """What comes of a claim and a volume once that is free for it: where the class waits for the first pod it is the
-    scheduler's choice, and the claim stays as it is; else the volume controller binds them.
+    """Return the change of the claim, or None, and the edit of the volume that make the volume available to the
+    claim.
     """
 
     def free(known: PersistentVolume | None) -> PersistentVolume:
@@ -136,12 +140,12 @@ def given(
         return replace(own, spec=replace(own.spec, claim_ref=None), status=PhaseStatus("Available"))
 
     key, name = ObjectKey.of(volume), volume.metadata.name
-    if waits(claim_class(claim), storage):
+    if is_bound_late(claim_class(claim), storage):
         return None, ObjectEdit(key, free)
     return lambda known: bind_claim(known, name), ObjectEdit(key, lambda known: bind_volume(free(known), claim))
 
 
-def remade(
+def recreate_claim(
     tried: TriedNode,
     kind: str,
     claim: PersistentVolumeClaim,
@@ -153,20 +157,23 @@ def remade(
     more: Sequence[ObjectEdit] = (),
     where: str = "",
 ) -> Iterator[Fix]:
-    """The claim in another form, for which it has to be deleted, unless a pod uses it.
+    """Yield the fix that deletes the claim and creates it in another form, unless a pod uses the claim.
 
     What is made of a template, by a StatefulSet or for the pod, would be made again as it was.
     """
     key, new, pod = ObjectKey.of(claim), change(claim), tried.trial.pod
-    gone, ephemeral = deletion(tried, claim), find_controller(claim.metadata) is not None
-    same, in_set = made_anew(new).spec == made_anew(claim).spec, is_of_stateful_set(pod, claim)
+    gone, ephemeral = plan_deletion(tried, claim), find_controller(claim.metadata) is not None
+    same, in_set = reset_claim(new).spec == reset_claim(claim).spec, is_of_stateful_set(pod, claim)
     if gone is None or (in_set and not same):
         return
     again = ephemeral or in_set
-    commands = gone.commands if again else (*gone.before, recreation(claim, recreated(new)))
+    commands = gone.commands if again else (*gone.before, recreation(claim, build_recreated(new)))
     edits = (*gone.edits, ObjectEdit(key, change), *more)
     if ephemeral and not same:
-        commands, edits = gone.before, (*edits, *on_pod(pod, _with_template(claim.metadata.name, made_anew(new))))
+        commands, edits = (
+            gone.before,
+            (*edits, *on_pod(pod, _replace_ephemeral_spec(claim.metadata.name, reset_claim(new)))),
+        )
     text, name = f"recreate claim {claim_key(claim)}{text}", claim_key(claim)
     variant = name if where else None
     yield Fix(
@@ -186,35 +193,35 @@ def recreation(claim: PersistentVolumeClaim, new: PersistentVolumeClaim) -> str:
     return kubectl.render_recreate(key, claim, new)
 
 
-def rebound(tried: TriedNode, claim: PersistentVolumeClaim, cost: int) -> Iterator[Fix]:
-    """A claim that is being deleted, recreated for the volume that it has: nothing of its data is given up.
+def recreate_for_its_volume(tried: TriedNode, claim: PersistentVolumeClaim, cost: int) -> Iterator[Fix]:
+    """Yield the fix that recreates a claim that is being deleted for the volume that it already has.
 
     The volume is kept, and then freed of the UID of the claim that is gone. Reference: Persistent Volumes, "Reserving a
     PersistentVolume" (k8s.io/docs).
     """
     name = claim.spec.volume_name
-    volume, gone = listers(tried.cycle.view).volumes.get(name), deletion(tried, claim)
+    volume, gone = listers(tried.cycle.view).volumes.get(name), plan_deletion(tried, claim)
     if volume is None or gone is None or find_controller(claim.metadata) or is_of_stateful_set(tried.trial.pod, claim):
         return
 
     def again(known: PersistentVolumeClaim) -> PersistentVolumeClaim:
-        return bind_claim(made_anew(known), name)
+        return bind_claim(reset_claim(known), name)
 
     key, held = ObjectKey.of(claim), ObjectKey.of(volume)
     edits = (*gone.edits, ObjectEdit(key, again), ObjectEdit(held, lambda known: bind_volume(known, again(claim))))
     free = kubectl.render_patch(held, {"spec": {"claimRef": {"uid": None, "resourceVersion": None}}})
-    own = replace(made_anew(claim), spec=claim.spec)
+    own = replace(reset_claim(claim), spec=claim.spec)
     commands = (*gone.before, kubectl.render_forced_replace(key, own), free)
     text = f"recreate claim {claim_key(claim)}, which is being deleted, for volume {name}, which has its data"
     yield Fix(REMADE, (key, name), text, "author", edits, cost, "", commands, price=Price.ROOM)
 
 
-def _with_template(name: str, claim: PersistentVolumeClaim) -> Callable[[Pod], Pod]:
-    """The pod whose claim of this name is made like another."""
+def _replace_ephemeral_spec(name: str, claim: PersistentVolumeClaim) -> Callable[[Pod], Pod]:
+    """Return a change of a pod that gives the ephemeral volume behind a claim another claim spec."""
 
     def change(pod: Pod) -> Pod:
         volumes = tuple(
-            replace(volume, ephemeral=_like(volume.ephemeral, claim))
+            replace(volume, ephemeral=_with_claim_spec(volume.ephemeral, claim))
             if volume.ephemeral and f"{pod.metadata.name}-{volume.name}" == name
             else volume
             for volume in pod.spec.volumes
@@ -224,11 +231,12 @@ def _with_template(name: str, claim: PersistentVolumeClaim) -> Callable[[Pod], P
     return change
 
 
-def _like(source: EphemeralVolumeSource, claim: PersistentVolumeClaim) -> EphemeralVolumeSource:
+def _with_claim_spec(source: EphemeralVolumeSource, claim: PersistentVolumeClaim) -> EphemeralVolumeSource:
+    """Return the ephemeral volume source with the spec of another claim in its template."""
     template = source.volume_claim_template
     return replace(source, volume_claim_template=template and replace(template, spec=claim.spec))
 
 
-def recreated(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
-    """The claim as it is applied: for the volume that it is given by hand, else for one that is found for it."""
-    return replace(made_anew(claim), spec=claim.spec)
+def build_recreated(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
+    """Return the claim as it is applied, with the volume name that its spec sets."""
+    return replace(reset_claim(claim), spec=claim.spec)

@@ -42,9 +42,9 @@ class Deletion(NamedTuple):
         return self.commands[:-1]
 
 
-def deletion(tried: TriedNode, claim: PersistentVolumeClaim) -> Deletion | None:
-    """None for a claim that a pod uses."""
-    if in_use(tried, claim):
+def plan_deletion(tried: TriedNode, claim: PersistentVolumeClaim) -> Deletion | None:
+    """Return how to delete the claim without losing its data, or None if a pod uses the claim."""
+    if is_in_use(tried, claim):
         return None
     delete = kubectl.render_delete(ObjectKey.of(claim))
     name = claim.spec.volume_name
@@ -54,7 +54,7 @@ def deletion(tried: TriedNode, claim: PersistentVolumeClaim) -> Deletion | None:
     if volume is None:
         lost = f"nothing records any longer that the data of claim {claim_key(claim)} are on volume {name}"
         return Deletion((delete,), (), lost, Price.LOSS)
-    kept, edits = retained(volume)
+    kept, edits = retain_volume(volume)
     stays = f"it starts without the data of claim {claim_key(claim)}, which stay on volume {name}"
     policy = volume.spec.persistent_volume_reclaim_policy
     why = f"reclaim policy {RETAIN}"
@@ -63,21 +63,24 @@ def deletion(tried: TriedNode, claim: PersistentVolumeClaim) -> Deletion | None:
     return Deletion((*kept, delete), edits, f"{stays} ({why})", Price.LOSS)
 
 
-def retained(volume: PersistentVolume) -> tuple[tuple[str, ...], tuple[ObjectEdit, ...]]:
-    """What keeps a volume, and what is on it, once its claim is gone; nothing where it is kept anyhow."""
+def retain_volume(volume: PersistentVolume) -> tuple[tuple[str, ...], tuple[ObjectEdit, ...]]:
+    """Return the commands and edits that keep a volume and its data after its claim is deleted."""
     if volume.spec.persistent_volume_reclaim_policy == RETAIN:
         return (), ()
     key = ObjectKey.of(volume)
     command = kubectl.render_patch(key, {"spec": {"persistentVolumeReclaimPolicy": RETAIN}})
-    return (command,), (ObjectEdit(key, _kept),)
+    return (command,), (ObjectEdit(key, _with_retain_policy),)
 
 
-def _kept(volume: PersistentVolume) -> PersistentVolume:
+def _with_retain_policy(volume: PersistentVolume) -> PersistentVolume:
+    """Return the volume with reclaim policy Retain."""
     return replace(volume, spec=replace(volume.spec, persistent_volume_reclaim_policy=RETAIN))
 
 
-def in_use(tried: TriedNode, claim: PersistentVolumeClaim) -> bool:
-    """Whether a pod on a node names the claim, be it only as one that has ended there: it is protected then."""
+def is_in_use(tried: TriedNode, claim: PersistentVolumeClaim) -> bool:
+    """Return whether a pod that is bound to a node refers to the claim, so that the claim is protected from
+    deletion.
+    """
     pods, name, namespace = tried.trial.scheduler.cluster.pods, claim.metadata.name, claim.metadata.namespace
     gone = {key for key, edit in tried.trial.edits.items() if edit.after is None}
 
@@ -92,5 +95,5 @@ def in_use(tried: TriedNode, claim: PersistentVolumeClaim) -> bool:
 
 
 def is_of_stateful_set(pod: Pod, claim: PersistentVolumeClaim) -> bool:
-    """Whether the pod's StatefulSet makes the claim of its template: what asks for something else it makes anew."""
+    """Return whether the pod's StatefulSet creates the claim from its template."""
     return find_owner(pod).kind == "StatefulSet" and claim.metadata.name.endswith(f"-{pod.metadata.name}")

@@ -1,4 +1,4 @@
-"""Requests for devices: fewer, of another class, with fewer conditions; what is asked, in another form."""
+"""Fixes that change what a ResourceClaim requests: fewer devices, another DeviceClass, or fewer conditions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from kschedctl.api.objects import (
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.prices import Price
 from kschedctl.fixes.trial.tried_node import TriedNode
-from kschedctl.fixes.ways.device_claims import SpecChange, asking, found, named
+from kschedctl.fixes.ways.device_claims import SpecChange, change_claim_spec, find_claim, find_claim_name
 from kschedctl.fixes.ways.missing_objects import NEAR
 from kschedctl.replay import kubectl
 from kschedctl.replay.object_keys import ObjectKey
@@ -45,42 +45,42 @@ class AskedChange(Protocol):
     def __call__(self, asked: AskedT) -> AskedT: ...
 
 
-def fewer_or_others(tried: TriedNode, fact: DevicesUnfit) -> Iterator[Fix]:
-    """What could be asked instead by the requests that the node's devices do not fill."""
+def change_requests(tried: TriedNode, fact: DevicesUnfit) -> Iterator[Fix]:
+    """Yield changes of the requests that the node's devices cannot fill."""
     for request in fact.requests:
-        claim = _claim(tried, request)
+        claim = _find_own_claim(tried, request)
         if claim is None or any(device_request.device_class_name for device_request in claim.spec.devices.requests):
             continue  # the extended resources of the pod, or a claim of resource.k8s.io/v1beta1, where fields differ
-        yield from _fewer(tried, claim, request, fact.together)
+        yield from _request_fewer(tried, claim, request, fact.together)
         for fault in request.faults:
-            yield from _against(tried, claim, request, fault)
-        yield from _other_classes(tried, claim, request.request)
-        yield from _without_request(tried, claim, request.request)
+            yield from _fix_fault(tried, claim, request, fault)
+        yield from _use_other_classes(tried, claim, request.request)
+        yield from _drop_request(tried, claim, request.request)
         if fact.together:
-            yield from _without_constraints(tried, claim)
+            yield from _drop_constraints(tried, claim)
 
 
-def _claim(tried: TriedNode, request: RequestedDevices) -> ResourceClaim | None:
-    """The claim of a request, if it is the pod's own."""
+def _find_own_claim(tried: TriedNode, request: RequestedDevices) -> ResourceClaim | None:
+    """Return the claim of a request if the pod refers to it, or None."""
     name = request.claim.rpartition("/")[2]
-    names = {named(tried.trial.pod, reference) for reference in tried.trial.pod.spec.resource_claims}
-    return found(tried, name) if name in names else None
+    names = {find_claim_name(tried.trial.pod, reference) for reference in tried.trial.pod.spec.resource_claims}
+    return find_claim(tried, name) if name in names else None
 
 
 # -- how many --------------------------------------------------------------------------------------------------------
 
 
-def _fewer(tried: TriedNode, claim: ResourceClaim, request: RequestedDevices, together: bool) -> Iterator[Fix]:
-    """As many as are free; where all requests together are too many, one fewer of each."""
+def _request_fewer(tried: TriedNode, claim: ResourceClaim, request: RequestedDevices, together: bool) -> Iterator[Fix]:
+    """Yield the fix that requests only as many devices as are free, or one fewer if the requests conflict."""
     wanted = request.wanted
     count = request.free if wanted is None or not together else wanted - 1
     if count <= 0 or count == wanted:
         return
     before = "all" if wanted is None else str(wanted)
-    yield asking(
+    yield change_claim_spec(
         tried,
         claim,
-        _in_request(request.request, lambda asked: replace(asked, allocation_mode="ExactCount", count=count)),
+        _change_request(request.request, lambda asked: replace(asked, allocation_mode="ExactCount", count=count)),
         kind="FewerDevices",
         target=(request.request, count),
         what=f", asking for {count} device{'s' * (count > 1)} instead of {before} (request {request.request})",
@@ -91,23 +91,25 @@ def _fewer(tried: TriedNode, claim: ResourceClaim, request: RequestedDevices, to
 # -- which -----------------------------------------------------------------------------------------------------------
 
 
-def _against(tried: TriedNode, claim: ResourceClaim, request: RequestedDevices, fault: DeviceFault) -> Iterator[Fix]:
-    """What is asked of devices that these do not have."""
+def _fix_fault(tried: TriedNode, claim: ResourceClaim, request: RequestedDevices, fault: DeviceFault) -> Iterator[Fix]:
+    """Yield changes that make the request accept the devices with this fault."""
     name = request.request
     match fault.reason:
         case "NotSelected" | "SelectorFails" if fault.source.startswith(OF_CLAIM):
-            yield _unconditional(tried, claim, name, fault.expression)
+            yield _drop_selector(tried, claim, name, fault.expression)
         case "Tainted":
-            yield _tolerant(tried, claim, name, fault.what)
+            yield _tolerate_taint(tried, claim, name, fault.what)
         case "WithoutCapacity":
             what = f", without its capacity (request {name})"
-            change = _in_request(name, lambda asked: replace(asked, capacity=None))
-            yield asking(tried, claim, change, kind="DropDeviceCapacity", target=name, what=what, cost=DROP)
+            change = _change_request(name, lambda asked: replace(asked, capacity=None))
+            yield change_claim_spec(tried, claim, change, kind="DropDeviceCapacity", target=name, what=what, cost=DROP)
         case "WithoutAttribute":
-            yield from _without_constraints(tried, claim, fault.what)
+            yield from _drop_constraints(tried, claim, fault.what)
 
 
-def _unconditional(tried: TriedNode, claim: ResourceClaim, name: str, expression: str) -> Fix:
+def _drop_selector(tried: TriedNode, claim: ResourceClaim, name: str, expression: str) -> Fix:
+    """Build the fix that drops a CEL selector from the request."""
+
     def change(asked: AskedT) -> AskedT:
         left = tuple(
             selector for selector in asked.selectors if selector.cel is None or selector.cel.expression != expression
@@ -116,21 +118,22 @@ def _unconditional(tried: TriedNode, claim: ResourceClaim, name: str, expression
 
     what = f", without the condition {expression} (request {name})"
     target = name, expression
-    return asking(
-        tried, claim, _in_request(name, change), kind="DropDeviceSelector", target=target, what=what, cost=DROP
+    return change_claim_spec(
+        tried, claim, _change_request(name, change), kind="DropDeviceSelector", target=target, what=what, cost=DROP
     )
 
 
-def _tolerant(tried: TriedNode, claim: ResourceClaim, name: str, taint: str) -> Fix:
+def _tolerate_taint(tried: TriedNode, claim: ResourceClaim, name: str, taint: str) -> Fix:
+    """Build the fix that makes the request tolerate a device taint."""
     key = taint.partition(":")[0].partition("=")[0]
 
     def change(asked: AskedT) -> AskedT:
         return replace(asked, tolerations=(*asked.tolerations, DeviceToleration(key, "Exists")))
 
-    return asking(
+    return change_claim_spec(
         tried,
         claim,
-        _in_request(name, change),
+        _change_request(name, change),
         kind="TolerateDeviceTaint",
         target=(name, key),
         what=f", tolerating the taint {taint} of devices (request {name})",
@@ -139,8 +142,8 @@ def _tolerant(tried: TriedNode, claim: ResourceClaim, name: str, taint: str) -> 
     )
 
 
-def _without_request(tried: TriedNode, claim: ResourceClaim, name: str) -> Iterator[Fix]:
-    """A claim of several requests without this one; one that constraints name stays."""
+def _drop_request(tried: TriedNode, claim: ResourceClaim, name: str) -> Iterator[Fix]:
+    """Yield the fix that drops the request, unless it is the only one or a constraint names it."""
     outer = name.partition("/")[0]
     devices = claim.spec.devices
     named = {request.partition("/")[0] for constraint in devices.constraints for request in constraint.requests}
@@ -150,7 +153,7 @@ def _without_request(tried: TriedNode, claim: ResourceClaim, name: str) -> Itera
     def change(known: DeviceClaim) -> DeviceClaim:
         return replace(known, requests=tuple(request for request in known.requests if request.name != outer))
 
-    yield asking(
+    yield change_claim_spec(
         tried,
         claim,
         change,
@@ -162,29 +165,33 @@ def _without_request(tried: TriedNode, claim: ResourceClaim, name: str) -> Itera
     )
 
 
-def _without_constraints(tried: TriedNode, claim: ResourceClaim, attribute: str = "") -> Iterator[Fix]:
-    """One of the claim's constraints left out, those on one attribute if one is given."""
+def _drop_constraints(tried: TriedNode, claim: ResourceClaim, attribute: str = "") -> Iterator[Fix]:
+    """Yield a fix for each constraint to drop, restricted to those on `attribute` if given."""
     for constraint in claim.spec.devices.constraints:
         about = constraint.match_attribute or constraint.distinct_attribute or ""
         if attribute in ("", about):
             alike = "the same" if constraint.match_attribute else "another"
             target, what = (about, constraint.requests), f", without the constraint that devices have {alike} {about}"
-            change = _unconstrained(constraint)
-            yield asking(tried, claim, change, kind="DropDeviceConstraint", target=target, what=what, cost=DROP)
+            change = _without_constraint(constraint)
+            yield change_claim_spec(
+                tried, claim, change, kind="DropDeviceConstraint", target=target, what=what, cost=DROP
+            )
 
 
-def _unconstrained(constraint: DeviceConstraint) -> SpecChange:
+def _without_constraint(constraint: DeviceConstraint) -> SpecChange:
+    """Return a change that drops the constraint."""
     return lambda known: replace(known, constraints=tuple(other for other in known.constraints if other != constraint))
 
 
-def _other_classes(tried: TriedNode, claim: ResourceClaim, request: str) -> Iterator[Fix]:
-    own = _class_of(claim, request)
+def _use_other_classes(tried: TriedNode, claim: ResourceClaim, request: str) -> Iterator[Fix]:
+    """Yield fixes that request another of the cluster's DeviceClasses."""
+    own = _find_class_name(claim, request)
     names = [class_.metadata.name for class_ in tried.cycle.view.cluster.device_classes]
     for name in [name for name in names if name != own][:MOST]:
-        yield _of_class(tried, claim, request, name, cost=OTHER_CLASS)
+        yield _use_class(tried, claim, request, name, cost=OTHER_CLASS)
 
 
-def _of_class(
+def _use_class(
     tried: TriedNode,
     claim: ResourceClaim,
     request: str,
@@ -194,20 +201,22 @@ def _of_class(
     kind: str = "OtherDeviceClass",
     price: Price | None = None,
 ) -> Fix:
-    what = f" with device class {name} instead of {_class_of(claim, request)} (request {request})"
-    change = _in_request(request, lambda asked: replace(asked, device_class_name=name))
+    """Build the fix that requests devices of another class."""
+    what = f" with device class {name} instead of {_find_class_name(claim, request)} (request {request})"
+    change = _change_request(request, lambda asked: replace(asked, device_class_name=name))
     where = f"class {name}"
-    return asking(
+    return change_claim_spec(
         tried, claim, change, kind=kind, target=(request, name), what=what, cost=cost, where=where, price=price
     )
 
 
-def _class_of(claim: ResourceClaim, name: str) -> str:
-    return next((asked.device_class_name for full, asked in _asked(claim) if full == name), "")
+def _find_class_name(claim: ResourceClaim, name: str) -> str:
+    """Return the class of the request with that name, or an empty string."""
+    return next((asked.device_class_name for full, asked in _iter_requests(claim) if full == name), "")
 
 
-def _asked(claim: ResourceClaim) -> Iterator[tuple[str, Asked]]:
-    """The full name of each request, or of each of its alternatives, and what it asks for."""
+def _iter_requests(claim: ResourceClaim) -> Iterator[tuple[str, Asked]]:
+    """Yield the full name and the content of each request, or of each of its alternatives."""
     for request in claim.spec.devices.requests:
         if request.exactly is not None:
             yield request.name, request.exactly
@@ -215,8 +224,8 @@ def _asked(claim: ResourceClaim) -> Iterator[tuple[str, Asked]]:
             yield f"{request.name}/{alternative.name}", alternative
 
 
-def _in_request(name: str, change: AskedChange) -> SpecChange:
-    """A claim's devices with one request, or one of its alternatives, in another form."""
+def _change_request(name: str, change: AskedChange) -> SpecChange:
+    """Return a change of a claim's spec that applies `change` to the request of that name."""
 
     def of_request(request: DeviceRequest) -> DeviceRequest:
         exactly = change(request.exactly) if request.exactly is not None and request.name == name else request.exactly
@@ -232,25 +241,26 @@ def _in_request(name: str, change: AskedChange) -> SpecChange:
 # -- classes that are not there --------------------------------------------------------------------------------------
 
 
-def classes(tried: TriedNode) -> Iterator[Fix]:
-    """The first class that a claim of the pod asks for and that is not there: another one, or the class itself."""
+def fix_missing_class(tried: TriedNode) -> Iterator[Fix]:
+    """Yield fixes for the first DeviceClass that a claim of the pod requests and that does not exist."""
     known = {class_.metadata.name for class_ in tried.cycle.view.cluster.device_classes}
     for reference in tried.trial.pod.spec.resource_claims:
-        name = named(tried.trial.pod, reference)
-        claim = found(tried, name) if name else None
-        for request, asked in _asked(claim) if claim is not None and claim.status.allocation is None else ():
+        name = find_claim_name(tried.trial.pod, reference)
+        claim = find_claim(tried, name) if name else None
+        for request, asked in _iter_requests(claim) if claim is not None and claim.status.allocation is None else ():
             if claim is not None and asked.device_class_name not in known:
-                yield from _for_missing(tried, claim, request, asked.device_class_name)
+                yield from _fix_class(tried, claim, request, asked.device_class_name)
                 return
 
 
-def _for_missing(tried: TriedNode, claim: ResourceClaim, request: str, missing: str) -> Iterator[Fix]:
+def _fix_class(tried: TriedNode, claim: ResourceClaim, request: str, missing: str) -> Iterator[Fix]:
+    """Yield fixes that use an existing class instead of the missing one, or create the class for a known driver."""
     names = [class_.metadata.name for class_ in tried.cycle.view.cluster.device_classes]
     near = get_close_matches(missing, names, n=2, cutoff=NEAR)
     for right in near:
-        yield _of_class(tried, claim, request, right, cost=CORRECT, kind="CorrectDeviceClass")
+        yield _use_class(tried, claim, request, right, cost=CORRECT, kind="CorrectDeviceClass")
     for other in [name for name in names if name not in near][:MOST]:
-        yield _of_class(tried, claim, request, other, cost=OTHER_CLASS, price=Price.CORRECTION)
+        yield _use_class(tried, claim, request, other, cost=OTHER_CLASS, price=Price.CORRECTION)
     drivers = dict.fromkeys(slice_.spec.driver for slice_ in tried.cycle.view.cluster.resource_slices)
     for place, driver in enumerate(list(drivers)[:MOST]):
         selector = DeviceSelector(CELDeviceSelector(f'device.driver == "{driver}"'))

@@ -54,8 +54,8 @@ def published(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     yield Fix("PublishResource", target, text, "operator", edits, PUBLISH, "", commands, resource, name)
 
 
-def fewer(tried: TriedNode, fact: DevicesUnfit) -> Iterator[Fix]:
-    """As many as the node has devices free for a container's request."""
+def request_fewer(tried: TriedNode, fact: DevicesUnfit) -> Iterator[Fix]:
+    """Yield fixes that lower a container's request to the number of free devices."""
     spec = tried.trial.pod.spec
     places = [("init_containers", i) for i in range(len(spec.init_containers))]
     places += [("containers", i) for i in range(len(spec.containers))]
@@ -67,11 +67,13 @@ def fewer(tried: TriedNode, fact: DevicesUnfit) -> Iterator[Fix]:
         own: Container = getattr(spec, field)[place]
         name, count = sorted(own.resources.requests)[int(resource)], str(request.free)
         text = f"request {count} {name} instead of {request.wanted} in container {own.name}"
-        edits = on_pod(tried.trial.pod, _asking(field, place, name, count))
+        edits = on_pod(tried.trial.pod, _with_request(field, place, name, count))
         yield Fix("LowerRequest", (field, place, name, count), text, "author", edits, LOWER)
 
 
-def _asking(field: str, place: int, name: str, count: str) -> Callable[[Pod], Pod]:
+def _with_request(field: str, place: int, name: str, count: str) -> Callable[[Pod], Pod]:
+    """Return a change that sets a container's request, and its limit if it has one."""
+
     def change(pod: Pod) -> Pod:
         containers = list(getattr(pod.spec, field))
         own = containers[place].resources
@@ -83,8 +85,8 @@ def _asking(field: str, place: int, name: str, count: str) -> Callable[[Pod], Po
     return change
 
 
-def backed(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """The classes of devices that stand for no resource yet, for one that no node offers."""
+def back_by_class(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+    """Yield fixes that make a DeviceClass stand for an extended resource that no node offers."""
     fact = refusal.fact
     if not isinstance(fact, Insufficient) or fact.largest or not is_dra_extended(fact.resource):
         return
@@ -97,10 +99,11 @@ def backed(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
         key, name = ObjectKey.of(class_), class_.metadata.name
         text = f"let the devices of DeviceClass {name} stand for {fact.resource}"
         command = kubectl.render_patch(key, {"spec": {"extendedResourceName": fact.resource}})
-        edits = (ObjectEdit(key, _standing_for(fact.resource)),)
+        edits = (ObjectEdit(key, _with_resource_name(fact.resource)),)
         target = (name, fact.resource)
         yield Fix("BackResource", target, text, "operator", edits, BACK, "", (command,), fact.resource, name)
 
 
-def _standing_for(resource: str) -> Callable[[DeviceClass], DeviceClass]:
+def _with_resource_name(resource: str) -> Callable[[DeviceClass], DeviceClass]:
+    """Return a change of a DeviceClass that makes it stand for the resource."""
     return lambda known: replace(known, spec=replace(known.spec, extended_resource_name=resource))

@@ -1,4 +1,4 @@
-"""What is free again once a pod is gone from its node: its devices, and the volumes that were attached for it."""
+"""What a pod frees when it leaves its node: its devices and its attached volumes."""
 
 from __future__ import annotations
 
@@ -17,34 +17,35 @@ from kschedctl.scheduler.plugins.node_volume_limits.in_tree import find_disks_of
 from kschedctl.snapshot.fork import Fork
 
 
-def gone(view: Fork, pod: Pod) -> tuple[ObjectEdit, ...]:
-    """The pod deleted, its devices given back, its volumes detached."""
-    return (ObjectEdit(ObjectKey.of(pod), lambda _: None), *_released(view, pod), *detached(view, pod))
+def delete_pod(view: Fork, pod: Pod) -> tuple[ObjectEdit, ...]:
+    """Return the edits that delete the pod, release its devices, and detach its volumes."""
+    return (ObjectEdit(ObjectKey.of(pod), lambda _: None), *_release_claims(view, pod), *detach_volumes(view, pod))
 
 
-def _released(view: Fork, pod: Pod) -> Iterator[ObjectEdit]:
-    """The claims that it uses: those that were made for it go too."""
+def _release_claims(view: Fork, pod: Pod) -> Iterator[ObjectEdit]:
+    """Yield the edits that release the pod's claims, and delete those that were generated for it."""
     user = {user_of(pod)}
     for claim in released_claims(view.objects.of("ResourceClaim"), user):
         controller = find_controller(claim.metadata)
         if controller is not None and controller.uid == pod.metadata.uid:
             yield ObjectEdit(ObjectKey.of(claim), lambda _: None)
         else:
-            yield ObjectEdit(ObjectKey.of(claim), lambda known: _without(known, user))
+            yield ObjectEdit(ObjectKey.of(claim), lambda known: _without_user(known, user))
 
 
-def _without(claim: ResourceClaim, user: set[tuple[str, str]]) -> ResourceClaim:
+def _without_user(claim: ResourceClaim, user: set[tuple[str, str]]) -> ResourceClaim:
+    """Return the claim without the pod's reservation."""
     return next(released_claims((claim,), user), claim)
 
 
-def detached(view: Fork, pod: Pod) -> Iterator[ObjectEdit]:
-    """The attachments to its node of volumes that no other pod uses there."""
+def detach_volumes(view: Fork, pod: Pod) -> Iterator[ObjectEdit]:
+    """Yield the edits that detach the volumes that no other pod on the node uses."""
     row, storage = view.nodes.index.get(pod.spec.node_name), listers(view)
     if row is None or not storage.attachments:
         return
     own, used = set[AttachedVolume](), set[AttachedVolume]()
     for at in view.pods_on(row):
-        (own if view.pods.objects[at].key == pod.key else used).update(volumes_of(view, at))
+        (own if view.pods.objects[at].key == pod.key else used).update(find_attached_volumes(view, at))
     for attachment in storage.attachments:
         volume = storage.volumes.get(attachment.spec.source.persistent_volume_name or "")
         if attachment.spec.node_name != pod.spec.node_name or volume is None or volume.spec.csi is None:
@@ -53,8 +54,8 @@ def detached(view: Fork, pod: Pod) -> Iterator[ObjectEdit]:
             yield ObjectEdit(ObjectKey.of(attachment), lambda _: None)
 
 
-def volumes_of(view: Fork, position: Position) -> list[AttachedVolume]:
-    """The volumes that a pod has attached, as CSI volumes and as in-tree disks; none where they cannot be told."""
+def find_attached_volumes(view: Fork, position: Position) -> list[AttachedVolume]:
+    """Return the pod's attached CSI volumes and in-tree disks, or none if they cannot be determined."""
     info, storage = view.pods.infos[view.pods.info[position]], listers(view)
     try:
         return find_csi_volumes(info, storage) + find_disks_of_running_pod(info, storage) if info.spec.volumes else []
@@ -62,7 +63,10 @@ def volumes_of(view: Fork, position: Position) -> list[AttachedVolume]:
         return []
 
 
-def users_of(view: Fork, row: Row, driver: str) -> list[Position]:
-    """The pods of a node that have a volume of the driver, those with the fewest volumes first."""
-    volumes = {at: {volume for volume in volumes_of(view, at) if volume.driver == driver} for at in view.pods_on(row)}
+def find_driver_users(view: Fork, row: Row, driver: str) -> list[Position]:
+    """Return the node's pods with volumes of the driver, those with the fewest volumes first."""
+    volumes = {
+        at: {volume for volume in find_attached_volumes(view, at) if volume.driver == driver}
+        for at in view.pods_on(row)
+    }
     return sorted((at for at, volume in volumes.items() if volume), key=lambda at: len(volumes[at]))

@@ -1,4 +1,4 @@
-"""Objects that the pod names and that are not there, or not its own: volume claims and their classes."""
+"""Fixes for volume claims and StorageClasses that are missing, and for claims that belong to another pod."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from kschedctl.fixes.trial.tried_node import TriedNode
 from kschedctl.fixes.ways.claims import (
     REMADE,
     PodClaim,
-    as_offered,
-    given,
-    made_anew,
+    adapt_to_volume,
+    build_binding,
+    is_bound_late,
     pod_claims,
-    rebound,
-    remade,
-    waits,
+    recreate_claim,
+    recreate_for_its_volume,
+    reset_claim,
     with_class,
 )
-from kschedctl.fixes.ways.deleted_claims import deletion
-from kschedctl.fixes.ways.new_volumes import LOST, for_claim
+from kschedctl.fixes.ways.deleted_claims import plan_deletion
+from kschedctl.fixes.ways.new_volumes import LOST, create_volume
 from kschedctl.replay import kubectl
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.scheduler.framework import PluginError
@@ -58,29 +58,30 @@ NEAR = 0.75
 """How alike two names have to be for one to be taken for the other."""
 
 
-def claims(tried: TriedNode) -> Iterator[Fix]:
-    """The first of the pod's claims that is not there, that is going, that lost its volume, or that is another's."""
+def fix_claims(tried: TriedNode) -> Iterator[Fix]:
+    """Yield fixes for the first claim that is missing, being deleted, lost, or owned by another pod."""
     for wanted in pod_claims(tried):
         claim = wanted.found
         if claim is None:
-            yield from _missing(tried, wanted)
+            yield from _fix_missing_claim(tried, wanted)
             return
         if claim.metadata.deletion_timestamp is not None or claim.status.phase == LOST:
-            yield from _again(tried, claim)
+            yield from _fix_lost_or_deleted(tried, claim)
             return
-        if wanted.ephemeral and not _own(tried.trial.pod, claim):
-            yield from _of_pod(tried, claim, wanted)
+        if wanted.ephemeral and not _is_owned_by(tried.trial.pod, claim):
+            yield from _replace_foreign_claim(tried, claim, wanted)
             return
 
 
 # -- a claim ---------------------------------------------------------------------------------------------------------
 
 
-def _missing(tried: TriedNode, wanted: PodClaim) -> Iterator[Fix]:
+def _fix_missing_claim(tried: TriedNode, wanted: PodClaim) -> Iterator[Fix]:
+    """Yield fixes that use a claim with a similar name, or create the claim."""
     if wanted.ephemeral:
-        yield from _made_for_pod(tried, wanted)
+        yield from _await_ephemeral_claim(tried, wanted)
         return
-    names = [claim.metadata.name for claim in _neighbours(tried)]
+    names = [claim.metadata.name for claim in _find_namespace_claims(tried)]
     for right in get_close_matches(wanted.name, names, n=2, cutoff=NEAR):
         text = f"use claim {right} instead of {wanted.name}, which does not exist"
         edits = on_pod(tried.trial.pod, _with_claim(wanted.name, right))
@@ -88,20 +89,23 @@ def _missing(tried: TriedNode, wanted: PodClaim) -> Iterator[Fix]:
     meta = ObjectMeta(wanted.name, tried.trial.pod.metadata.namespace)
     spec = PersistentVolumeClaimSpec(("ReadWriteOnce",), resources=_asking(UNKNOWN_SIZE))
     claim = PersistentVolumeClaim(meta, spec, PhaseStatus("Pending"))
-    yield from _of_volumes(tried, claim)
-    yield from _of_classes(tried, claim)
+    yield from _create_for_volume(tried, claim)
+    yield from _create_with_class(tried, claim)
 
 
 def _asking(size: str) -> VolumeResourceRequirements:
     return VolumeResourceRequirements({"storage": size})
 
 
-def _neighbours(tried: TriedNode) -> list[PersistentVolumeClaim]:
+def _find_namespace_claims(tried: TriedNode) -> list[PersistentVolumeClaim]:
+    """Return the claims in the pod's namespace."""
     namespace = tried.trial.pod.metadata.namespace
     return [claim for (where, _), claim in listers(tried.cycle.view).claims.items() if where == namespace]
 
 
 def _with_claim(wrong: str, right: str) -> Callable[[Pod], Pod]:
+    """Return a change that makes the pod's volumes use another claim."""
+
     def change(pod: Pod) -> Pod:
         volumes = tuple(
             replace(volume, persistent_volume_claim=replace(volume.persistent_volume_claim, claim_name=right))
@@ -114,13 +118,13 @@ def _with_claim(wrong: str, right: str) -> Callable[[Pod], Pod]:
     return change
 
 
-def _of_classes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """The claim for a volume that is made where the pod goes, of the default class first."""
+def _create_with_class(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+    """Yield fixes that create the claim with a class that provisions late, the default class first."""
     storage = listers(tried.cycle.view)
     makes = [
         storage_class
         for name, storage_class in storage.classes.items()
-        if waits(name, storage) and storage_class.provisioner != NO_PROVISIONER
+        if is_bound_late(name, storage) and storage_class.provisioner != NO_PROVISIONER
     ]
     ranked = sorted(
         makes,
@@ -135,12 +139,12 @@ def _of_classes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]
         key = ObjectKey.of(new)
         text = f"create claim {claim_key(new)} of class {name} ({UNKNOWN_SIZE}, or what the pod needs)"
         commands = (kubectl.render_apply(kubectl.build_manifest(key, new)),)
-        edits = (_creation(new),)
+        edits = (_create_claim(new),)
         yield Fix("CreateClaim", (key, name), text, "author", edits, CREATE + place, "", commands, key, f"class {name}")
 
 
-def _of_volumes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """The claim for a volume that is free, the smallest first."""
+def _create_for_volume(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+    """Yield fixes that create the claim for an available volume, the smallest first."""
     storage = listers(tried.cycle.view)
     free = [
         volume
@@ -148,17 +152,17 @@ def _of_volumes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]
         if volume.spec.claim_ref is None and volume.status.phase == "Available"
     ]
     for place, volume in enumerate(
-        sorted(free, key=lambda candidate: (_size(candidate), candidate.metadata.name))[:MOST]
+        sorted(free, key=lambda candidate: (_measure_size(candidate), candidate.metadata.name))[:MOST]
     ):
         name, size = volume.metadata.name, str(volume.spec.capacity.get("storage", "0"))
         own = replace(claim, spec=replace(claim.spec, resources=_asking(size)))
-        new, _ = as_offered(own, volume)
-        bind, taken = given(new, volume, storage)
+        new, _ = adapt_to_volume(own, volume)
+        bind, taken = build_binding(new, volume, storage)
         key = ObjectKey.of(new)
         text = f"create claim {claim_key(new)} of {size}, class {claim_class(new) or 'none'}, for volume {name}"
         held = replace(new, spec=replace(new.spec, volume_name=name))
         commands = (kubectl.render_apply(kubectl.build_manifest(key, held)),)
-        edits = (_creation(bind(new)), taken) if bind else (_creation(new),)
+        edits = (_create_claim(bind(new)), taken) if bind else (_create_claim(new),)
         yield Fix(
             "CreateClaim",
             (key, name),
@@ -173,28 +177,31 @@ def _of_volumes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]
         )
 
 
-def _size(volume: PersistentVolume) -> int:
+def _measure_size(volume: PersistentVolume) -> int:
+    """Return the volume's size in billionths of a byte."""
     return billionths(volume_storage(volume))
 
 
-def _creation(new: PersistentVolumeClaim) -> ObjectEdit:
+def _create_claim(new: PersistentVolumeClaim) -> ObjectEdit:
+    """Return the edit that creates the claim."""
     return ObjectEdit(ObjectKey.of(new), lambda _: new)
 
 
-def _again(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """A claim that is being deleted, or whose volume is gone, recreated as it was; before that, the volume itself."""
+def _fix_lost_or_deleted(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+    """Yield fixes that recreate a claim that is being deleted or lost its volume, or that create the volume."""
     lost = claim.status.phase == LOST
     if lost:
-        yield from for_claim(tried, claim)
-    yield from rebound(tried, claim, REMAKE)
+        yield from create_volume(tried, claim)
+    yield from recreate_for_its_volume(tried, claim, REMAKE)
     why = "whose volume is gone" if lost else "which is being deleted"
-    yield from remade(tried, REMADE, claim, made_anew, text=f", {why}", cost=REMAKE)
+    yield from recreate_claim(tried, REMADE, claim, reset_claim, text=f", {why}", cost=REMAKE)
 
 
 # -- claims that are made for a pod ----------------------------------------------------------------------------------
 
 
-def _own(pod: Pod, claim: PersistentVolumeClaim) -> bool:
+def _is_owned_by(pod: Pod, claim: PersistentVolumeClaim) -> bool:
+    """Return whether the claim belongs to the pod."""
     try:
         require_owner(pod, claim)
     except PluginError:
@@ -202,30 +209,32 @@ def _own(pod: Pod, claim: PersistentVolumeClaim) -> bool:
     return True
 
 
-def _made_for_pod(tried: TriedNode, wanted: PodClaim) -> Iterator[Fix]:
-    """What the ephemeral volume controller makes."""
-    spec = _template(tried, wanted)
+def _await_ephemeral_claim(tried: TriedNode, wanted: PodClaim) -> Iterator[Fix]:
+    """Yield the fix in which the ephemeral volume controller creates the claim."""
+    spec = _find_ephemeral_spec(tried, wanted)
     if spec is None:
         return
     pod = tried.trial.pod
     new = PersistentVolumeClaim(
-        ObjectMeta(wanted.name, pod.metadata.namespace, owner_references=(owned_by(pod),)), spec, PhaseStatus("Pending")
+        ObjectMeta(wanted.name, pod.metadata.namespace, owner_references=(build_owner_reference(pod),)),
+        spec,
+        PhaseStatus("Pending"),
     )
     text = f"let the ephemeral volume controller of kube-controller-manager create claim {claim_key(new)}"
-    yield Fix("CreateClaim", ObjectKey.of(new), text, "operator", (_creation(new),), CREATE)
+    yield Fix("CreateClaim", ObjectKey.of(new), text, "operator", (_create_claim(new),), CREATE)
 
 
-def _of_pod(tried: TriedNode, claim: PersistentVolumeClaim, wanted: PodClaim) -> Iterator[Fix]:
-    """Another's claim of the name, in whose place one is made for the pod."""
-    spec = _template(tried, wanted) or claim.spec
+def _replace_foreign_claim(tried: TriedNode, claim: PersistentVolumeClaim, wanted: PodClaim) -> Iterator[Fix]:
+    """Yield the fix that deletes another owner's claim, so that one is created for the pod."""
+    spec = _find_ephemeral_spec(tried, wanted) or claim.spec
     pod = tried.trial.pod
 
     def change(known: PersistentVolumeClaim) -> PersistentVolumeClaim:
-        new = made_anew(known)
-        meta = replace(new.metadata, owner_references=(owned_by(pod),))
+        new = reset_claim(known)
+        meta = replace(new.metadata, owner_references=(build_owner_reference(pod),))
         return replace(new, metadata=meta, spec=replace(spec, volume_name=""))
 
-    key, gone = ObjectKey.of(claim), deletion(tried, claim)
+    key, gone = ObjectKey.of(claim), plan_deletion(tried, claim)
     if gone is None:
         return
     text = f"delete claim {claim_key(claim)}, which is not the pod's, so that one of its own is made in its place"
@@ -234,37 +243,40 @@ def _of_pod(tried: TriedNode, claim: PersistentVolumeClaim, wanted: PodClaim) ->
     yield Fix(REMADE, key, text, "operator", edits, REMAKE, weakens, gone.commands, price=Price.LOSS)
 
 
-def _template(tried: TriedNode, wanted: PodClaim) -> PersistentVolumeClaimSpec | None:
+def _find_ephemeral_spec(tried: TriedNode, wanted: PodClaim) -> PersistentVolumeClaimSpec | None:
+    """Return the claim spec in the pod's ephemeral volume, or None."""
     own = next(volume.ephemeral for volume in tried.trial.pod.spec.volumes if volume.name == wanted.volume)
     return own.volume_claim_template.spec if own and own.volume_claim_template else None
 
 
-def owned_by(pod: Pod) -> OwnerReference:
-    """The reference to a pod as to a controller."""
+def build_owner_reference(pod: Pod) -> OwnerReference:
+    """Return an owner reference to the pod as the controller."""
     return OwnerReference("Pod", pod.metadata.name, "v1", pod.metadata.uid, controller=True)
 
 
 # -- its class -------------------------------------------------------------------------------------------------------
 
 
-def storage_class(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """The class that a claim asks for and that is not there: another name that is meant, or the class itself."""
+def fix_storage_class(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+    """Yield fixes for the missing StorageClass of a claim: use one with a similar name, or create it."""
     classes, name = listers(tried.cycle.view).classes, claim_class(claim)
     for right in get_close_matches(name, classes, n=2, cutoff=NEAR):
         text = f" with class {right} instead of {name}, which does not exist"
-        change = _renamed(right)
-        yield from remade(tried, "CorrectStorageClass", claim, change, text=text, cost=CORRECT, target=right)
+        change = _with_class_name(right)
+        yield from recreate_claim(tried, "CorrectStorageClass", claim, change, text=text, cost=CORRECT, target=right)
     waiting = [class_ for class_ in classes.values() if class_.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER]
     models = {class_.provisioner: class_ for class_ in waiting if class_.provisioner != NO_PROVISIONER}
     for model in list(models.values())[:MOST] if name else ():
-        yield _created(model, name)
+        yield _create_class(model, name)
 
 
-def _renamed(right: str) -> Callable[[PersistentVolumeClaim], PersistentVolumeClaim]:
-    return lambda known: with_class(made_anew(known), right)
+def _with_class_name(right: str) -> Callable[[PersistentVolumeClaim], PersistentVolumeClaim]:
+    """Return a change that resets the claim with another class."""
+    return lambda known: with_class(reset_claim(known), right)
 
 
-def _created(model: StorageClass, name: str) -> Fix:
+def _create_class(model: StorageClass, name: str) -> Fix:
+    """Build the fix that creates a StorageClass as a copy of the model."""
     new = replace(model, metadata=ObjectMeta(name))
     key = ObjectKey.of(new)
     like = model.metadata.name

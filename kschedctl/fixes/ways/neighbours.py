@@ -1,4 +1,4 @@
-"""Pods that stand in the way: move one elsewhere, or run one replica fewer."""
+"""Fixes that move a pod off the node or scale its workload down by one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.prices import Price
 from kschedctl.fixes.trial.trials import is_resized
 from kschedctl.fixes.trial.tried_node import NodeRefusal, TriedNode
-from kschedctl.fixes.ways.given_back import detached, gone, users_of
+from kschedctl.fixes.ways.given_back import delete_pod, detach_volumes, find_driver_users
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import is_recreated_elsewhere
 from kschedctl.replay.object_keys import ObjectKey
@@ -39,25 +39,25 @@ MOST_APART = 3
 """Where more pods keep the asked one away, moving them is no small change."""
 
 
-def in_the_way(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """The pods that the refusal is about, moved to where they fit, or given up."""
+def move_or_drop(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+    """Yield fixes that move the pods that the rejection is about, or scale their workloads down."""
     if tried.row is None:
         return
     moved = fewer = 0
-    free = _free(tried, refusal.fact)
-    for position in _candidates(tried, refusal)[:MOST_TRIED]:
+    free = _find_free_nodes(tried, refusal.fact)
+    for position in _find_candidates(tried, refusal)[:MOST_TRIED]:
         if moved < MOST_MOVED:
-            for change in _moved(tried, position, free):
+            for change in _move_pod(tried, position, free):
                 moved += 1
                 yield change
         if fewer < MOST_MOVED:
-            for change in one_fewer(tried, position):
+            for change in scale_down(tried, position):
                 fewer += 1
                 yield change
 
 
-def _free(tried: TriedNode, fact: AnyFact | None) -> Bools:
-    """(N,): where a pod would be out of the way."""
+def _find_free_nodes(tried: TriedNode, fact: AnyFact | None) -> Bools:
+    """Return (N,): the nodes where a moved pod no longer conflicts."""
     nodes = tried.cycle.view.nodes
     free = np.ones(len(nodes), np.bool_)
     if isinstance(fact, TooSkewed | PodInTheWay) and fact.key:
@@ -67,39 +67,41 @@ def _free(tried: TriedNode, fact: AnyFact | None) -> Bools:
     return free
 
 
-def _candidates(tried: TriedNode, refusal: NodeRefusal) -> list[Position]:
+def _find_candidates(tried: TriedNode, refusal: NodeRefusal) -> list[Position]:
+    """Return the pods whose removal may resolve the rejection and that may be moved."""
     view = tried.cycle.view
     positions: list[Position] = []
     match refusal.fact:
         case Insufficient(resource=resource):
-            positions = _freeing(tried, resource)
+            positions = _find_freeing_pods(tried, resource)
         case TooManyPods():
             positions = view.pods_on(tried.at)
         case HostPortHeld(holder=pod) | DiskMounted(pod=pod) if pod:
-            positions = _named(tried, pod)
+            positions = _find_pod(tried, pod)
         case PodInTheWay(pod=pod, others=others) if pod and others < MOST_APART:
-            positions = _named(tried, pod)
+            positions = _find_pod(tried, pod)
         case TooSkewed(key=key):
-            positions = _crowding(tried, key)
+            positions = _find_crowding_pods(tried, key)
         case TooManyVolumes(drivers=(first, *_)):
-            positions = users_of(view, tried.at, first.driver)
-    return [position for position in positions if _movable(tried, position)]
+            positions = find_driver_users(view, tried.at, first.driver)
+    return [position for position in positions if _is_movable(tried, position)]
 
 
-def _named(tried: TriedNode, key: str) -> list[Position]:
+def _find_pod(tried: TriedNode, key: str) -> list[Position]:
+    """Return the position of the pod with that key in a list, empty if it does not exist."""
     position = tried.cycle.view.pods.find_position(key)
     return [] if position is None else [position]
 
 
-def _freeing(tried: TriedNode, resource: str) -> list[Position]:
-    """The pods of the node that by themselves free enough, the smallest first; then the others, the largest first.
+def _find_freeing_pods(tried: TriedNode, resource: str) -> list[Position]:
+    """Return the node's pods that each free enough, the smallest first, then the others, the largest first.
 
     None where as many of them as a set has changes free too little of something that the node is short of.
     """
     view = tried.cycle.view
     facts = [refusal.fact for refusal in tried.refusals() if isinstance(refusal.fact, Insufficient)]
     columns = [view.resources[fact.resource] for fact in facts if fact.resource in view.resources]
-    positions = [position for position in view.pods_on(tried.at) if _movable(tried, position)]
+    positions = [position for position in view.pods_on(tried.at) if _is_movable(tried, position)]
     if len(columns) < len(facts) or not positions:
         return []
     freed = view.requests[view.pods.info[positions]][:, columns]
@@ -115,11 +117,11 @@ def _freeing(tried: TriedNode, resource: str) -> list[Position]:
     return [*enough[: MOST_TRIED // 2], *less, *enough[MOST_TRIED // 2 :]]
 
 
-def _crowding(tried: TriedNode, key: str) -> list[Position]:
-    """The pods that the constraints over that label count in the node's domain, those of the same workload first."""
+def _find_crowding_pods(tried: TriedNode, key: str) -> list[Position]:
+    """Return the pods that spread constraints on that label count in the node's domain, the same workload's first."""
     view, mine = tried.cycle.view, find_owner(tried.trial.pod)
     crowding: dict[Position, None] = {}
-    for counted in counts(tried):
+    for counted in find_domain_counts(tried):
         if counted.constraint.topology_key == key:
             here = counted.eligible & (counted.column.codes == counted.column.codes[tried.at])
             selected = view.pods.matching(counted.constraint.selector, frozenset((tried.cycle.info.namespace,)))
@@ -130,19 +132,21 @@ def _crowding(tried: TriedNode, key: str) -> list[Position]:
     return sorted(crowding, key=lambda position: find_owner(view.pods.objects[position]) != mine)
 
 
-def _movable(tried: TriedNode, position: Position) -> bool:
-    """Whether somebody makes the pod anew elsewhere, and it may be evicted."""
-    return is_recreated_elsewhere(tried.cycle.view.pods.objects[position]) and evictable(tried, position)
+def _is_movable(tried: TriedNode, position: Position) -> bool:
+    """Return whether a controller recreates the pod elsewhere and its PDB allows the eviction."""
+    return is_recreated_elsewhere(tried.cycle.view.pods.objects[position]) and is_evictable(tried, position)
 
 
-def evictable(tried: TriedNode, position: Position) -> bool:
-    """Whether its budget allows for its eviction besides the others'."""
+def is_evictable(tried: TriedNode, position: Position) -> bool:
+    """Return whether the pod's PDB allows its eviction in addition to earlier evictions of the trial."""
     known = find_budgets(tried.trial.scheduler.view)
     selecting = known.selecting(position)
-    return not selecting or (len(selecting) == 1 and known.allowed(selecting[0]) > _evicted(tried)[selecting[0]])
+    return not selecting or (
+        len(selecting) == 1 and known.allowed(selecting[0]) > _count_evictions(tried)[selecting[0]]
+    )
 
 
-def _evicted(tried: TriedNode) -> Counter[str]:
+def _count_evictions(tried: TriedNode) -> Counter[str]:
     """Return how many disruptions of each budget the changes so far take; a pod that is resized in place stays."""
     view, asked = tried.trial.scheduler.view, ObjectKey.of(tried.trial.pod)
     edits = {key: edit for key, edit in tried.trial.edits.items() if key.kind == "Pod" and key != asked}
@@ -153,21 +157,21 @@ def _evicted(tried: TriedNode) -> Counter[str]:
     )
 
 
-def _moved(tried: TriedNode, position: Position, free: Bools) -> Iterator[Fix]:
-    """The pod on the best node that takes it while the asked one has the node that it leaves."""
+def _move_pod(tried: TriedNode, position: Position, free: Bools) -> Iterator[Fix]:
+    """Yield the fix that moves the pod to the best node that takes it while the target pod has its place."""
     view = tried.cycle.view
     pod = view.pods.objects[position]
-    target = _elsewhere(tried, position, pod, free)
+    target = _find_target(tried, position, pod, free)
     if not target:
         return
     here = view.nodes.names[int(view.node[position])]
-    weakens, price = _left_behind(pod)
+    weakens, price = _describe_loss(pod)
     yield Fix(
         "MovePod",
         (pod.key, target),
         f"move {pod.key} from {here} to {target}",
         "operator",
-        (ObjectEdit(ObjectKey.of(pod), _placed_on(target)), *detached(view, pod)),
+        (ObjectEdit(ObjectKey.of(pod), _with_node(target)), *detach_volumes(view, pod)),
         MOVE,
         f"evicts {pod.key}{weakens}",
         price=price,
@@ -182,8 +186,8 @@ def _moved(tried: TriedNode, position: Position, free: Bools) -> Iterator[Fix]:
     )
 
 
-def _left_behind(pod: Pod) -> tuple[str, Price | None]:
-    """What a pod does not take along, and what that costs; nothing of its claims is lost."""
+def _describe_loss(pod: Pod) -> tuple[str, Price | None]:
+    """Return what data the pod loses when it moves, and the price of that."""
     volumes = pod.spec.volumes
     if any(volume.host_path is not None for volume in volumes):
         return ", which leaves the files of its hostPath volumes behind", Price.LOSS
@@ -192,12 +196,13 @@ def _left_behind(pod: Pod) -> tuple[str, Price | None]:
     return "", Price.GUARANTEE if find_owner(pod).kind == "StatefulSet" else None
 
 
-def _placed_on(node: str) -> Callable[[Pod], Pod]:
+def _with_node(node: str) -> Callable[[Pod], Pod]:
+    """Return a change that sets the pod's node."""
     return lambda pod: replace(pod, spec=replace(pod.spec, node_name=node))
 
 
-def _elsewhere(tried: TriedNode, position: Position, pod: Pod, free: Bools) -> str:
-    """The name of the best of the ``free`` nodes for it, empty where none takes it."""
+def _find_target(tried: TriedNode, position: Position, pod: Pod, free: Bools) -> str:
+    """Return the name of the best of the free nodes for the pod, or an empty string."""
     after = tried.cycle.view.fork()
     after.forget(position)
     asked = after.pods.find_position(tried.trial.pod.key)
@@ -215,11 +220,11 @@ def _elsewhere(tried: TriedNode, position: Position, pod: Pod, free: Bools) -> s
     return after.nodes.names[Row(-best[1])] if best else ""
 
 
-def one_fewer(tried: TriedNode, position: Position) -> Iterator[Fix]:
-    """One replica fewer of its workload: this one, where its controller can be told so."""
+def scale_down(tried: TriedNode, position: Position) -> Iterator[Fix]:
+    """Yield the fix that scales the pod's workload down by this replica, if its controller can choose it."""
     pod = tried.cycle.view.pods.objects[position]
     owner = find_owner(pod)
-    left = _replicas_left(tried, pod, owner)
+    left = _count_replicas_after(tried, pod, owner)
     if left is None or owner == find_owner(tried.trial.pod):
         return  # of its own workload it would be the one that goes
     weakens, price = f"{owner} runs with one replica fewer", None if left else Price.LOSS
@@ -233,7 +238,7 @@ def one_fewer(tried: TriedNode, position: Position) -> Iterator[Fix]:
         pod.key,
         f"run one replica fewer of {owner}: {pod.metadata.name}",
         "operator",
-        gone(tried.cycle.view, pod),
+        delete_pod(tried.cycle.view, pod),
         FEWER,
         weakens,
         price=price,
@@ -243,32 +248,32 @@ def one_fewer(tried: TriedNode, position: Position) -> Iterator[Fix]:
     )
 
 
-def _replicas_left(tried: TriedNode, pod: Pod, owner: Owner) -> int | None:
-    """How many replicas there are without the pod; None where its workload would not give up this one.
+def _count_replicas_after(tried: TriedNode, pod: Pod, owner: Owner) -> int | None:
+    """Return the number of replicas without the pod, or None if scaling down would not remove this pod.
 
     Pods that wait for a node go first, and a StatefulSet gives none up as long as one waits.
     """
-    if _waits(tried, owner):
+    if _has_pending_pod(tried, owner):
         return None
     if owner.kind in ("Deployment", "ReplicaSet"):
-        return replicas(tried, owner) - 1 - _given_up(tried, owner)
+        return count_replicas(tried, owner) - 1 - _count_removed(tried, owner)
     ordinal = pod.metadata.name.removeprefix(f"{owner.name}-")
     if owner.kind != "StatefulSet" or not ordinal.isdigit():
         return None
-    later = range(int(ordinal) + 1, int(ordinal) + 1 + replicas(tried, owner))
+    later = range(int(ordinal) + 1, int(ordinal) + 1 + count_replicas(tried, owner))
     pods = tried.cycle.view.pods
     last = all(pods.find_position(f"{owner.namespace}/{owner.name}-{number}") is None for number in later)
     return int(ordinal) if last else None
 
 
-def _given_up(tried: TriedNode, owner: Owner) -> int:
-    """How many of its pods other changes of the trial take away."""
+def _count_removed(tried: TriedNode, owner: Owner) -> int:
+    """Return how many of the workload's pods other changes of the trial delete."""
     gone = (edit.before for edit in tried.trial.edits.values() if edit.after is None)
     return sum(isinstance(pod, Pod) and find_owner(pod) == owner for pod in gone)
 
 
-def _waits(tried: TriedNode, owner: Owner) -> bool:
-    """Whether a pod of the workload has no node."""
+def _has_pending_pod(tried: TriedNode, owner: Owner) -> bool:
+    """Return whether a pod of the workload has no node."""
     view = tried.trial.scheduler.view
 
     def owners() -> frozenset[Owner]:
@@ -278,8 +283,8 @@ def _waits(tried: TriedNode, owner: Owner) -> bool:
     return owner in view.memo("workloads of pods that wait", owners)
 
 
-def replicas(tried: TriedNode, owner: Owner) -> int:
-    """How many pods of the workload there are."""
+def count_replicas(tried: TriedNode, owner: Owner) -> int:
+    """Return the number of pods of the workload."""
     base = tried.trial.scheduler.view
 
     def count() -> Counter[Owner]:
@@ -293,6 +298,6 @@ def replicas(tried: TriedNode, owner: Owner) -> int:
     return base.memo("replicas of workloads", count)[owner]
 
 
-def counts(tried: TriedNode) -> list[DomainCounts]:
-    """What the pod's hard constraints count, in their order; none where PreFilter does not come so far."""
+def find_domain_counts(tried: TriedNode) -> list[DomainCounts]:
+    """Return the domain counts of the pod's hard spread constraints, empty if PreFilter did not compute them."""
     return tried.cycle.pre_filter.find_state(PodTopologySpread) or []

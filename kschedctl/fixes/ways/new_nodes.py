@@ -1,4 +1,4 @@
-"""More nodes: one more like one that the cluster has, of each pool, or a larger one."""
+"""Fixes that add nodes: one more like an existing node, or a larger one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_un
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.machine_sizes import is_plausible
 from kschedctl.fixes.trial.tried_node import TriedNode, collect_label_keys
-from kschedctl.fixes.ways.unready_nodes import in_order, is_fault, is_no_node_initialized
+from kschedctl.fixes.ways.unready_nodes import is_fault, is_no_node_initialized, without_condition_taints
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.scheduler.framework import Rejection
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
@@ -40,21 +40,21 @@ def one_more(tried: TriedNode) -> Iterator[Fix]:
     nodes = tried.cycle.view.nodes
     if is_no_node_initialized(nodes):
         return
-    view, models = tried.cycle.view, _models(tried)
+    view, models = tried.cycle.view, _find_models(tried)
     rows = {node.metadata.name: view.nodes.index[node.metadata.name] for node in models}
     out = _rows_of_zones_out(nodes)
     models = [node for node in models if not out[rows[node.metadata.name]]]
-    refused = [rejection.mask for rejection in _rejections(tried, NodeAffinity.name)]
+    refused = [rejection.mask for rejection in _find_rejections(tried, NodeAffinity.name)]
     tolerations = tried.cycle.info.spec.tolerations
     fit = [
         node
         for node in models
         if not any(mask[rows[node.metadata.name]] for mask in refused)
-        and find_untolerated(_empty(node).taints, tolerations, HARD_EFFECTS) is None
+        and find_untolerated(_fresh_spec(node).taints, tolerations, HARD_EFFECTS) is None
     ] or models
     for node in sorted(models, key=lambda node: node not in fit)[:MOST_MODELS]:
         yield more_like(view, node, peculiar=_has_peculiar_devices(tried, node))
-    lacking = {node.metadata.name: _lacking(tried, node) for node in fit}
+    lacking = {node.metadata.name: _find_shortage(tried, node) for node in fit}
     if not all(lacking.values()):
         return
     for node in fit[:MOST_MODELS]:
@@ -84,7 +84,7 @@ def _has_peculiar_devices(tried: TriedNode, model: Node) -> bool:
     view, pool = tried.cycle.view, find_pool(model)
     if not pool:
         return False
-    pools = view.memo("nodes of pools", lambda: _nodes_by_pool(view.nodes.objects))
+    pools = view.memo("nodes of pools", lambda: _group_by_pool(view.nodes.objects))
     with_slices = view.memo(
         "nodes with devices", lambda: {each.spec.node_name for each in view.cluster.resource_slices}
     )
@@ -99,25 +99,27 @@ def _has_peculiar_devices(tried: TriedNode, model: Node) -> bool:
     return has_devices(model) and 2 * sum(map(has_devices, members)) < len(members)
 
 
-def _nodes_by_pool(nodes: Sequence[Node]) -> dict[str, list[Node]]:
+def _group_by_pool(nodes: Sequence[Node]) -> dict[str, list[Node]]:
+    """Return the nodes of each pool."""
     pools: dict[str, list[Node]] = {}
     for node in nodes:
         pools.setdefault(find_pool(node), []).append(node)
     return pools
 
 
-def _models(tried: TriedNode) -> list[Node]:
-    """The first node of each sort: these differ in pool, zone, taints, size and the labels by which the pod chooses."""
+def _find_models(tried: TriedNode) -> list[Node]:
+    """Return the first node of each distinct pool, zone, taints, size, and set of labels that the pod selects by."""
     keys, view = tuple(sorted(collect_label_keys(tried.cycle) - {HOSTNAME})), tried.cycle.view
-    return view.memo((_models, keys), lambda: list(_first_of_each_sort(view.nodes.objects, keys).values()))
+    return view.memo((_find_models, keys), lambda: list(_find_distinct(view.nodes.objects, keys).values()))
 
 
-def _first_of_each_sort(nodes: Sequence[Node], keys: Sequence[str]) -> dict[object, Node]:
+def _find_distinct(nodes: Sequence[Node], keys: Sequence[str]) -> dict[object, Node]:
+    """Return the first node of each distinct shape."""
     first: dict[object, Node] = {}
     for node in sorted(nodes, key=lambda node: node.spec.unschedulable):
         chosen = tuple(map(node.metadata.labels.get, keys))
         size = tuple(sorted(node.status.allocatable.items()))
-        first.setdefault((find_pool(node), zone_key(node), _empty(node).taints, size, chosen), node)
+        first.setdefault((find_pool(node), zone_key(node), _fresh_spec(node).taints, size, chosen), node)
     return first
 
 
@@ -127,13 +129,16 @@ def _largest(view: Fork, resource: str) -> int:
     return 0 if column is None else int(view.allocatable[:, column].max(initial=0))
 
 
-def _rejections(tried: TriedNode, plugin: str) -> Sequence[Rejection]:
+def _find_rejections(tried: TriedNode, plugin: str) -> Sequence[Rejection]:
+    """Return the plugin's rejections of nodes."""
     verdict = tried.cycle.filter.verdicts.get(plugin)
     return verdict.rejections if verdict else ()
 
 
-def _lacking(tried: TriedNode, node: Node) -> Amounts:
-    """How much of each resource an empty node has to offer, where this one has less: beside what runs on each node."""
+def _find_shortage(tried: TriedNode, node: Node) -> Amounts:
+    """Return the amounts that an empty node must offer beside its DaemonSet pods, for resources of which this node
+    has less.
+    """
     view, row = tried.cycle.view, tried.cycle.view.nodes.index[node.metadata.name]
     daemons = [at for at in view.pods_on(row) if find_owner(view.pods.objects[at]).kind == "DaemonSet"]
     taken = view.requests[view.pods.info[daemons]].sum(axis=0) if daemons else np.zeros(len(view.resources), np.int64)
@@ -161,13 +166,13 @@ def more_like(
     ``larger``: the amounts of which the new nodes offer more. ``unknown``: those of them that no node offers.
     ``peculiar``: the model's devices are not those of its pool.
     """
-    sizes: Resources = {name: _written(name, amount) for name, amount in (larger or {}).items()}
+    sizes: Resources = {name: _format_amount(name, amount) for name, amount in (larger or {}).items()}
     name, pool = model.metadata.name, find_pool(model)
     numbers = (i for i in range(len(view.nodes) + count) if f"{name}-more-{i}" not in view.nodes.index)
     edits = [
         edit
         for _, i in zip(range(count), numbers, strict=False)
-        for edit in _one(view, model, f"{name}-more-{i}", sizes)
+        for edit in _add_node(view, model, f"{name}-more-{i}", sizes)
     ]
     what, where = "a node" if count == 1 else f"{count} nodes", f"like {name}"
     with_more = ", ".join(f"{size} of {resource}" for resource, size in sizes.items())
@@ -193,8 +198,8 @@ def more_like(
     )
 
 
-def _written(resource: str, amount: int) -> str:
-    """The least that people would write which is as much."""
+def _format_amount(resource: str, amount: int) -> str:
+    """Return the smallest amount in a common unit that is at least as large."""
     if resource == CPU:
         return str(-(-amount // 1000))
     if is_pod_level(resource) or resource == EPHEMERAL_STORAGE:
@@ -202,41 +207,46 @@ def _written(resource: str, amount: int) -> str:
     return str(amount)
 
 
-def _one(view: Fork, model: Node, new: str, sizes: Resources) -> Iterator[ObjectEdit]:
+def _add_node(view: Fork, model: Node, new: str, sizes: Resources) -> Iterator[ObjectEdit]:
+    """Yield the edits that add one node with its CSINode, ResourceSlices, and DaemonSet pods."""
     name = model.metadata.name
     status = replace(model.status, allocatable={**model.status.allocatable, **sizes})
     labels = {**model.metadata.labels, **({HOSTNAME: new} if HOSTNAME in model.metadata.labels else {})}
-    node = replace(model, metadata=ObjectMeta(new, labels=labels), spec=_empty(model), status=status)
+    node = replace(model, metadata=ObjectMeta(new, labels=labels), spec=_fresh_spec(model), status=status)
     yield ObjectEdit(ObjectKey.of(node), lambda _: node, name)
     for csi in view.cluster.csi_nodes:
         if csi.metadata.name == name:
-            yield _copy(replace(csi, metadata=ObjectMeta(new)))
-    yield from (_devices(slice_, new) for slice_ in view.cluster.resource_slices if slice_.spec.node_name == name)
+            yield _add_csi_node(replace(csi, metadata=ObjectMeta(new)))
+    yield from (_copy_slice(slice_, new) for slice_ in view.cluster.resource_slices if slice_.spec.node_name == name)
     for position in view.pods_on(view.nodes.index[name]):
         pod = view.pods.objects[position]
         if find_owner(pod).kind == "DaemonSet":
-            yield _daemon(pod, new)
+            yield _copy_daemon_pod(pod, new)
 
 
-def _empty(node: Node) -> NodeSpec:
-    """A new node: neither cordoned nor with a fault."""
-    taints = tuple(taint for taint in in_order(node).spec.taints if taint.key != UNSCHEDULABLE_TAINT.key)
+def _fresh_spec(node: Node) -> NodeSpec:
+    """Return the spec of a new node like this one: neither cordoned nor faulty."""
+    taints = tuple(
+        taint for taint in without_condition_taints(node).spec.taints if taint.key != UNSCHEDULABLE_TAINT.key
+    )
     return replace(node.spec, unschedulable=False, taints=taints, provider_id="")
 
 
-def _copy(csi_node: CSINode) -> ObjectEdit:
+def _add_csi_node(csi_node: CSINode) -> ObjectEdit:
+    """Return the edit that adds a CSINode."""
     return ObjectEdit(ObjectKey.of(csi_node), lambda _: csi_node)
 
 
-def _devices(slice_: ResourceSlice, node: str) -> ObjectEdit:
-    """The devices of the node that it is like, in pools of its own."""
+def _copy_slice(slice_: ResourceSlice, node: str) -> ObjectEdit:
+    """Return the edit that copies a ResourceSlice to the new node, in a pool of its own."""
     pool = replace(slice_.spec.pool, name=f"{slice_.spec.pool.name}-{node}")
     spec = replace(slice_.spec, node_name=node, pool=pool)
     own = replace(slice_, metadata=ObjectMeta(f"{slice_.metadata.name}-{node}"), spec=spec)
     return ObjectEdit(ObjectKey.of(own), lambda _: own)
 
 
-def _daemon(pod: Pod, node: str) -> ObjectEdit:
+def _copy_daemon_pod(pod: Pod, node: str) -> ObjectEdit:
+    """Return the edit that runs a copy of the DaemonSet pod on the new node."""
     meta = replace(pod.metadata, name=f"{pod.metadata.name}-{node}", uid="")
     own = replace(pod, metadata=meta, spec=replace(pod.spec, node_name=node))
     return ObjectEdit(ObjectKey.of(own), lambda _: own, pod.key)

@@ -1,4 +1,4 @@
-"""Volumes that somebody makes for a claim."""
+"""Fixes that create a PersistentVolume for a claim."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from kschedctl.api.objects import (
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.tried_node import TriedNode
 from kschedctl.fixes.ways import storage_pools
-from kschedctl.fixes.ways.claims import ClaimChange, given, made_anew, recreation
-from kschedctl.fixes.ways.deleted_claims import Deletion, deletion
+from kschedctl.fixes.ways.claims import ClaimChange, build_binding, recreation, reset_claim
+from kschedctl.fixes.ways.deleted_claims import Deletion, plan_deletion
 from kschedctl.replay import kubectl
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
@@ -45,7 +45,7 @@ ANY_SOURCE = "the volume source (spec.csi, spec.nfs, …)"
 """Names what a volume lacks if nothing in the cluster says by what kind of storage it is backed."""
 
 
-def for_claim(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+def create_volume(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield the fix that creates a volume for the claim within the node's reach, which the user has to complete.
 
     The volume has the name that the claim asks for, if any. If a volume of that name exists, the claim is recreated as
@@ -54,32 +54,32 @@ def for_claim(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     if ObjectKey.of(claim) in tried.trial.edits:
         return
     storage, named = listers(tried.cycle.view), claim.spec.volume_name
-    free = _free_name(f"{claim.metadata.name}-volume", storage)
-    volume = _volume(tried, claim, named if named and named not in storage.volumes else free, storage)
+    free = _find_free_name(f"{claim.metadata.name}-volume", storage)
+    volume = _build_volume(tried, claim, named if named and named not in storage.volumes else free, storage)
     key, name = ObjectKey.of(claim), volume.metadata.name
     if name == named:
         made = bind_volume(volume, claim)
         bound = BIND_COMPLETED in claim.metadata.annotations
         edits = () if bound else (ObjectEdit(key, lambda known: bind_claim(known, name)),)
         if claim.status.phase == LOST:
-            edits = (ObjectEdit(key, _found_again),)
-        yield _fix(tried, claim, volume, (*edits, ObjectEdit(ObjectKey.of(made), lambda _: made)))
+            edits = (ObjectEdit(key, _mark_bound),)
+        yield _build_fix(tried, claim, volume, (*edits, ObjectEdit(ObjectKey.of(made), lambda _: made)))
         return
-    bind, there = given(claim, volume, storage)
+    bind, there = build_binding(claim, volume, storage)
     if not named:
-        yield _fix(tried, claim, volume, (ObjectEdit(key, bind), there) if bind else (there,))
-    elif not _beside_provisioner(claim, storage) and (gone := deletion(tried, claim)) is not None:
-        yield _fix(tried, claim, volume, (*gone.edits, ObjectEdit(key, _anew(bind)), there), gone)
+        yield _build_fix(tried, claim, volume, (ObjectEdit(key, bind), there) if bind else (there,))
+    elif not _has_provisioner(claim, storage) and (gone := plan_deletion(tried, claim)) is not None:
+        yield _build_fix(tried, claim, volume, (*gone.edits, ObjectEdit(key, _reset_and_bind(bind)), there), gone)
 
 
-def awaited(tried: TriedNode, claim: PersistentVolumeClaim) -> Fix:
-    """The volume that the provisioner of the claim's class makes, taken to be within reach of all nodes."""
+def await_provisioner(tried: TriedNode, claim: PersistentVolumeClaim) -> Fix:
+    """Build the fix that waits for the provisioner of the claim's class, taken to serve all nodes."""
     storage = listers(tried.cycle.view)
     provisioner = storage.classes[claim_class(claim)].provisioner
-    volume = _volume(tried, claim, _free_name(f"{claim.metadata.name}-volume", storage), storage)
+    volume = _build_volume(tried, claim, _find_free_name(f"{claim.metadata.name}-volume", storage), storage)
     source = volume.spec.csi or CSIPersistentVolumeSource(provisioner, volume.metadata.name)
     volume = replace(volume, spec=replace(volume.spec, csi=source, local=None, host_path=None))
-    bind, there = given(claim, volume, storage)
+    bind, there = build_binding(claim, volume, storage)
     key = ObjectKey.of(claim)
     edits = (ObjectEdit(key, bind), there) if bind else (there,)
     text = f"wait until {provisioner} has provisioned a volume for claim {claim_key(claim)}: see its events"
@@ -87,37 +87,39 @@ def awaited(tried: TriedNode, claim: PersistentVolumeClaim) -> Fix:
     return Fix("Wait", key, text, "operator", edits, PROVISIONED, commands=(command,))
 
 
-def _found_again(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
-    """What the volume controller makes of a claim whose volume is there again."""
+def _mark_bound(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
+    """Return the claim as the volume controller marks it once its volume exists again."""
     return replace(claim, status=PhaseStatus("Bound"))
 
 
-def _anew(bind: ClaimChange | None) -> ClaimChange:
-    return lambda known: bind(made_anew(known)) if bind else made_anew(known)
+def _reset_and_bind(bind: ClaimChange | None) -> ClaimChange:
+    """Return a change that resets the claim and binds it, if a binding is given."""
+    return lambda known: bind(reset_claim(known)) if bind else reset_claim(known)
 
 
-def _fix(
+def _build_fix(
     tried: TriedNode,
     claim: PersistentVolumeClaim,
     volume: PersistentVolume,
     edits: tuple[ObjectEdit, ...],
     gone: Deletion | None = None,
 ) -> Fix:
+    """Build the fix that creates the volume, and recreates the claim if a deletion is given."""
     name = volume.metadata.name
     size = str(claim.spec.resources.requests.get("storage", "any size"))
-    where = _where(volume)
+    where = _describe_reach(volume)
     reach = f" reachable from {where}" if where else ""
     text = f"create PersistentVolume {name} of {size}{reach} for claim {claim_key(claim)}"
     holder = {"claimRef": {"namespace": claim.metadata.namespace, "name": claim.metadata.name}}
-    source, missing = _source(volume)
+    source, missing = _build_source(volume)
     plain = kubectl.build_manifest(ObjectKey.of(volume), replace(volume, spec=replace(volume.spec, csi=None)))
     manifest = {**plain, "spec": {**object_at(plain, "spec"), **holder, **source}}
     commands: list[str] = []
     if gone is not None:
         text += ", and recreate that"
-        commands += [*gone.before, recreation(claim, made_anew(claim))]
+        commands += [*gone.before, recreation(claim, reset_claim(claim))]
     weakens, price = (gone.weakens, gone.price) if gone is not None else ("", None)
-    cost = NEW_VOLUME + (BESIDE_PROVISIONER if _beside_provisioner(claim, listers(tried.cycle.view)) else 0)
+    cost = NEW_VOLUME + (BESIDE_PROVISIONER if _has_provisioner(claim, listers(tried.cycle.view)) else 0)
     own = claim_key(claim)
     return Fix(
         "CreateVolume",
@@ -136,17 +138,17 @@ def _fix(
     )
 
 
-def _beside_provisioner(claim: PersistentVolumeClaim, storage: Listers) -> bool:
-    """Whether volumes of the claim's class are made without anybody's doing."""
+def _has_provisioner(claim: PersistentVolumeClaim, storage: Listers) -> bool:
+    """Return whether the claim's class provisions volumes."""
     made_by = storage.classes.get(claim_class(claim))
     return made_by is not None and made_by.provisioner not in ("", NO_PROVISIONER)
 
 
-def _volume(tried: TriedNode, claim: PersistentVolumeClaim, name: str, storage: Listers) -> PersistentVolume:
-    """A volume of the sort of the class's others: of the same driver, and reached by nodes of the same labels."""
+def _build_volume(tried: TriedNode, claim: PersistentVolumeClaim, name: str, storage: Listers) -> PersistentVolume:
+    """Return a volume like the others of the claim's class, with their driver and node affinity."""
     spec = claim.spec
     like = next(iter(storage.volumes_of_class.get(claim_class(claim), ClassVolumes()).volumes), None)
-    driver = _driver(tried, claim, like)
+    driver = _find_driver(tried, claim, like)
     return PersistentVolume(
         ObjectMeta(name, labels=dict(spec.selector.match_labels) if spec.selector else {}),
         PersistentVolumeSpec(
@@ -154,7 +156,9 @@ def _volume(tried: TriedNode, claim: PersistentVolumeClaim, name: str, storage: 
             access_modes=spec.access_modes,
             storage_class_name=claim_class(claim),
             volume_mode=spec.volume_mode,
-            node_affinity=_reach(tried, like, storage_pools.topology_keys(tried, claim_class(claim)) if driver else ()),
+            node_affinity=_build_affinity(
+                tried, like, storage_pools.topology_keys(tried, claim_class(claim)) if driver else ()
+            ),
             volume_attributes_class_name=spec.volume_attributes_class_name,
             csi=CSIPersistentVolumeSource(driver, name) if driver else None,
             local=like.spec.local if like else None,
@@ -164,7 +168,7 @@ def _volume(tried: TriedNode, claim: PersistentVolumeClaim, name: str, storage: 
     )
 
 
-def _driver(tried: TriedNode, claim: PersistentVolumeClaim, like: PersistentVolume | None) -> str:
+def _find_driver(tried: TriedNode, claim: PersistentVolumeClaim, like: PersistentVolume | None) -> str:
     """Return the CSI driver of the class's other volumes, or of its provisioner; empty if it is not a CSI driver."""
     if like is not None:
         return like.spec.csi.driver if like.spec.csi else ""
@@ -173,7 +177,7 @@ def _driver(tried: TriedNode, claim: PersistentVolumeClaim, like: PersistentVolu
     return class_.provisioner if class_ is not None and class_.provisioner in drivers else ""
 
 
-def _reach(
+def _build_affinity(
     tried: TriedNode, like: PersistentVolume | None, topology_keys: tuple[str, ...]
 ) -> VolumeNodeAffinity | None:
     """Return the affinity for nodes with the node's labels by which such volumes are reached; None if no label decides.
@@ -192,7 +196,8 @@ def _reach(
     return VolumeNodeAffinity(NodeSelector((NodeSelectorTerm(wanted),))) if wanted else None
 
 
-def _where(volume: PersistentVolume) -> str:
+def _describe_reach(volume: PersistentVolume) -> str:
+    """Return the labels that the volume's node affinity requires, as text."""
     affinity = volume.spec.node_affinity
     terms = affinity.required.node_selector_terms if affinity and affinity.required else ()
     wanted = [
@@ -201,7 +206,7 @@ def _where(volume: PersistentVolume) -> str:
     return ", ".join(wanted)
 
 
-def _source(volume: PersistentVolume) -> tuple[JsonObject, str]:
+def _build_source(volume: PersistentVolume) -> tuple[JsonObject, str]:
     """Return the volume source with its unknown field left empty, and the path of that field in the object.
 
     The API server refuses a volume without a source, or with an empty field that is required, so that nobody creates
@@ -217,6 +222,7 @@ def _source(volume: PersistentVolume) -> tuple[JsonObject, str]:
     return {}, ANY_SOURCE
 
 
-def _free_name(wanted: str, storage: Listers) -> str:
+def _find_free_name(wanted: str, storage: Listers) -> str:
+    """Return the first unused volume name that starts with the wanted one."""
     names = (f"{wanted}{f'-{number}' if number else ''}" for number in range(len(storage.volumes) + 1))
     return next(name for name in names if name not in storage.volumes)

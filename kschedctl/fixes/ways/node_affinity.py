@@ -1,4 +1,4 @@
-"""Required node affinity: correct what its terms ask for, ask for less, or make the node what they ask for."""
+"""Fixes for required node affinity: correct its terms, require less, or label the node."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from kschedctl.fixes.ways.node_labels import (
     DROP,
     OTHER_HOST,
     WIDEN,
+    describe_loss,
+    find_similar_keys,
+    fix_selector,
     is_misspelt,
     label_node,
-    near_keys,
     unlabel_node,
-    unmet_selector,
-    without,
 )
 from kschedctl.fixes.ways.runtime_classes import change_class
 from kschedctl.scheduler.framework.facts import Wanted
@@ -67,24 +67,26 @@ class OwnRequirement(NamedTuple):
         return f"{own.key} {own.operator} {','.join(own.values or ())}"
 
 
-def unmet(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """What the node lacks of the selector, one label after the other; then of each of the required terms."""
+def fix_node_affinity(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+    """Yield fixes for the selector labels that the node lacks, then for the required terms."""
     fact = refusal.fact
     if isinstance(fact, NodeAffinityUnmet):
         for wanted in fact.selector:
             yield from change_class(tried, wanted)
-            yield from unmet_selector(tried, wanted)
+            yield from fix_selector(tried, wanted)
         if not fact.selector and _may_be_unpinned(tried.trial):
-            yield from _terms(tried, fact)
-            yield _softened(tried)
-    elif tried.row is None and required(tried.trial.pod) and _may_be_unpinned(tried.trial):
-        yield from _conflicting(tried)
-        yield _softened(tried)
+            yield from _fix_terms(tried, fact)
+            yield _prefer_terms(tried)
+    elif tried.row is None and find_required_terms(tried.trial.pod) and _may_be_unpinned(tried.trial):
+        yield from _drop_conflicting_fields(tried)
+        yield _prefer_terms(tried)
 
 
 def find_host_of_terms(trial: RemedyTrial) -> str:
     """Return the host with files of the pod that its required terms name and that is gone, empty for none."""
-    written = [each for term in required(trial.pod) for each in (*term.match_fields, *term.match_expressions)]
+    written = [
+        each for term in find_required_terms(trial.pod) for each in (*term.match_fields, *term.match_expressions)
+    ]
     named = [(each.key, each.values) for each in written if each.operator == "In" and each.values]
     return next(filter(None, (find_missing_host_with_data(trial, key, values) for key, values in named)), "")
 
@@ -94,30 +96,30 @@ def _may_be_unpinned(trial: RemedyTrial) -> bool:
     return find_owner(trial.pod).kind != "DaemonSet" and not find_host_of_terms(trial)
 
 
-def _conflicting(tried: TriedNode) -> Iterator[Fix]:
-    """Terms that name no node in common by their fields: none of these has to be."""
-    for number, term in enumerate(required(tried.trial.pod)):
+def _drop_conflicting_fields(tried: TriedNode) -> Iterator[Fix]:
+    """Yield fixes that drop a field requirement, for terms whose fields name no common node."""
+    for number, term in enumerate(find_required_terms(tried.trial.pod)):
         for written in term.match_fields:
-            yield _dropped(tried, OwnRequirement(number, True, written))
+            yield _drop_requirement(tried, OwnRequirement(number, True, written))
 
 
-def _terms(tried: TriedNode, fact: NodeAffinityUnmet) -> Iterator[Fix]:
-    """The first thing that the node lacks of each term."""
+def _fix_terms(tried: TriedNode, fact: NodeAffinityUnmet) -> Iterator[Fix]:
+    """Yield fixes for the first requirement of each term that the node does not meet."""
     for number, lacks in enumerate(fact.terms):
         if lacks:
             wanted = lacks[0]
             written = SelectorRequirement(wanted.key, wanted.operator, wanted.values or None)
             own = OwnRequirement(number, wanted.field, written)
             if not wanted.field:
-                yield from _other_labels(tried, own, wanted)
+                yield from _fix_label(tried, own, wanted)
             if wanted.found is not None:
-                yield from _other_value(tried, own, wanted, wanted.found)
-            yield _dropped(tried, own)
+                yield from _allow_value(tried, own, wanted, wanted.found)
+            yield _drop_requirement(tried, own)
 
 
-def _other_labels(tried: TriedNode, own: OwnRequirement, wanted: Wanted) -> Iterator[Fix]:
-    """The label that is probably meant; the node's labels as they should be."""
-    for right in near_keys(wanted.key, tried):
+def _fix_label(tried: TriedNode, own: OwnRequirement, wanted: Wanted) -> Iterator[Fix]:
+    """Yield fixes that correct the required label, or change the node's labels to match."""
+    for right in find_similar_keys(wanted.key, tried):
         text = f"require the label {right} instead of {wanted.key}"
         edits = on_pod(tried.trial.pod, _with_requirement(own, replace(own.written, key=right)))
         yield Fix("CorrectNodeAffinity", (own.term, wanted.key, right), text, "author", edits, CORRECT)
@@ -132,8 +134,8 @@ def _other_labels(tried: TriedNode, own: OwnRequirement, wanted: Wanted) -> Iter
             yield from unlabel_node(tried, wanted.key)
 
 
-def _other_value(tried: TriedNode, own: OwnRequirement, wanted: Wanted, name: str) -> Iterator[Fix]:
-    """What the node has, in the place of what is probably a typo, or besides what is required."""
+def _allow_value(tried: TriedNode, own: OwnRequirement, wanted: Wanted, name: str) -> Iterator[Fix]:
+    """Yield the fix that allows the node's value, in place of a misspelt value or in addition to the required ones."""
     nodes, values = tried.cycle.view.nodes, wanted.values
     known = nodes.names if wanted.field else nodes.label(wanted.key).values
     near = ""
@@ -159,47 +161,52 @@ def _other_value(tried: TriedNode, own: OwnRequirement, wanted: Wanted, name: st
         if near:
             yield Fix("CorrectNodeAffinity", target, text, "author", edits, CORRECT)
         else:
-            weakens, price = _without(own.written)
+            weakens, price = _describe_loss(own.written)
             cost = OTHER_HOST if wanted.key in (HOSTNAME, NODE_NAME_FIELD) else WIDEN
             yield Fix("WidenNodeAffinity", target, text, "author", edits, cost, weakens, (), target[:3], name, price)
 
 
-def _without(written: SelectorRequirement) -> tuple[str, Price | None]:
-    """What is given up without the requirement, and what that costs."""
+def _describe_loss(written: SelectorRequirement) -> tuple[str, Price | None]:
+    """Return what is given up without the requirement, and its price."""
     values = (written.values or ()) if written.operator == "In" else ()
-    return next((effect for value in values if (effect := without(written.key, value))[1]), (ANYWHERE, None))
+    return next((effect for value in values if (effect := describe_loss(written.key, value))[1]), (ANYWHERE, None))
 
 
-def _dropped(tried: TriedNode, own: OwnRequirement) -> Fix:
+def _drop_requirement(tried: TriedNode, own: OwnRequirement) -> Fix:
+    """Build the fix that drops the requirement."""
     edits = on_pod(tried.trial.pod, _with_requirement(own, None))
     text = f"do not require nodes with {own.text}"
     target = (own.term, own.field, own.written.key, own.written.operator, own.written.values)
-    weakens, price = _without(own.written)
+    weakens, price = _describe_loss(own.written)
     return Fix("DropNodeAffinity", target, text, "author", edits, DROP, weakens, price=price)
 
 
-def _softened(tried: TriedNode) -> Fix:
+def _prefer_terms(tried: TriedNode) -> Fix:
+    """Build the fix that turns required terms into preferred ones."""
+
     def change(pod: Pod) -> Pod:
-        wishes = [PreferredSchedulingTerm(100, term) for term in required(pod) if not term.match_fields]
+        wishes = [PreferredSchedulingTerm(100, term) for term in find_required_terms(pod) if not term.match_fields]
         return _with_terms(pod, (), wishes)
 
     text = "prefer the nodes of its required node affinity instead of requiring them"
-    written = [expression for term in required(tried.trial.pod) for expression in term.match_expressions]
-    weakens, price = next((effect for requirement in written if (effect := _without(requirement))[1]), (ANYWHERE, None))
+    written = [expression for term in find_required_terms(tried.trial.pod) for expression in term.match_expressions]
+    weakens, price = next(
+        (effect for requirement in written if (effect := _describe_loss(requirement))[1]), (ANYWHERE, None)
+    )
     edits = on_pod(tried.trial.pod, change)
     return Fix("SoftenNodeAffinity", "all", text, "author", edits, SOFTEN, weakens, price=price)
 
 
 def _with_requirement(own: OwnRequirement, new: SelectorRequirement | None) -> Callable[[Pod], Pod]:
-    """One requirement in another form, or left out; a term of which nothing is left goes."""
+    """Return a change that replaces or drops one requirement, and terms that become empty."""
     part = "match_fields" if own.field else "match_expressions"
 
     def change(pod: Pod) -> Pod:
-        terms = list(required(pod))
+        terms = list(find_required_terms(pod))
         if own.term >= len(terms):
             return pod
         terms_before = list(getattr(terms[own.term], part))
-        place = next((i for i, term in enumerate(terms_before) if _same(term, own.written)), None)
+        place = next((i for i, term in enumerate(terms_before) if _is_same(term, own.written)), None)
         if place is None:
             return pod
         terms_before[place : place + 1] = [] if new is None else [new]
@@ -211,19 +218,20 @@ def _with_requirement(own: OwnRequirement, new: SelectorRequirement | None) -> C
     return change
 
 
-def _same(one: SelectorRequirement, other: SelectorRequirement) -> bool:
+def _is_same(one: SelectorRequirement, other: SelectorRequirement) -> bool:
+    """Return whether two requirements are equal."""
     return (one.key, one.operator, one.values or ()) == (other.key, other.operator, other.values or ())
 
 
-def required(pod: Pod) -> Terms:
-    """The pod's required terms."""
+def find_required_terms(pod: Pod) -> Terms:
+    """Return the pod's required node affinity terms."""
     own = pod.spec.affinity.node_affinity if pod.spec.affinity else None
     terms = own.required_during_scheduling_ignored_during_execution if own else None
     return terms.node_selector_terms if terms else ()
 
 
 def _with_terms(pod: Pod, terms: Terms, preferred: Sequence[PreferredSchedulingTerm] = ()) -> Pod:
-    """The pod with these required terms, none for all nodes, and with more preferred ones."""
+    """Return the pod with these required terms and additional preferred ones."""
     affinity = pod.spec.affinity
     if affinity is None or affinity.node_affinity is None:
         return pod
@@ -241,4 +249,4 @@ def _with_terms(pod: Pod, terms: Terms, preferred: Sequence[PreferredSchedulingT
     return replace(pod, spec=replace(pod.spec, affinity=None if left == Affinity() else left))
 
 
-REMEDIES = {NodeAffinity: PluginRemedies((unmet,), facts_tell_all=True)}
+REMEDIES = {NodeAffinity: PluginRemedies((fix_node_affinity,), facts_tell_all=True)}

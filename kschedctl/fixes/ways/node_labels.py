@@ -1,4 +1,4 @@
-"""Labels of nodes: correct what the pod asks for, ask for less, or give a node the label."""
+"""Fixes for node labels: correct the nodeSelector, require less, or label a node."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ NUMBERED = re.compile(r"(?:[0-9]+|(?<=[-_.])[a-z0-9]{1,2})$", re.IGNORECASE)
 """By what names end that are told apart by it: zone-a, node12."""
 
 
-def unmet_selector(tried: TriedNode, wanted: Wanted) -> Iterator[Fix]:
-    """One label of the nodeSelector: corrected, another value, given to the node, or not asked for."""
+def fix_selector(tried: TriedNode, wanted: Wanted) -> Iterator[Fix]:
+    """Yield fixes for one nodeSelector label: correct it, use another value, label the node, or drop it."""
     pod, key, value = tried.trial.pod, wanted.key, wanted.values[0]
-    for right in near_keys(key, tried):
+    for right in find_similar_keys(key, tried):
         text = f"select nodes by the label {right} instead of {key}"
-        change = _with_selector(_renamed(key, right))
+        change = _with_selector(_rename_key(key, right))
         yield Fix("CorrectSelector", (key, right), text, "author", on_pod(pod, change), CORRECT)
     if find_missing_host_with_data(tried.trial, key, wanted.values):
         return  # its files were there
-    weakens, price = without(key, value)
+    weakens, price = describe_loss(key, value)
     if wanted.found is not None:
         text = f"select nodes with {key}={wanted.found} instead of {value}"
         change = _with_selector(lambda selector: {**selector, key: wanted.found or ""})
@@ -61,8 +61,8 @@ def unmet_selector(tried: TriedNode, wanted: Wanted) -> Iterator[Fix]:
     yield Fix("DropSelector", key, text, "author", on_pod(pod, change), DROP, weakens, price=price)
 
 
-def without(key: str, value: str) -> tuple[str, Price | None]:
-    """What is given up where nodes are not required to have the label, and what that costs: an image stays as it is."""
+def describe_loss(key: str, value: str) -> tuple[str, Price | None]:
+    """Return what is given up if nodes need not have the label, and its price."""
     if value in PLATFORMS.get(RENAMED.get(key, key), ()):
         return f"its image would run on nodes that are not {value}: it must be built for those, too", Price.LOSS
     return ANYWHERE, None
@@ -72,12 +72,13 @@ def _with_selector(change: Callable[[dict[str, str]], dict[str, str]]) -> Callab
     return lambda pod: replace(pod, spec=replace(pod.spec, node_selector=change(pod.spec.node_selector)))
 
 
-def _renamed(key: str, right: str) -> Callable[[dict[str, str]], dict[str, str]]:
+def _rename_key(key: str, right: str) -> Callable[[dict[str, str]], dict[str, str]]:
+    """Return a change that renames a key of a selector."""
     return lambda selector: {right if k == key else k: v for k, v in selector.items()}
 
 
-def near_keys(key: str, tried: TriedNode) -> list[str]:
-    """The labels that nodes have and that are probably meant: a stable one, another case or prefix, a typo."""
+def find_similar_keys(key: str, tried: TriedNode) -> list[str]:
+    """Return node labels that the key probably means: its stable form, another case or prefix, or a typo."""
     view = tried.trial.scheduler.view
     known = view.memo("labels of nodes", lambda: _keys(node.metadata.labels for node in view.nodes.objects))
     if key in known:
@@ -88,9 +89,9 @@ def near_keys(key: str, tried: TriedNode) -> list[str]:
     return list(dict.fromkeys(label for label in (*stable, *same, *near) if label in known))
 
 
-def other_topologies(key: str, tried: TriedNode) -> Iterator[tuple[str, Price | None]]:
-    """What is probably meant by a topology that no node has; else one that clusters have, which is another wish."""
-    near = near_keys(key, tried)
+def iter_other_topologies(key: str, tried: TriedNode) -> Iterator[tuple[str, Price | None]]:
+    """Yield topology keys to use instead of one that no node has, with the price of each."""
+    near = find_similar_keys(key, tried)
     yield from ((right, None) for right in near)
     labels = tried.cycle.view.nodes.label
     if not near and not labels(key).present.any():
@@ -108,7 +109,7 @@ def _name(key: str) -> str:
 
 
 def is_misspelt(key: str, wrong: str, right: str, known: Collection[str]) -> bool:
-    """Whether one value of a label is probably meant where another is written, which no node has."""
+    """Return whether a label's value that no node has probably means the right value."""
     values = PLATFORMS.get(RENAMED.get(key, key))
     if values is not None and (wrong in values or wrong.lower() in SYNONYMS):
         return SYNONYMS.get(wrong.lower()) == right
@@ -116,7 +117,7 @@ def is_misspelt(key: str, wrong: str, right: str, known: Collection[str]) -> boo
 
 
 def is_typo(wrong: str, right: str, known: Collection[str]) -> bool:
-    """Whether one word is probably meant where another is written, which is not known: none is as near.
+    """Return whether the wrong word, which is unknown, probably means the right word and no other.
 
     >>> is_typo("genral", "general", ["general", "gpu"]), is_typo("zone-d", "zone-c", ["zone-c"])
     (True, False)
@@ -160,7 +161,7 @@ def _is_another(one: str, other: str) -> bool:
 
 
 def label_node(tried: TriedNode, key: str, value: str) -> Iterator[Fix]:
-    """The node given a role by its label, as another node has it.
+    """Yield the fix that gives the node a role label that another node has.
 
     Another label tells how a node is: given to one that is otherwise it would lie.
     """
@@ -183,7 +184,7 @@ def label_node(tried: TriedNode, key: str, value: str) -> Iterator[Fix]:
 
 
 def unlabel_node(tried: TriedNode, key: str) -> Iterator[Fix]:
-    """The node without the label of a role."""
+    """Yield the fix that removes a role label from the node."""
     node = tried.cycle.view.nodes.objects[tried.at]
     name = node.metadata.name
     if node.metadata.labels[key] not in OF_ROLES:

@@ -18,7 +18,7 @@ from kschedctl.api.ownership import TEMPLATE_HASH, has_template_hash
 from kschedctl.fixes.trial.changes import Fix, on_pod
 from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import neighbours, waiting
-from kschedctl.fixes.ways.node_labels import label_node, other_topologies
+from kschedctl.fixes.ways.node_labels import iter_other_topologies, label_node
 from kschedctl.fixes.ways.selected_pods import label_namespaces, other_pods
 from kschedctl.scheduler.framework.facts import TopologyLabelMissing
 from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import REASON_AFFINITY, REASON_ANTI_AFFINITY
@@ -69,7 +69,7 @@ def required(pod: Pod, field: str) -> tuple[PodAffinityTerm, ...]:
 
 
 def _other_key(tried: TriedNode, field: str, place: int, term: PodAffinityTerm) -> Iterator[Fix]:
-    for right, price in other_topologies(term.topology_key, tried):
+    for right, price in iter_other_topologies(term.topology_key, tried):
         text = f"use the topology {right} instead of {term.topology_key} in its {field.replace('_', ' ')}"
         edits = on_pod(tried.trial.pod, _with_term(field, place, replace(term, topology_key=right)))
         yield Fix("CorrectTopologyKey", (field, place, right), text, "author", edits, CORRECT, price=price)
@@ -136,5 +136,7 @@ def _with(pod: Pod, field: str, **fields: object) -> Pod:
 
 
 REMEDIES = {
-    InterPodAffinity: PluginRemedies((waiting.leaving, terms, label_namespaces, neighbours.in_the_way), indirect=True)
+    InterPodAffinity: PluginRemedies(
+        (waiting.await_terminating, terms, label_namespaces, neighbours.move_or_drop), indirect=True
+    )
 }

@@ -1,4 +1,4 @@
-"""Host ports: another one, or none."""
+"""Fixes for host ports: use another port, or none."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ OTHER_PORT, NO_PORT = 20, 30
 LAST_PORT = 65535
 
 
-def free_ports(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """The next port that no pod of the cluster holds, and no host port at all, for each that the node has not free."""
+def change_port(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+    """Yield fixes that use another host port, or none, for each port that is taken on the node."""
     info = tried.cycle.info
     for port in dict.fromkeys(info.host_ports):
-        if any(port.conflicts(other) for other in _held(tried)):
-            other = _next_free(tried, port)
+        if any(port.conflicts(other) for other in _iter_held_ports(tried)):
+            other = _find_free_port(tried, port)
             if other:
-                yield _with_port(tried, port, other)
+                yield _use_port(tried, port, other)
             if not info.spec.host_network:
-                yield _with_port(tried, port, 0)
+                yield _use_port(tried, port, 0)
 
 
-def _held(tried: TriedNode) -> Iterator[HostPort]:
-    """The ports of the node's pods, and of those that are nominated for it."""
+def _iter_held_ports(tried: TriedNode) -> Iterator[HostPort]:
+    """Yield the host ports of the node's pods and of the pods nominated for it."""
     view = tried.cycle.view
     rows, nominated = view.nominations
     for position in (*view.pods_on(tried.at), *nominated[rows == tried.at].tolist()):
         yield from view.pods.infos[view.pods.info[position]].host_ports
 
 
-def _next_free(tried: TriedNode, port: HostPort) -> int:
-    """The first one after it; 0 where there is none."""
+def _find_free_port(tried: TriedNode, port: HostPort) -> int:
+    """Return the next port that no pod of the cluster holds, or 0."""
     base = tried.trial.scheduler.view
     taken = base.memo(
         "taken ports", lambda: {host_port.port for info in base.pods.infos for host_port in info.host_ports}
@@ -47,8 +47,8 @@ def _next_free(tried: TriedNode, port: HostPort) -> int:
     return next((n for n in range(port.port + 1, LAST_PORT + 1) if n not in taken and n not in own), 0)
 
 
-def _with_port(tried: TriedNode, port: HostPort, new: int) -> Fix:
-    """In the network of the host the program itself has to listen on the port."""
+def _use_port(tried: TriedNode, port: HostPort, new: int) -> Fix:
+    """Build the fix that uses another host port, or none if it is 0."""
     on_host = tried.cycle.info.spec.host_network
 
     def in_container(container: Container) -> Container:
@@ -80,4 +80,6 @@ def _other(port: ContainerPort, new: int, on_host: bool) -> ContainerPort:
     return replace(port, host_port=new, container_port=new if on_host else port.container_port)
 
 
-REMEDIES = {NodePorts: PluginRemedies((waiting.leaving, free_ports, neighbours.in_the_way), facts_tell_all=True)}
+REMEDIES = {
+    NodePorts: PluginRemedies((waiting.await_terminating, change_port, neighbours.move_or_drop), facts_tell_all=True)
+}

@@ -1,4 +1,4 @@
-"""ElasticQuotas: what they allow at the most, and what they guarantee."""
+"""Fixes for ElasticQuotas: raise max or min."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ RAISE_MAX, RAISE_MIN = 35, 50
 Field = Literal["max", "min"]
 
 
-def exceeded(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """The max of the pod's quota raised to what would be used; or its min by what all quotas together lack."""
+def raise_quota(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+    """Yield the fix that raises the max of the pod's quota, or else its min by what all quotas lack."""
     use = quota_use(tried.cycle.view)
     quota = use.quotas.get(tried.trial.pod.metadata.namespace)
     claim = tried.cycle.pre_filter.find_state(CapacityScheduling)
@@ -33,16 +33,19 @@ def exceeded(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     limits = counted_limits(claim.ours, most, INT64_MAX) if quota.most is not None else {}
     over = {name: used[name] for name, limit in limits.items() if used.get(name, 0) > limit}
     if over:
-        yield _raised(quota, "max", over, most)
+        yield _raise_field(quota, "max", over, most)
         return
     used, least = added(use.everywhere(), claim.everyone), added(*(quota.least for quota in use.quotas.values()))
     limits = counted_limits(used, least, 0)
     lacking = {name: used[name] - limit for name, limit in limits.items() if used.get(name, 0) > limit}
     if lacking:
-        yield _raised(quota, "min", {name: quota.least.get(name, 0) + n for name, n in lacking.items()}, quota.least)
+        yield _raise_field(
+            quota, "min", {name: quota.least.get(name, 0) + n for name, n in lacking.items()}, quota.least
+        )
 
 
-def _raised(quota: Quota, field: Field, to: Requests, before: Requests) -> Fix:
+def _raise_field(quota: Quota, field: Field, to: Requests, before: Requests) -> Fix:
+    """Build the fix that raises a field of the ElasticQuota."""
     key = ObjectKey(KIND, quota.namespace, quota.name)
     amounts = {name: _exact(name, amount) for name, amount in to.items()}
 
@@ -69,4 +72,4 @@ def _exact(name: str, amount: int) -> str:
     return str(amount) if "." in text else text
 
 
-REMEDIES = {CapacityScheduling: PluginRemedies((exceeded,))}
+REMEDIES = {CapacityScheduling: PluginRemedies((raise_quota,))}

@@ -1,4 +1,4 @@
-"""Resources: ask for no more than a node has left."""
+"""Fixes that lower or drop resource requests."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ class OwnRequest(NamedTuple):
     amount: int
 
 
-def lower(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """One request of the resource lowered by what the node is short of; or the pod does without a resource."""
+def lower_request(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+    """Yield fixes that lower one request by the node's shortage, or drop a scalar resource."""
     fact = refusal.fact
     if not isinstance(fact, Insufficient):
         return
-    asked = _asked(tried, fact.resource)
+    asked = _find_requests(tried, fact.resource)
     for own_request in asked if fact.free > 0 else ():
         new = _largest(tried, own_request, fact)
         if new:
-            yield _lowered(tried, own_request, fact.resource, new)
+            yield _lower_request(tried, own_request, fact.resource, new)
     if asked and is_scalar(fact.resource):
-        yield _without(tried, fact)
+        yield _drop_request(tried, fact)
 
 
 def in_milli(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
@@ -57,14 +57,14 @@ def in_milli(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     fact = refusal.fact
     if not isinstance(fact, Insufficient) or fact.resource != CPU or is_plausible(CPU, fact.requested, fact.largest):
         return
-    for own_request in _asked(tried, CPU):
+    for own_request in _find_requests(tried, CPU):
         before = str(own_request.resources.requests[CPU])
         if before.isdecimal() and not is_plausible(CPU, own_request.amount, fact.largest):
-            yield _lowered(tried, own_request, CPU, f"{before}m")
+            yield _lower_request(tried, own_request, CPU, f"{before}m")
 
 
-def _asked(tried: TriedNode, resource: str) -> list[OwnRequest]:
-    """The requests that count: that of the pod as a whole, where it has one, else those of its containers."""
+def _find_requests(tried: TriedNode, resource: str) -> list[OwnRequest]:
+    """Return the requests that count: the pod-level one if present, else those of the containers."""
     pod, of_pod = tried.trial.pod, tried.trial.pod.spec.resources
     counts = tried.cycle.view.settings.requests.pod_level and is_pod_level(resource)
     if counts and of_pod is not None and resource in of_pod.requests:
@@ -171,7 +171,8 @@ def _overcommits(resource: str) -> bool:
     return not is_scalar(resource)
 
 
-def _lowered(tried: TriedNode, asked: OwnRequest, resource: str, new: str) -> Fix:
+def _lower_request(tried: TriedNode, asked: OwnRequest, resource: str, new: str) -> Fix:
+    """Build the fix that sets one request to a new amount."""
     before = asked.resources.requests[resource]
     left = _amount(new, resource) / asked.amount
     where = f" in container {asked.name}" if asked.field else " for the pod as a whole"
@@ -191,8 +192,8 @@ def of_share(left: float) -> Price | None:
     return Price.GUARANTEE if left < SUBSTANTIAL else None
 
 
-def _without(tried: TriedNode, fact: Insufficient) -> Fix:
-    """No container asks for the resource any more."""
+def _drop_request(tried: TriedNode, fact: Insufficient) -> Fix:
+    """Build the fix that drops the resource from all containers."""
     resource = fact.resource
 
     def none(own: Resources) -> Resources:
@@ -216,13 +217,13 @@ def _without(tried: TriedNode, fact: Insufficient) -> Fix:
 REMEDIES = {
     NodeResourcesFit: PluginRemedies(
         (
-            waiting.leaving,
+            waiting.await_terminating,
             extended_resources.published,
             in_milli,
             resizes.revert,
-            lower,
-            extended_resources.backed,
-            neighbours.in_the_way,
+            lower_request,
+            extended_resources.back_by_class,
+            neighbours.move_or_drop,
             pod_limits.raise_max_pods,
         ),
         facts_tell_all=True,

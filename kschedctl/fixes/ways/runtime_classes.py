@@ -14,7 +14,7 @@ from kschedctl.api.objects import Pod, RuntimeClass, RuntimeClassScheduling, Tol
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit, on_pod
 from kschedctl.fixes.trial.readmission import find_runtime_class
 from kschedctl.fixes.trial.tried_node import TriedNode
-from kschedctl.fixes.ways.node_labels import is_misspelt, near_keys
+from kschedctl.fixes.ways.node_labels import find_similar_keys, is_misspelt
 from kschedctl.replay import kubectl
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.scheduler.framework.facts import Wanted
@@ -36,7 +36,7 @@ def change_class(tried: TriedNode, wanted: Wanted) -> Iterator[Fix]:
     runtime_class = selecting_class(pod, key, tried)
     if runtime_class is None:
         return
-    for right in near_keys(key, tried):
+    for right in find_similar_keys(key, tried):
         yield _corrected(pod, runtime_class, {key: None, right: value})
     if wanted.found and is_misspelt(key, value, wanted.found, tried.cycle.view.nodes.label(key).values):
         yield _corrected(pod, runtime_class, {key: wanted.found})

@@ -1,4 +1,4 @@
-"""Topology spread constraints: how far pods may bunch, and which domains count."""
+"""Fixes for topology spread constraints: allow more skew, or count other domains."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from kschedctl.fixes.trial.changes import Fix, on_pod
 from kschedctl.fixes.trial.prices import Price
 from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import neighbours
-from kschedctl.fixes.ways.neighbours import counts
-from kschedctl.fixes.ways.node_labels import label_node, other_topologies
+from kschedctl.fixes.ways.neighbours import find_domain_counts
+from kschedctl.fixes.ways.node_labels import iter_other_topologies, label_node
 from kschedctl.fixes.ways.unready_nodes import is_of_condition
 from kschedctl.scheduler.framework.facts import TopologyLabelMissing
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import HARD
@@ -30,22 +30,22 @@ MOST_DOMAINS = 3
 """A node without the label is offered so many of its values."""
 
 
-def skewed(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """The constraint on the topology of the fact, in each form that lets more nodes in."""
+def relax_constraints(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+    """Yield fixes that relax the constraints on the topology of the fact."""
     match refusal.fact:
         case TooSkewed(key=key) as fact:
-            for place, constraint in _hard(tried.trial.pod, key):
-                yield from _relaxed(tried, place, constraint, fact)
+            for place, constraint in _find_hard_constraints(tried.trial.pod, key):
+                yield from _relax_constraint(tried, place, constraint, fact)
         case TopologyLabelMissing(key=key):
-            for place, constraint in _hard(tried.trial.pod, key):
+            for place, constraint in _find_hard_constraints(tried.trial.pod, key):
                 yield from _other_key(tried, place, constraint)
-                yield _anyway(tried, place, constraint)
-            for value in _values(tried, key):
+                yield _prefer_spread(tried, place, constraint)
+            for value in _find_values(tried, key):
                 yield from label_node(tried, key, value)
 
 
-def _hard(pod: Pod, key: str) -> list[tuple[int, TopologySpreadConstraint]]:
-    """The constraints on that topology that keep pods from nodes."""
+def _find_hard_constraints(pod: Pod, key: str) -> list[tuple[int, TopologySpreadConstraint]]:
+    """Return the position and content of the hard constraints on that topology."""
     own = enumerate(pod.spec.topology_spread_constraints)
     return [
         (i, constraint)
@@ -54,28 +54,30 @@ def _hard(pod: Pod, key: str) -> list[tuple[int, TopologySpreadConstraint]]:
     ]
 
 
-def _values(tried: TriedNode, key: str) -> list[str]:
-    """Values of the label that other nodes have, those of the least crowded domains first."""
+def _find_values(tried: TriedNode, key: str) -> list[str]:
+    """Return label values that other nodes have, those of the least crowded domains first."""
     column = tried.cycle.view.nodes.label(key)
-    counted = next((count for count in counts(tried) if count.column is column), None)
+    counted = next((count for count in find_domain_counts(tried) if count.column is column), None)
     order = range(column.size) if counted is None else counted.counts.argsort(kind="stable").tolist()
     return [column.values[code] for code in order][:MOST_DOMAINS]
 
 
-def _counted(tried: TriedNode, place: int) -> DomainCounts | None:
-    """What the constraint in that place counts."""
+def _find_counts(tried: TriedNode, place: int) -> DomainCounts | None:
+    """Return the domain counts of the constraint at that position, or None."""
     own = tried.trial.pod.spec.topology_spread_constraints
     before = sum(constraint.when_unsatisfiable == HARD for constraint in own[:place])
-    pods = counts(tried)
+    pods = find_domain_counts(tried)
     return pods[before] if before < len(pods) else None
 
 
-def _relaxed(tried: TriedNode, place: int, constraint: TopologySpreadConstraint, fact: TooSkewed) -> Iterator[Fix]:
-    """One that the node's domain does not violate stays as it is."""
-    counted = _counted(tried, place)
+def _relax_constraint(
+    tried: TriedNode, place: int, constraint: TopologySpreadConstraint, fact: TooSkewed
+) -> Iterator[Fix]:
+    """Yield fixes that relax a constraint that the node's domain violates."""
+    counted = _find_counts(tried, place)
     if counted is None:
         return
-    skew = _skew(tried, counted, tried.at)
+    skew = _compute_skew(tried, counted, tried.at)
     if fact.max_skew == constraint.max_skew:
         skew = max(skew, fact.skew)  # with those that are nominated
     if skew <= constraint.max_skew:
@@ -84,21 +86,25 @@ def _relaxed(tried: TriedNode, place: int, constraint: TopologySpreadConstraint,
     if has_template_hash(tried.trial.pod) and TEMPLATE_HASH not in constraint.match_label_keys:
         text = f"spread across {key} only with pods of its own revision (matchLabelKeys: {TEMPLATE_HASH})"
         keys = (*constraint.match_label_keys, TEMPLATE_HASH)
-        yield _change(tried, place, "MatchLabelKeys", text, ROLLOUT, match_label_keys=keys)
+        yield _change_constraint(tried, place, "MatchLabelKeys", text, ROLLOUT, match_label_keys=keys)
     if constraint.node_taints_policy != "Honor":
         text = f"spread across {key} without counting nodes whose taints it does not tolerate (nodeTaintsPolicy: Honor)"
         price = Price.CORRECTION if _is_emptiest_domain_tainted(tried, counted) else None
-        yield _change(tried, place, "NodeTaintsPolicy", text, HONOUR, price=price, node_taints_policy="Honor")
+        yield _change_constraint(
+            tried, place, "NodeTaintsPolicy", text, HONOUR, price=price, node_taints_policy="Honor"
+        )
     if constraint.node_affinity_policy == "Ignore":
         text = f"spread across {key} without counting nodes that it does not select (nodeAffinityPolicy: Honor)"
-        yield _change(tried, place, "NodeAffinityPolicy", text, HONOUR, node_affinity_policy="Honor")
+        yield _change_constraint(tried, place, "NodeAffinityPolicy", text, HONOUR, node_affinity_policy="Honor")
     domains = int(counted.exists.sum())
     if constraint.min_domains is not None and constraint.min_domains > max(domains, 1):
         text = f"spread across {key} with minDomains {max(domains, 1)} instead of {constraint.min_domains}"
-        yield _change(tried, place, "MinDomains", text, MIN_DOMAINS, weakens=less, min_domains=max(domains, 1))
+        yield _change_constraint(
+            tried, place, "MinDomains", text, MIN_DOMAINS, weakens=less, min_domains=max(domains, 1)
+        )
     text = f"allow a skew of {skew} instead of {constraint.max_skew} over {key}"
-    yield _change(tried, place, "MaxSkew", text, MORE_SKEW, weakens=less, max_skew=skew)
-    yield _anyway(tried, place, constraint)
+    yield _change_constraint(tried, place, "MaxSkew", text, MORE_SKEW, weakens=less, max_skew=skew)
+    yield _prefer_spread(tried, place, constraint)
 
 
 def _is_emptiest_domain_tainted(tried: TriedNode, counted: DomainCounts) -> bool:
@@ -120,17 +126,18 @@ def _is_temporary(taint: Taint) -> bool:
     return taint.key == UNSCHEDULABLE_TAINT.key or is_of_condition(taint)
 
 
-def _skew(tried: TriedNode, counted: DomainCounts, row: Row) -> int:
-    """The skew of the row's domain with the pod in it, without nominated pods."""
+def _compute_skew(tried: TriedNode, counted: DomainCounts, row: Row) -> int:
+    """Return the skew of the row's domain with the pod in it, without nominated pods."""
     here, minimum = counted.counts_and_minimum(None)
     return int(here[row] + counted.constraint.selects(tried.cycle.info) - minimum[row])
 
 
-def _anyway(tried: TriedNode, place: int, constraint: TopologySpreadConstraint) -> Fix:
+def _prefer_spread(tried: TriedNode, place: int, constraint: TopologySpreadConstraint) -> Fix:
+    """Build the fix that makes the constraint a preference."""
     key = constraint.topology_key
     text = f"prefer to spread across {key} instead of requiring it (whenUnsatisfiable: ScheduleAnyway)"
     less = UNEVEN.format(key=key)
-    return _change(
+    return _change_constraint(
         tried,
         place,
         "ScheduleAnyway",
@@ -143,12 +150,12 @@ def _anyway(tried: TriedNode, place: int, constraint: TopologySpreadConstraint) 
 
 
 def _other_key(tried: TriedNode, place: int, constraint: TopologySpreadConstraint) -> Iterator[Fix]:
-    for right, price in other_topologies(constraint.topology_key, tried):
+    for right, price in iter_other_topologies(constraint.topology_key, tried):
         text = f"spread across {right} instead of {constraint.topology_key}"
-        yield _change(tried, place, "CorrectTopologyKey", text, CORRECT, price=price, topology_key=right)
+        yield _change_constraint(tried, place, "CorrectTopologyKey", text, CORRECT, price=price, topology_key=right)
 
 
-def _change(
+def _change_constraint(
     tried: TriedNode,
     place: int,
     kind: str,
@@ -159,7 +166,7 @@ def _change(
     price: Price | None = None,
     **fields: object,
 ) -> Fix:
-    """One constraint with other fields."""
+    """Build the fix that sets other fields of one constraint."""
 
     def change(pod: Pod) -> Pod:
         constraints = list(pod.spec.topology_spread_constraints)
@@ -170,4 +177,4 @@ def _change(
     return Fix(kind, target, text, "author", on_pod(tried.trial.pod, change), cost, weakens, price=price)
 
 
-REMEDIES = {PodTopologySpread: PluginRemedies((skewed, neighbours.in_the_way), indirect=True)}
+REMEDIES = {PodTopologySpread: PluginRemedies((relax_constraints, neighbours.move_or_drop), indirect=True)}

@@ -20,7 +20,7 @@ from kschedctl.fixes.trial.device_marks import DEVICE_WORD
 from kschedctl.fixes.trial.prices import Price
 from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode, collect_node_selection_keys
 from kschedctl.fixes.ways.node_labels import is_typo
-from kschedctl.fixes.ways.unready_nodes import initialize_nodes, is_no_node_initialized, is_of_condition, repaired
+from kschedctl.fixes.ways.unready_nodes import initialize_nodes, is_no_node_initialized, is_of_condition, repair_node
 from kschedctl.replay import kubectl
 from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
 from kschedctl.scheduler.plugins.taint_toleration import UNINITIALIZED, TaintToleration
@@ -31,8 +31,8 @@ OF_CONTROL_PLANES = tuple(f"node-role.kubernetes.io/{role}" for role in ("contro
 TYPO, UNCORDON, TOLERATE, UNTAINT = 10, 20, 45, 35
 
 
-def cordoned(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """The node's own mark and the taint that comes with it. Somebody cordoned it for a reason."""
+def uncordon(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+    """Yield the fix that uncordons the node. Somebody cordoned it for a reason."""
     node = tried.cycle.view.nodes.objects[tried.at]
     name = node.metadata.name
     yield Fix(
@@ -50,11 +50,12 @@ def cordoned(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
 
 
 def _uncordoned(node: Node) -> Node:
+    """Return the node without its cordon and the matching taint."""
     kept = tuple(taint for taint in node.spec.taints if taint.key != UNSCHEDULABLE_TAINT.key)
     return replace(node, spec=replace(node.spec, unschedulable=False, taints=kept))
 
 
-def tainted(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+def fix_taint(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     """Yield the fixes for the first taint that the pod does not tolerate; later taints come in later trials."""
     nodes = tried.cycle.view.nodes
     node = nodes.objects[tried.at]
@@ -62,13 +63,13 @@ def tainted(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     if taint is None:
         return
     if taint.key == UNSCHEDULABLE_TAINT.key:
-        yield from cordoned(tried, refusal)
+        yield from uncordon(tried, refusal)
     elif taint.key == UNINITIALIZED and is_no_node_initialized(nodes):
         yield initialize_nodes(nodes)
     elif is_of_condition(taint):
-        yield repaired(tried, node)
+        yield repair_node(tried, node)
     else:
-        corrections = list(_corrected(tried, taint))
+        corrections = list(_correct_tolerations(tried, taint))
         yield from corrections
         asks, chooses = _asks_for_devices(tried, node, taint), _chooses_nodes(tried.trial.pod)
         if taint.key in OF_CONTROL_PLANES and not _may_run_on_control_planes(tried):
@@ -106,7 +107,7 @@ def _is_alike(one: Taint, other: Taint) -> bool:
 
 
 def _asks_for_devices(tried: TriedNode, node: Node, taint: Taint) -> bool | None:
-    """Whether the pod asks for devices of the node, None where the taint does not keep it for pods that do."""
+    """Return whether the pod requests devices of the node, or None if the taint is not about devices."""
     offered = {name for name in node.status.allocatable if is_extended(name)}
     if taint.key not in offered and not DEVICE_WORD.search(f"{taint.key}={taint.value}"):
         return None
@@ -114,7 +115,7 @@ def _asks_for_devices(tried: TriedNode, node: Node, taint: Taint) -> bool | None
 
 
 def _chooses_nodes(pod: Pod) -> bool:
-    """Whether it says on which nodes it wants to run: to let it in is what its author had in mind."""
+    """Return whether the pod has a nodeSelector or required node affinity."""
     own = pod.spec.affinity.node_affinity if pod.spec.affinity else None
     return bool(pod.spec.node_selector or (own and own.required_during_scheduling_ignored_during_execution))
 
@@ -143,7 +144,7 @@ def _tolerate(tried: TriedNode, taint: Taint, asks: bool | None) -> Fix:
     return Fix("Tolerate", taint, text, "author", on_pod(tried.trial.pod, change), TOLERATE, weakens, price=price)
 
 
-def _corrected(tried: TriedNode, taint: Taint) -> Iterator[Fix]:
+def _correct_tolerations(tried: TriedNode, taint: Taint) -> Iterator[Fix]:
     """Yield corrections of tolerations that tolerate no taint of any node and that probably mean this taint."""
     own: Sequence[Toleration] = tried.cycle.info.spec.tolerations
     known = dict.fromkeys(taint for taints in tried.cycle.view.nodes.taint_sets[0] for taint in taints)
@@ -222,6 +223,7 @@ def _written(toleration: Toleration) -> str:
 
 
 def _untaint(node: Node, taint: Taint) -> Fix:
+    """Build the fix that removes the taint from the node."""
     name = node.metadata.name
 
     def change(read: Node) -> Node:
@@ -243,6 +245,6 @@ def _untaint(node: Node, taint: Taint) -> Fix:
 
 
 REMEDIES = {
-    NodeUnschedulable: PluginRemedies((cordoned,), clears_with="taint", facts_tell_all=True),
-    TaintToleration: PluginRemedies((tainted,), clears_with="taint", facts_tell_all=True),
+    NodeUnschedulable: PluginRemedies((uncordon,), clears_with="taint", facts_tell_all=True),
+    TaintToleration: PluginRemedies((fix_taint,), clears_with="taint", facts_tell_all=True),
 }

@@ -1,4 +1,4 @@
-"""Nodes that take no pods as something is wrong with them, or as they are only starting."""
+"""Fixes for nodes that take no pods because they are faulty or still starting."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STARTS, INITIALIZE, REPAIR = 10, 10, 15
 
 
 def is_of_condition(taint: Taint) -> bool:
-    """Whether the taint says how the node is, its cordon aside."""
+    """Return whether the taint reports a condition of the node other than a cordon."""
     own = taint.key.startswith((SET_BY_KUBERNETES, BY_PROVIDERS)) or taint.key.endswith(WHILE_STARTING)
     return own and taint.key != UNSCHEDULABLE_TAINT.key
 
@@ -31,14 +31,14 @@ def is_fault(taint: Taint) -> bool:
     return is_of_condition(taint) and not taint.key.endswith(WHILE_STARTING)
 
 
-def in_order(node: Node) -> Node:
-    """The node when it is ready and set up."""
+def without_condition_taints(node: Node) -> Node:
+    """Return the node without taints that report its condition."""
     kept = tuple(taint for taint in node.spec.taints if not is_of_condition(taint))
     return replace(node, spec=replace(node.spec, taints=kept))
 
 
-def repaired(tried: TriedNode, node: Node) -> Fix:
-    """The node waited for, where it is starting, or got ready again."""
+def repair_node(tried: TriedNode, node: Node) -> Fix:
+    """Build the fix that waits for a starting node, or repairs a node that is not ready."""
     name = node.metadata.name
     taints = [taint for taint in node.spec.taints if is_of_condition(taint)]
     states = dict.fromkeys(taint.key.rpartition("/")[2] for taint in taints)
@@ -46,7 +46,7 @@ def repaired(tried: TriedNode, node: Node) -> Fix:
     what = f"wait until node {name} is set up" if starting else f"get node {name} ready again"
     kind, cost = ("Wait", STARTS) if starting else ("RepairNode", REPAIR)
     commands = (kubectl.render_command("describe", "node", name),)
-    text, edits = f"{what} ({', '.join(states)})", on_node(node, in_order)
+    text, edits = f"{what} ({', '.join(states)})", on_node(node, without_condition_taints)
     return Fix(kind, name, text, "operator", edits, cost, commands=commands, variant_of="node", where=name)
 
 

@@ -1,4 +1,4 @@
-"""Limits of how many volumes a driver attaches to a node: raised, or volumes detached."""
+"""Fixes for volume limits of nodes: raise the limit, or detach volumes."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from kschedctl.api.objects import CSINode, CSINodeDriver, VolumeNodeResources
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import neighbours, volumes, waiting
-from kschedctl.fixes.ways.given_back import users_of, volumes_of
-from kschedctl.fixes.ways.stopped_pods import stopped
+from kschedctl.fixes.ways.given_back import find_attached_volumes, find_driver_users
+from kschedctl.fixes.ways.stopped_pods import stop_pod
 from kschedctl.replay import kubectl
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.scheduler.framework.declaration import PluginClass
@@ -30,19 +30,19 @@ RAISE, DETACH = 40, 35
 MOST = 3
 
 
-def exceeded(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """The first driver whose limit the pod's volumes exceed."""
+def fix_limit(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+    """Yield fixes for the first driver whose limit the pod's volumes exceed."""
     if not isinstance(refusal.fact, TooManyVolumes):
         return
     limit = refusal.fact.drivers[0]
-    yield from _raised(tried, limit)
-    yield from _unused(tried, limit)
-    for position in users_of(tried.cycle.view, tried.at, limit.driver)[:MOST]:
-        yield from stopped(tried, position)
+    yield from _raise_limit(tried, limit)
+    yield from _detach_unused(tried, limit)
+    for position in find_driver_users(tried.cycle.view, tried.at, limit.driver)[:MOST]:
+        yield from stop_pod(tried, position)
 
 
-def _raised(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
-    """What the CSINode says, raised. The driver says it to the kubelet: there is no command that holds for all."""
+def _raise_limit(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
+    """Yield the fix that raises the limit in the CSINode. No command does so for every driver."""
     csi_node = listers(tried.cycle.view).csi_nodes.nodes[tried.at]
     if csi_node is None:
         return
@@ -71,11 +71,11 @@ def _raised(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
     )
 
 
-def _unused(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
-    """Volumes that are attached to the node and that none of its pods uses."""
+def _detach_unused(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
+    """Yield fixes that detach volumes that no pod on the node uses."""
     view = tried.cycle.view
     storage, name = listers(view), view.nodes.names[tried.at]
-    used = {volume.handle for at in view.pods_on(tried.at) for volume in volumes_of(view, at)}
+    used = {volume.handle for at in view.pods_on(tried.at) for volume in find_attached_volumes(view, at)}
     here = [a for a in storage.attachments if (a.spec.node_name, a.spec.attacher) == (name, limit.driver)]
     for attachment in here:
         volume = storage.volumes.get(attachment.spec.source.persistent_volume_name or "")
@@ -89,7 +89,7 @@ def _unused(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
         yield Fix("DetachVolume", key, text, "operator", edits, DETACH, weakens, (command,), limit.driver, name)
 
 
-WAYS = (waiting.leaving, volumes.unbound, neighbours.in_the_way, exceeded)
+WAYS = (waiting.await_terminating, volumes.fix_claims, neighbours.move_or_drop, fix_limit)
 REMEDIES: dict[PluginClass, PluginRemedies] = {
     NodeVolumeLimits: PluginRemedies(WAYS, clears_with="volume"),
     **dict.fromkeys((EBSLimits, GCEPDLimits, AzureDiskLimits, CinderLimits), PluginRemedies(WAYS)),

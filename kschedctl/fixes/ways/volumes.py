@@ -1,4 +1,4 @@
-"""Volumes for claims that have none, or have one that the node cannot reach: others, new ones, room for new ones."""
+"""Fixes for claims whose volume is missing or out of the node's reach: other volumes, new ones, or another class."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from kschedctl.fixes.ways import missing_objects, new_volumes, storage_pools
 from kschedctl.fixes.ways.claims import (
     REMADE,
     ClaimChange,
-    as_offered,
-    claim_named,
-    given,
-    made_anew,
+    adapt_to_volume,
+    build_binding,
+    find_claim,
+    is_bound_late,
     pod_claims,
-    remade,
-    waits,
+    recreate_claim,
+    reset_claim,
     with_class,
     with_size,
 )
-from kschedctl.fixes.ways.deleted_claims import retained
+from kschedctl.fixes.ways.deleted_claims import retain_volume
 from kschedctl.replay import kubectl
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.scheduler.engine.cycle import Cycle
@@ -68,45 +68,45 @@ OF_ANOTHER_CLASS = 4
 MOST_VOLUMES, MOST_CLASSES = 6, 5
 
 
-def unbound(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """The claim that VolumeBinding or VolumeZone refuses the node, or the pod, for."""
+def fix_claims(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+    """Yield fixes for the claim for which VolumeBinding or VolumeZone rejects the node or the pod."""
     match refusal.fact:
         case ClaimsUnbound(claims=(first, *_)):
-            claim = claim_named(tried, first.claim)
+            claim = find_claim(tried, first.claim)
             if claim is not None:
-                yield from _immediate(tried, claim)
+                yield from _fix_immediate_claim(tried, claim)
                 yield from other_storage(tried, claim)
         case NoVolume(claim=name) | NotEnoughStorage(claim=name) | ProvisionedElsewhere(claim=name):
-            claim = claim_named(tried, name)
+            claim = find_claim(tried, name)
             if claim is not None:
-                yield from _of_node(tried, claim, refusal)
+                yield from _fix_provisioning(tried, claim, refusal)
                 yield from other_storage(tried, claim)
         case VolumeMissing(claim=name):
-            claim = claim_named(tried, name)
+            claim = find_claim(tried, name)
             if claim is not None:
                 yield from other_storage(tried, claim)
         case VolumeOutOfReach(claim=name) | VolumeInOtherZone(claim=name):
-            claim = claim_named(tried, name)
+            claim = find_claim(tried, name)
             if claim is not None:
                 yield from other_storage(tried, claim)
         case None:
-            yield from missing_objects.claims(tried)
-            for claim in _without_volume(tried)[:1]:
+            yield from missing_objects.fix_claims(tried)
+            for claim in _find_lost_claims(tried)[:1]:
                 yield from other_storage(tried, claim)
 
 
 def other_storage(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """A claim's other volumes and classes, and new volumes: with the volume that it has, what is on it is given up."""
-    if claim.spec.volume_name and waits(claim_class(claim), listers(tried.cycle.view)):
+    if claim.spec.volume_name and is_bound_late(claim_class(claim), listers(tried.cycle.view)):
         text = ", so that a volume is found or made where the pod goes"
-        yield from remade(tried, REMADE, claim, made_anew, text=text, cost=OTHER_VOLUME)
-    yield from _volumes(tried, claim)
-    yield from _classes(tried, claim)
-    yield from new_volumes.for_claim(tried, claim)
+        yield from recreate_claim(tried, REMADE, claim, reset_claim, text=text, cost=OTHER_VOLUME)
+    yield from _use_other_volumes(tried, claim)
+    yield from _use_other_classes(tried, claim)
+    yield from new_volumes.create_volume(tried, claim)
 
 
-def _without_volume(tried: TriedNode) -> list[PersistentVolumeClaim]:
-    """The pod's claims that are bound to volumes that are not there."""
+def _find_lost_claims(tried: TriedNode) -> list[PersistentVolumeClaim]:
+    """Return the pod's claims that are bound to volumes that do not exist."""
     known = listers(tried.cycle.view).volumes
     claims = [
         pod_claim.found
@@ -119,56 +119,58 @@ def _without_volume(tried: TriedNode) -> list[PersistentVolumeClaim]:
 # -- volumes that are there ------------------------------------------------------------------------------------------
 
 
-def _volumes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """Volumes that are free, and of the claim's class those that nobody has any more, the most alike first."""
-    for volume in _most_alike(tried, claim):
+def _use_other_volumes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+    """Yield fixes that use free or released volumes, the most similar first."""
+    for volume in _rank_volumes(tried, claim):
         if volume.spec.claim_ref is None:
-            yield from _as_offered(tried, claim, volume)
+            yield from _use_volume(tried, claim, volume)
         elif volume_class(volume) == claim_class(claim):
-            yield _released(tried, claim, volume)
+            yield _release_volume(tried, claim, volume)
 
 
-def _most_alike(tried: TriedNode, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
-    """The volumes that can be had: within reach of the node, then with the fewest differences, then the smallest."""
+def _rank_volumes(tried: TriedNode, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
+    """Return available volumes: reachable ones first, then those with the fewest differences, then the smallest."""
     storage = listers(tried.cycle.view)
     ranked = []
     for volume in storage.volumes.values():
-        if volume.metadata.deletion_timestamp is not None or not _to_be_had(tried, volume):
+        if volume.metadata.deletion_timestamp is not None or not _is_available(tried, volume):
             continue
         rows = storage.topology.reachable_rows(volume.spec.node_affinity)
         near = tried.row is None or tried.row in rows
-        differences = len(as_offered(claim, volume)[1]) + (volume.spec.claim_ref is not None)
+        differences = len(adapt_to_volume(claim, volume)[1]) + (volume.spec.claim_ref is not None)
         ranked.append((not near, differences, billionths(volume_storage(volume)), volume.metadata.name, volume))
     return [ranked_volume[-1] for ranked_volume in sorted(ranked)[:MOST_VOLUMES]]
 
 
-def _to_be_had(tried: TriedNode, volume: PersistentVolume) -> bool:
-    """Whether it is nobody's, or its claim is gone."""
+def _is_available(tried: TriedNode, volume: PersistentVolume) -> bool:
+    """Return whether the volume is free, or its claim is gone."""
     holder = volume.spec.claim_ref
     if holder is None:
         return volume.status.phase == "Available"
-    claim = claim_named(tried, f"{holder.namespace}/{holder.name}")
+    claim = find_claim(tried, f"{holder.namespace}/{holder.name}")
     gone = claim is None or (bool(holder.uid) and holder.uid != claim.metadata.uid)
     return gone or volume.status.phase in ("Released", "Failed")
 
 
-def _as_offered(tried: TriedNode, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Iterator[Fix]:
-    """The claim made anew as the free volume satisfies it; where it is satisfied as it is, the volume bound to it."""
-    fitting, differences = as_offered(claim, volume)
-    bind, taken = given(fitting, volume, listers(tried.cycle.view))
+def _use_volume(tried: TriedNode, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Iterator[Fix]:
+    """Yield the fix that recreates the claim to match the volume, or binds the volume to it."""
+    fitting, differences = adapt_to_volume(claim, volume)
+    bind, taken = build_binding(fitting, volume, listers(tried.cycle.view))
     if not differences and not claim.spec.volume_name:
         if bind is not None:
-            yield _bound(claim, volume, _binding(claim, volume))
+            yield _bind_volume(claim, volume, _binding(claim, volume))
         return
 
     def change(known: PersistentVolumeClaim) -> PersistentVolumeClaim:
-        new = as_offered(made_anew(known), volume)[0]
+        new = adapt_to_volume(reset_claim(known), volume)[0]
         return bind(new) if bind else new
 
     text = f" for volume {volume.metadata.name}{': ' * bool(differences)}{', '.join(differences)}"
     cost = OTHER_VOLUME + 2 * len(differences) + (OF_ANOTHER_CLASS if volume_class(volume) != claim_class(claim) else 0)
     more, name = (taken,) if bind else (), volume.metadata.name
-    yield from remade(tried, "OtherVolume", claim, change, text=text, cost=cost, target=name, more=more, where=name)
+    yield from recreate_claim(
+        tried, "OtherVolume", claim, change, text=text, cost=cost, target=name, more=more, where=name
+    )
 
 
 def _binding(claim: PersistentVolumeClaim, volume: PersistentVolume) -> tuple[ObjectEdit, ...]:
@@ -179,8 +181,8 @@ def _binding(claim: PersistentVolumeClaim, volume: PersistentVolume) -> tuple[Ob
     )
 
 
-def _bound(claim: PersistentVolumeClaim, volume: PersistentVolume, edits: tuple[ObjectEdit, ...]) -> Fix:
-    """A free volume that suits: the volume controller does it at once when it is told the claim."""
+def _bind_volume(claim: PersistentVolumeClaim, volume: PersistentVolume, edits: tuple[ObjectEdit, ...]) -> Fix:
+    """Build the fix that reserves a suitable free volume for the claim."""
     name, meta = volume.metadata.name, claim.metadata
     reference = {"spec": {"claimRef": {"namespace": meta.namespace, "name": meta.name}}}
     commands = (kubectl.render_patch(ObjectKey.of(volume), reference),)
@@ -190,13 +192,17 @@ def _bound(claim: PersistentVolumeClaim, volume: PersistentVolume, edits: tuple[
     )
 
 
-def _released(tried: TriedNode, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Fix:
-    """The volume of a claim that is gone, reserved for this one, which may be the same one recreated."""
+def _release_volume(tried: TriedNode, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Fix:
+    """Build the fix that reserves the volume of a deleted claim for this one."""
     key, name, own = ObjectKey.of(volume), volume.metadata.name, claim_key(claim)
     before = f"{holder.namespace}/{holder.name}" if (holder := volume.spec.claim_ref) else ""
-    bind, taken = given(claim, volume, listers(tried.cycle.view))
-    kept, edits = retained(volume)
-    edits = (*edits, ObjectEdit(ObjectKey.of(claim), bind), taken) if bind else (*edits, ObjectEdit(key, _for(claim)))
+    bind, taken = build_binding(claim, volume, listers(tried.cycle.view))
+    kept, edits = retain_volume(volume)
+    edits = (
+        (*edits, ObjectEdit(ObjectKey.of(claim), bind), taken)
+        if bind
+        else (*edits, ObjectEdit(key, _reserve_for(claim)))
+    )
     reference = {
         "namespace": claim.metadata.namespace,
         "name": claim.metadata.name,
@@ -217,8 +223,8 @@ def _released(tried: TriedNode, claim: PersistentVolumeClaim, volume: Persistent
     )
 
 
-def _for(claim: PersistentVolumeClaim) -> Callable[[PersistentVolume], PersistentVolume]:
-    """A volume that no other claim may have, and that is bound once the scheduler has chosen a node."""
+def _reserve_for(claim: PersistentVolumeClaim) -> Callable[[PersistentVolume], PersistentVolume]:
+    """Return a change that reserves the volume for the claim."""
     reference = TypedObjectReference(name=claim.metadata.name, namespace=claim.metadata.namespace)
 
     def change(volume: PersistentVolume) -> PersistentVolume:
@@ -230,7 +236,7 @@ def _for(claim: PersistentVolumeClaim) -> Callable[[PersistentVolume], Persisten
 # -- classes ---------------------------------------------------------------------------------------------------------
 
 
-def _classes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+def _use_other_classes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield the claim recreated for a class whose volumes are made where the pod goes.
 
     That is a correction if the claim names a class that does not exist.
@@ -238,33 +244,35 @@ def _classes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     storage = listers(tried.cycle.view)
     named = claim_class(claim)
     is_missing = bool(named) and named not in storage.classes
-    makes = [name for name, class_ in sorted(storage.classes.items()) if _makes(class_) and waits(name, storage)]
+    makes = [
+        name for name, class_ in sorted(storage.classes.items()) if _makes(class_) and is_bound_late(name, storage)
+    ]
     for name in [name for name in makes if name != named][:MOST_CLASSES]:
         text = f" with class {name} instead of {named or 'none'}{', which does not exist' * is_missing}"
-        for fix in remade(
+        for fix in recreate_claim(
             tried, "OtherStorageClass", claim, _of_class(name), text=text, cost=OTHER_CLASS, target=name, where=name
         ):
             yield copy_with(fix, price=Price.CORRECTION) if is_missing and fix.price is None else fix
 
 
 def _of_class(name: str) -> ClaimChange:
-    return lambda known: with_class(made_anew(known), name)
+    return lambda known: with_class(reset_claim(known), name)
 
 
 def _makes(class_: StorageClass) -> bool:
     return class_.provisioner not in ("", NO_PROVISIONER)
 
 
-def _immediate(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """The class of a claim that has to be bound before any node is looked at: made to wait, or made at all."""
+def _fix_immediate_claim(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+    """Yield fixes for an unbound claim with immediate binding: bind, wait, or change its class."""
     name, volume = claim_class(claim), listers(tried.cycle.view).volumes.get(claim.spec.volume_name)
     class_ = listers(tried.cycle.view).classes.get(name)
     if volume is not None and (volume.spec.claim_ref is None or is_reserved_for(volume, claim)):
-        yield _bound(claim, volume, _binding(claim, volume))
+        yield _bind_volume(claim, volume, _binding(claim, volume))
     elif class_ is None:
-        yield from missing_objects.storage_class(tried, claim)
+        yield from missing_objects.fix_storage_class(tried, claim)
     elif _makes(class_) and class_.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER:
-        yield new_volumes.awaited(tried, claim)
+        yield new_volumes.await_provisioner(tried, claim)
         text = f"recreate StorageClass {name} with volumeBindingMode WaitForFirstConsumer"
         yield _class_anew("WaitForFirstConsumer", class_, text, _waiting, WAIT)
 
@@ -285,32 +293,32 @@ def _class_anew(
 # -- claims that wait for the pod ------------------------------------------------------------------------------------
 
 
-def _of_node(tried: TriedNode, claim: PersistentVolumeClaim, refusal: NodeRefusal) -> Iterator[Fix]:
-    """What keeps a volume from being made for the node."""
+def _fix_provisioning(tried: TriedNode, claim: PersistentVolumeClaim, refusal: NodeRefusal) -> Iterator[Fix]:
+    """Yield fixes for what keeps a volume from being provisioned for the node."""
     match refusal.fact:
         case ProvisionedElsewhere(node=node):
-            yield _node_forgotten(claim, node)
+            yield _forget_selected_node(claim, node)
         case NoVolume(provisions=True):
             class_ = listers(tried.cycle.view).classes.get(claim_class(claim))
             if class_ is not None:
-                yield _topology_allowed(tried, class_)
+                yield _allow_topology(tried, class_)
         case NotEnoughStorage() as fact:
             yield from storage_pools.ignored(tried, fact)
             yield storage_pools.enlarged(tried, claim, fact)
             if fact.largest:
                 size = fact.largest_size
                 text = f" with {size} instead of {fact.size}"
-                yield from remade(
+                yield from recreate_claim(
                     tried, "SmallerClaim", claim, _of_size(size), text=text, cost=OTHER_VOLUME, target=size
                 )
 
 
 def _of_size(size: str) -> ClaimChange:
-    return lambda known: with_size(made_anew(known), size)
+    return lambda known: with_size(reset_claim(known), size)
 
 
-def _node_forgotten(claim: PersistentVolumeClaim, node: str) -> Fix:
-    """The claim without the node for which its volume was to be made."""
+def _forget_selected_node(claim: PersistentVolumeClaim, node: str) -> Fix:
+    """Build the fix that removes the claim's selected-node annotation."""
 
     def change(known: PersistentVolumeClaim) -> PersistentVolumeClaim:
         annotations = {key: value for key, value in known.metadata.annotations.items() if key != SELECTED_NODE}
@@ -322,8 +330,8 @@ def _node_forgotten(claim: PersistentVolumeClaim, node: str) -> Fix:
     return Fix("ForgetSelectedNode", key, text, "operator", (ObjectEdit(key, change),), FORGET_NODE, commands=commands)
 
 
-def _topology_allowed(tried: TriedNode, class_: StorageClass) -> Fix:
-    """The class made anew, with the node's topology among those that it allows."""
+def _allow_topology(tried: TriedNode, class_: StorageClass) -> Fix:
+    """Build the fix that adds the node's topology to those that the class allows."""
     labels = tried.cycle.view.nodes.objects[tried.at].metadata.labels
     first = class_.allowed_topologies[0].match_label_expressions if class_.allowed_topologies else ()
     own = tuple(
@@ -340,7 +348,7 @@ def _topology_allowed(tried: TriedNode, class_: StorageClass) -> Fix:
 
 
 def _columns(cycle: Cycle) -> Iterator[Ints]:
-    """Which claim for a volume each node is refused for, and which claims find a volume there."""
+    """Yield (N,) columns: the claims that conflict on each node, and which claims find a volume there."""
     state = cycle.pre_filter.find_state(VolumeBinding)
     if state is None:
         return
@@ -350,6 +358,6 @@ def _columns(cycle: Cycle) -> Iterator[Ints]:
 
 
 REMEDIES = {
-    VolumeBinding: PluginRemedies((unbound,), clears_with="volume", columns=_columns),
-    VolumeZone: PluginRemedies((unbound,), clears_with="volume"),
+    VolumeBinding: PluginRemedies((fix_claims,), clears_with="volume", columns=_columns),
+    VolumeZone: PluginRemedies((fix_claims,), clears_with="volume"),
 }

@@ -18,8 +18,8 @@ from kschedctl.api.pod_table import NO_PODS
 from kschedctl.api.resource_names import is_counted
 from kschedctl.api.tolerations import UNSCHEDULABLE_TAINT, is_tolerated
 from kschedctl.cluster import Cluster
-from kschedctl.lint.objects.owners import pods_by_owner
-from kschedctl.lint.objects.subject import listed
+from kschedctl.lint.objects.owners import group_pods_by_owner
+from kschedctl.lint.objects.subject import join_names
 from kschedctl.lint.objects.workload import Workload
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.framework.declaration import PluginClass
@@ -101,7 +101,7 @@ class ClusterFacts:
         """Return the label values that some nodes have and no usable node has, as in ``a, b and 12 more``."""
         column = self.view.nodes.label(key)
         codes = np.setdiff1d(column.codes[nodes], column.codes[usable])
-        return listed([column.values[code] for code in codes[codes >= 0].tolist()], limit)
+        return join_names([column.values[code] for code in codes[codes >= 0].tolist()], limit)
 
     def get_nodes_with_label(self, key: str) -> Bools:
         """Return the nodes that have a label."""
@@ -115,14 +115,14 @@ class ClusterFacts:
 
     def format_node_names(self, mask: Bools, limit: int = 3) -> str:
         """Return the names of the nodes, as in ``a, b, c and 12 more``."""
-        return listed([self.view.nodes.names[row] for row in np.flatnonzero(mask).tolist()], limit)
+        return join_names([self.view.nodes.names[row] for row in np.flatnonzero(mask).tolist()], limit)
 
     # -- room ----------------------------------------------------------------------------------------------------
 
     @cached_property
     def pods_by_owner(self) -> dict[Owner, list[Pod]]:
         """Return the pods of each controller."""
-        return pods_by_owner(self.cluster)
+        return group_pods_by_owner(self.cluster)
 
     def list_pod_rows(self, workload: Workload) -> list[Row]:
         """Return the node of each of the workload's bound pods that is not terminating."""
@@ -347,7 +347,7 @@ def _place(scheduler: Scheduler, pod_key: str, wanted: int) -> PlacementResult:
 
 def _explain_stop(simulation: Simulation, position: Position, count: int) -> PlacementResult:
     """Return the result of placing ``count`` pods when the pod at ``position`` finds no node."""
-    cycle = simulation.cycle(position)
+    cycle = simulation.run_cycle(position)
     if cycle.error is not None:
         return PlacementResult(count)
     evicting = Simulation(simulation.scheduler, simulation.view).attempt(position)

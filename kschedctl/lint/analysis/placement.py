@@ -18,7 +18,7 @@ from kschedctl.api.objects import (
 from kschedctl.api.ownership import ADDED_LABELS
 from kschedctl.lint.objects.manifests import TypedObject
 from kschedctl.lint.objects.subject import Path, Subject
-from kschedctl.lint.objects.workload import Workload, compiled
+from kschedctl.lint.objects.workload import Workload, compile_selector
 from kschedctl.snapshot.node_order import HOSTNAME, REGION, ZONE
 from kschedctl.text.counts import counted
 
@@ -105,8 +105,8 @@ def iter_pod_terms(workload: Workload) -> Iterator[tuple[Path, PodAffinityTerm]]
 def _iter_required_terms(workload: Workload, affinity: PodAffinity | None, field_name: str) -> Iterator[RequiredTerm]:
     """Yield the required terms of an affinity, without terms whose selector the API server would reject."""
     for i, term in enumerate(affinity.required_during_scheduling_ignored_during_execution if affinity else ()):
-        selector = compiled(term.label_selector)
-        namespace_selector = compiled(term.namespace_selector)
+        selector = compile_selector(term.label_selector)
+        namespace_selector = compile_selector(term.namespace_selector)
         if selector is None or namespace_selector is None:
             continue
         own_namespace_only = not term.namespaces and term.namespace_selector is None
@@ -115,7 +115,7 @@ def _iter_required_terms(workload: Workload, affinity: PodAffinity | None, field
         selects_itself = (
             (workload.namespace in namespaces or namespace_selector == EVERYTHING)
             and selector != NOTHING
-            and workload.selected_by(selector)
+            and workload.is_selected_by(selector)
             and not any(key in (*workload.labels, *revision_labels) for key in term.mismatch_label_keys)
         )
         all_revisions = not any(key in revision_labels for key in term.match_label_keys)
@@ -195,7 +195,7 @@ def iter_storage_class_names(
             template = volume.ephemeral.volume_claim_template if volume.ephemeral else None
             if template is not None and template.spec is not None:
                 inner = ("volumes", i, "ephemeral", "volumeClaimTemplate", "spec", "storageClassName")
-                yield workload.subject, workload.at_field(*inner), template.spec.storage_class_name or ""
+                yield workload.subject, workload.get_path(*inner), template.spec.storage_class_name or ""
         if workload.kind == "StatefulSet":
             for i, claim_template in enumerate(array_at(workload.subject.document, "spec", "volumeClaimTemplates")):
                 path = ("spec", "volumeClaimTemplates", i, "spec", "storageClassName")

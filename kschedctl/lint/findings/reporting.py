@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from kschedctl.lint.findings.fingerprint import build_fingerprint
 from kschedctl.lint.findings.suppression import PathIgnores, drop_baseline_findings, find_ignore_reason
 from kschedctl.lint.framework.rule import Rule, Severity
-from kschedctl.lint.objects.subject import Problem, Subject, listed, path_text
+from kschedctl.lint.objects.subject import Problem, Subject, format_path, join_names
 from kschedctl.reports.findings import Finding, Findings, FoundRule, Suppressed
 
 
@@ -94,9 +94,9 @@ def _severity_sort_key(finding: Finding) -> tuple[object, ...]:
 
 def _build_finding(rule: Rule, severity: Severity, problem: Problem, owner: str) -> Finding:
     """Build the finding of a problem. ``owner`` is what has to be changed instead of the object, or ""."""
-    subject, path = problem.subject, path_text(problem.path)
-    line, column = subject.place.locate(problem.path) if subject.place else (0, 0)
-    file = subject.place.file_of(problem.path) if subject.place else ""
+    subject, path = problem.subject, format_path(problem.path)
+    line, column = subject.location.locate(problem.path) if subject.location else (0, 0)
+    file = subject.location.file_of(problem.path) if subject.location else ""
     return Finding(
         rule=rule.id,
         severity=severity,
@@ -110,7 +110,7 @@ def _build_finding(rule: Rule, severity: Severity, problem: Problem, owner: str)
         file=file,
         line=line,
         column=column,
-        builds=(subject.place.build,) if subject.place and subject.place.build else (),
+        builds=(subject.location.build,) if subject.location and subject.location.build else (),
     )
 
 
@@ -216,7 +216,7 @@ def _add_files(finding: Finding, files: tuple[str, ...]) -> Finding:
     """Return the finding with a note on the other files that it is in."""
     if not files:
         return finding
-    return replace(finding, message=f"{finding.message} (so in {listed(files, 1)})", also_in=files)
+    return replace(finding, message=f"{finding.message} (so in {join_names(files, 1)})", also_in=files)
 
 
 def _add_count(finding: Finding, other_count: int) -> Finding:

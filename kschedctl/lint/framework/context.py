@@ -20,22 +20,22 @@ from kschedctl.autoscaling.karpenter.instance_types import Sold
 from kschedctl.cluster import FIELDS, Cluster, Gap
 from kschedctl.lint.analysis.facts import ClusterFacts
 from kschedctl.lint.analysis.pool_types import PoolTypeCatalog
-from kschedctl.lint.objects.custom_resources import may_make_pods, may_own_in
-from kschedctl.lint.objects.kinds import WrittenNodePool, written_pool
+from kschedctl.lint.objects.custom_resources import may_create_pods, may_own_pods_in
+from kschedctl.lint.objects.kinds import WrittenNodePool, to_written_pool
 from kschedctl.lint.objects.manifests import (
     TYPED,
     UNSCOPED,
     ManifestObjects,
     ObjectsByKind,
     TypedObject,
-    release_namespaces,
-    release_of,
-    subject_of,
+    build_subject,
+    find_release_namespaces,
+    get_release,
 )
-from kschedctl.lint.objects.owners import Makers, cluster_workloads
-from kschedctl.lint.objects.subject import Located, Problem, Subject
-from kschedctl.lint.objects.variants import NO_SETS, AppliedSet, Sets, Variants
-from kschedctl.lint.objects.workload import Workload, compiled
+from kschedctl.lint.objects.owners import TopmostOwners, find_cluster_workloads
+from kschedctl.lint.objects.subject import Location, Problem, Subject
+from kschedctl.lint.objects.variants import NO_SETS, AppliedSet, AppliedSets, Variants
+from kschedctl.lint.objects.workload import Workload, compile_selector
 from kschedctl.reports.findings import PassedOver
 from kschedctl.reports.unknown import INSTANCE_TYPES
 from kschedctl.scheduler.configuration.validation_options import build_validation_options
@@ -85,7 +85,7 @@ class LintContext:
     """Whether the cluster is described by the linted manifests themselves."""
     stored_manifests: Mapping[Owner, JsonObject] = field(default_factory=dict)
     """Workloads of the cluster, as its files hold them."""
-    applied_sets: Sets = field(default_factory=lambda: NO_SETS)
+    applied_sets: AppliedSets = field(default_factory=lambda: NO_SETS)
     """The sets in which each object is applied."""
     enclosing: LintContext | None = None
     """The context of all sets, if this one is of a single set."""
@@ -99,11 +99,11 @@ class LintContext:
     @classmethod
     def from_manifests(
         cls,
-        manifests: Iterable[tuple[JsonObject, Located]],
+        manifests: Iterable[tuple[JsonObject, Location]],
         cluster: Cluster | None,
         gates: FeatureGates | None = None,
         namespace: str = "",
-        get_sets: Callable[[Located], frozenset[AppliedSet]] | None = None,
+        get_sets: Callable[[Location], frozenset[AppliedSet]] | None = None,
     ) -> LintContext:
         """Return the context of manifests and the cluster that they are applied to.
 
@@ -112,14 +112,14 @@ class LintContext:
         Without it, all objects are one set.
         """
         located = [(document, place) for document, place in manifests if document.get("kind")]
-        releases = {} if namespace else release_namespaces(located)
+        releases = {} if namespace else find_release_namespaces(located)
         objects = ManifestObjects()
         for document, place in located:
-            objects.read(subject_of(document, place, namespace or releases.get(release_of(place), "")))
+            objects.add(build_subject(document, place, namespace or releases.get(get_release(place), "")))
         subjects, invalid = tuple(objects.subjects), tuple(objects.invalid)
-        sets = {s: get_sets(s.place) for s in subjects if s.place} if get_sets else NO_SETS
+        sets = {s: get_sets(s.location) for s in subjects if s.location} if get_sets else NO_SETS
         variants = Variants(subjects, sets)
-        scaled = objects.scaled(variants)
+        scaled = objects.apply_autoscalers(variants)
         gates = _get_gates(cluster) if cluster else gates or FeatureGates()
         return cls(scaled, objects.by_kind, cluster, invalid, subjects, gates, variants=variants, applied_sets=sets)
 
@@ -127,8 +127,10 @@ class LintContext:
     def from_cluster(cls, cluster: Cluster) -> LintContext:
         """Return the context of everything in a cluster."""
         items = {struct: tuple(map(_to_typed_object, getattr(cluster, FIELDS[kind]))) for kind, struct in TYPED.items()}
-        pools = tuple(TypedObject(_to_typed_object(p).subject, written_pool(p)) for p in cluster.karpenter_node_pools)
-        workloads = tuple(cluster_workloads(cluster))
+        pools = tuple(
+            TypedObject(_to_typed_object(p).subject, to_written_pool(p)) for p in cluster.karpenter_node_pools
+        )
+        workloads = tuple(find_cluster_workloads(cluster))
         return cls(workloads, {**items, WrittenNodePool: pools}, cluster, gates=_get_gates(cluster))
 
     def iter_set_contexts(self, subject: Subject) -> Iterator[LintContext]:
@@ -228,21 +230,21 @@ class LintContext:
 
     def may_have_unknown_pods(self, namespaces: Iterable[str]) -> bool:
         """Return whether custom resources among the manifests may create pods in one of the namespaces."""
-        return any(may_own_in(maker, namespace) for namespace in namespaces for maker in self._pod_creators)
+        return any(may_own_pods_in(maker, namespace) for namespace in namespaces for maker in self._pod_creators)
 
     @cached_property
     def _pod_creators(self) -> list[Subject]:
         """Return the custom resources among the manifests that may create pods."""
-        return [subject for subject in self.subjects if may_make_pods(subject)]
+        return [subject for subject in self.subjects if may_create_pods(subject)]
 
     def find_creator(self, subject: Subject) -> str:
         """Return what creates an object of the cluster, or "" if that is not known."""
-        return self._makers.maker(subject) if self._makers else ""
+        return self._makers.describe(subject) if self._makers else ""
 
     @cached_property
-    def _makers(self) -> Makers | None:
+    def _makers(self) -> TopmostOwners | None:
         """Return the controllers of the cluster's objects, or None without a cluster."""
-        return Makers(self.cluster) if self.cluster else None
+        return TopmostOwners(self.cluster) if self.cluster else None
 
     @cached_property
     def priority_classes(self) -> dict[str, api.PriorityClass]:
@@ -281,13 +283,13 @@ class LintContext:
             return selected
         key = subject, namespace, selector
         if key not in self._beside:
-            self._beside[key] = [w for w in selected if self.variants.together(subject, w.subject)]
+            self._beside[key] = [w for w in selected if self.variants.can_coexist(subject, w.subject)]
         return self._beside[key]
 
     def iter_budgets(self) -> Iterator[tuple[Subject, api.PodDisruptionBudget, list[Workload]]]:
         """Yield each linted PodDisruptionBudget with the workloads that it selects."""
         for subject, budget in self.list_linted(api.PodDisruptionBudget):
-            selector, namespace = compiled(budget.spec.selector), subject.namespace or "default"
+            selector, namespace = compile_selector(budget.spec.selector), subject.namespace or "default"
             yield (
                 subject,
                 budget,
@@ -299,13 +301,15 @@ class LintContext:
 
         Objects that name no namespace do so if the folder of one is inside that of the other.
         """
-        if (first.namespace or "default") != (second.namespace or "default") or not self.variants.together(
+        if (first.namespace or "default") != (second.namespace or "default") or not self.variants.can_coexist(
             first, second
         ):
             return False
-        if first.place is None or second.place is None or (first.namespace and second.namespace):
+        if first.location is None or second.location is None or (first.namespace and second.namespace):
             return True
-        first_folder, second_folder = (f"{posixpath.dirname(place.file)}/" for place in (first.place, second.place))
+        first_folder, second_folder = (
+            f"{posixpath.dirname(place.file)}/" for place in (first.location, second.location)
+        )
         return first_folder.startswith(second_folder) or second_folder.startswith(first_folder)
 
     def list_coexisting_names(self, subject: Subject, kind: str, namespace: str = "") -> set[str]:
@@ -316,7 +320,7 @@ class LintContext:
         if not self.variants:
             return self._list_names(kind, namespace)
         candidates = self._subjects_by_kind.get((kind, namespace), ())
-        coexisting = {other.name for other in candidates if self.variants.together(subject, other)}
+        coexisting = {other.name for other in candidates if self.variants.can_coexist(subject, other)}
         return coexisting | self._list_cluster_names(kind, namespace)
 
     def _list_names(self, kind: str, namespace: str) -> set[str]:
@@ -351,7 +355,7 @@ class LintContext:
 
     def list_coexisting(self, subject: Subject, items: Iterable[TypedObject[T]]) -> list[T]:
         """Return the values of the items that can be in one cluster with an object."""
-        return [item.value for item in items if self.variants.together(subject, item.subject)]
+        return [item.value for item in items if self.variants.can_coexist(subject, item.subject)]
 
     def _find_matching_workloads(self, namespace: str, selector: Selector) -> list[Workload]:
         """Return the workloads of a namespace that a selector matches, looked up by a label if it names one."""

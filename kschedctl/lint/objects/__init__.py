@@ -1,1 +1,1 @@
-"""What is linted: objects as manifests or a cluster have them, and where each field of them stands."""
+"""Objects as lint rules read them, from manifests or from a cluster, and the location of each of their fields."""

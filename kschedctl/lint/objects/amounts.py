@@ -1,4 +1,4 @@
-"""Quantities of manifests that cannot be read, or that nothing can count: no rule that counts may meet them."""
+"""Checks for quantities that cannot be parsed or added up, so that rules that count never meet one."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from contextlib import suppress
 from kschedctl.api import objects as api
 from kschedctl.api.pod_requests import compute_pod_requests, parse_quantities
 from kschedctl.api.quantity import Quantity, QuantityError
-from kschedctl.lint.objects.subject import Path, Problem, Subject, path_text
+from kschedctl.lint.objects.subject import Path, Problem, Subject, format_path
 from kschedctl.lint.objects.workload import Workload
 from kschedctl.snapshot.pod_info import to_amounts
 
-Amounts = Iterator[tuple[Path, api.Resources]]
-"""Fields of an object that hold quantities."""
+QuantityFields = Iterator[tuple[Path, api.Resources]]
+"""Paths of fields that hold quantities, with their values."""
 
 
-def readable(resources: api.Resources) -> dict[str, Quantity]:
-    """The quantities that can be read; the others are findings of their own."""
+def parse_valid_quantities(resources: api.Resources) -> dict[str, Quantity]:
+    """Parse quantities and leave out invalid ones, which are reported separately."""
     amounts: dict[str, Quantity] = {}
     for name, text in resources.items():
         with suppress(QuantityError):
@@ -25,48 +25,55 @@ def readable(resources: api.Resources) -> dict[str, Quantity]:
     return amounts
 
 
-def unreadable_requests(workload: Workload) -> Iterator[Problem]:
-    """Requests and limits that are no quantities."""
-    return _unreadable(workload.subject, _of_pods(workload))
+def find_invalid_requests(workload: Workload) -> Iterator[Problem]:
+    """Yield a problem for each request, limit or overhead that is not a valid quantity."""
+    return _find_invalid(workload.subject, _iter_pod_quantities(workload))
 
 
-def unreadable_storage(subject: Subject, value: object) -> Iterator[Problem]:
-    """What a claim asks for, or a volume has, that is no quantity."""
-    return _unreadable(subject, _of_storage(value))
+def find_invalid_storage(subject: Subject, value: object) -> Iterator[Problem]:
+    """Yield a problem for each invalid quantity that a claim requests or a volume provides."""
+    return _find_invalid(subject, _iter_storage_quantities(value))
 
 
-def uncountable(workload: Workload) -> str:
-    """Why a pod's readable requests cannot be counted: below nothing, or more than any node can have; else empty."""
+def explain_uncountable_requests(workload: Workload) -> str:
+    """Explain why the total requests of a pod cannot be computed: negative, or too large for any node.
+
+    Return an empty string if they can.
+    """
     try:
         to_amounts(compute_pod_requests(workload.pod))
     except QuantityError as error:
-        return f"{path_text(workload.at_field('containers'))}: {error.what}"
+        return f"{format_path(workload.get_path('containers'))}: {error.what}"
     return ""
 
 
-def asks_for_less_than_nothing(workload: Workload) -> bool:
-    """Whether a quantity that can be read is below nothing."""
+def has_negative_quantity(workload: Workload) -> bool:
+    """Return whether a valid quantity of the pod is negative."""
     return any(
-        amount.mantissa < 0 for _, resources in _of_pods(workload) for amount in parse_quantities(resources).values()
+        amount.mantissa < 0
+        for _, resources in _iter_pod_quantities(workload)
+        for amount in parse_quantities(resources).values()
     )
 
 
-def _unreadable(subject: Subject, fields: Amounts) -> Iterator[Problem]:
+def _find_invalid(subject: Subject, fields: QuantityFields) -> Iterator[Problem]:
+    """Yield a problem for each value that is not a valid quantity."""
     for path, resources in fields:
         for name, text in resources.items():
             try:
                 parse_quantities({name: text})
             except QuantityError as error:
-                yield subject.problem((*path, name), f"{path_text((*path, name))}: {text}: {error.what}")
+                yield subject.build_problem((*path, name), f"{format_path((*path, name))}: {text}: {error.what}")
 
 
-def _of_pods(workload: Workload) -> Amounts:
-    yield from ((workload.at_field(*path), resources) for path, resources in asked_amounts(workload))
-    yield workload.at_field("overhead"), workload.spec.overhead
+def _iter_pod_quantities(workload: Workload) -> QuantityFields:
+    """Yield the requests, limits and overhead of a workload's pod, with their paths from the root of the object."""
+    yield from ((workload.get_path(*path), resources) for path, resources in iter_requests_and_limits(workload))
+    yield workload.get_path("overhead"), workload.spec.overhead
 
 
-def asked_amounts(workload: Workload) -> Amounts:
-    """The requests and limits of containers, then of whole pods, each with where they stand in the pod's spec."""
+def iter_requests_and_limits(workload: Workload) -> QuantityFields:
+    """Yield the requests and limits of each container, then of the whole pod, with their paths in the pod's spec."""
     for at, container in workload.containers:
         yield (*at, "resources", "requests"), container.resources.requests
         yield (*at, "resources", "limits"), container.resources.limits
@@ -75,7 +82,8 @@ def asked_amounts(workload: Workload) -> Amounts:
         yield ("resources", "limits"), workload.spec.resources.limits
 
 
-def _of_storage(value: object) -> Amounts:
+def _iter_storage_quantities(value: object) -> QuantityFields:
+    """Yield the requests of a claim or the capacity of a volume, with their paths."""
     if isinstance(value, api.PersistentVolumeClaim):
         yield ("spec", "resources", "requests"), value.spec.resources.requests
     elif isinstance(value, api.PersistentVolume):

@@ -1,4 +1,4 @@
-"""Kinds that lint knows from manifests alone, with the fields that its rules read: no cluster that is read has them."""
+"""Kinds that lint reads from manifests only, with the fields that its rules need."""
 
 from __future__ import annotations
 
@@ -15,35 +15,43 @@ Scalar = str | int | float | bool
 
 
 class ScaleTarget(Struct, frozen=True):
+    """A reference to the workload that an autoscaler scales."""
+
     kind: str = ""
     name: str = ""
 
 
 class AutoscalerSpec(Struct, frozen=True):
+    """The spec of a HorizontalPodAutoscaler."""
+
     min_replicas: int = 1
     max_replicas: int | None = None
     scale_target_ref: ScaleTarget = ScaleTarget()
 
 
 class ScalingLimits(NamedTuple):
-    """What is scaled, and between how many pods."""
+    """The workload that an autoscaler scales, and the range of its replicas."""
 
     kind: str
     name: str
-    fewest: int
-    most: int
+    min_replicas: int
+    """The lower bound."""
+    max_replicas: int
+    """The upper bound."""
 
 
 class Scaler(Struct, frozen=True):
-    """What scales workloads."""
+    """An autoscaler of workloads."""
 
     @property
     def limits(self) -> ScalingLimits | None:
-        """None where the API would refuse it."""
+        """The target and its range of replicas, or None if the API server would refuse the object."""
         raise NotImplementedError
 
 
 class HorizontalPodAutoscaler(Scaler, frozen=True):
+    """A HorizontalPodAutoscaler of Kubernetes."""
+
     spec: AutoscalerSpec = AutoscalerSpec()
 
     @property
@@ -53,13 +61,18 @@ class HorizontalPodAutoscaler(Scaler, frozen=True):
 
 
 class ScaledObjectSpec(Struct, frozen=True):
+    """The spec of a ScaledObject."""
+
     min_replica_count: int = 0
     max_replica_count: int = 100
     scale_target_ref: ScaleTarget = ScaleTarget()
 
 
 class ScaledObject(Scaler, frozen=True):
-    """The autoscaler of KEDA, which scales to none only when nothing is to be done: nothing is evicted then."""
+    """A ScaledObject of KEDA.
+
+    KEDA scales to zero only if there is no work, and then nothing is evicted, so that the lower bound is at least 1.
+    """
 
     spec: ScaledObjectSpec = ScaledObjectSpec()
 
@@ -75,6 +88,8 @@ WELL_KNOWN_DOMAINS = ("kubernetes.io/", "k8s.io/", "karpenter.sh/", "karpenter.k
 
 
 class PoolRequirement(Struct, frozen=True):
+    """A requirement on the labels of a NodePool's nodes."""
+
     key: str = ""
     operator: str = ""
     values: tuple[Scalar, ...] = ()
@@ -82,10 +97,14 @@ class PoolRequirement(Struct, frozen=True):
 
 
 class PoolMeta(Struct, frozen=True):
+    """The metadata of the nodes that a NodePool creates."""
+
     labels: dict[str, Scalar] = msgspec.field(default_factory=dict)
 
 
 class PoolNodeSpec(Struct, frozen=True):
+    """The spec of the nodes that a NodePool creates."""
+
     requirements: tuple[PoolRequirement, ...] = ()
     taints: tuple[Taint, ...] = ()
     startup_taints: tuple[Taint, ...] = ()
@@ -93,21 +112,29 @@ class PoolNodeSpec(Struct, frozen=True):
 
 
 class PoolTemplate(Struct, frozen=True):
+    """The template of a NodePool's nodes."""
+
     metadata: PoolMeta = PoolMeta()
     spec: PoolNodeSpec = PoolNodeSpec()
 
 
 class PoolBudget(Struct, frozen=True):
+    """A disruption budget of a NodePool."""
+
     nodes: Scalar = ""
     reasons: tuple[str, ...] = ()
     schedule: str | None = None
 
 
 class WrittenDisruption(Struct, frozen=True):
+    """The disruption settings of a NodePool."""
+
     budgets: tuple[PoolBudget, ...] = ()
 
 
 class WrittenPoolSpec(Struct, frozen=True):
+    """The spec of a NodePool."""
+
     template: PoolTemplate = PoolTemplate()
     disruption: WrittenDisruption = WrittenDisruption()
     limits: dict[str, Scalar] | None = None
@@ -115,22 +142,24 @@ class WrittenPoolSpec(Struct, frozen=True):
 
 
 class WrittenNodePool(Struct, frozen=True):
-    """The pools of nodes that Karpenter makes."""
+    """A Karpenter NodePool as a manifest has it."""
 
     spec: WrittenPoolSpec = WrittenPoolSpec()
 
     @property
     def labels(self) -> dict[str, str]:
+        """Labels of the nodes, as strings."""
         return {key: str(value) for key, value in self.spec.template.metadata.labels.items()}
 
     @property
     def requirements(self) -> list[SelectorRequirement]:
+        """Requirements on the nodes' labels that have an operator."""
         declared = self.spec.template.spec.requirements
         return [SelectorRequirement(r.key, r.operator, tuple(map(str, r.values))) for r in declared if r.operator]
 
 
-def written_pool(pool: NodePool) -> WrittenNodePool:
-    """A pool of a cluster, as a manifest would have it."""
+def to_written_pool(pool: NodePool) -> WrittenNodePool:
+    """Convert a NodePool of a cluster to the form that a manifest has."""
     return convert_builtins(msgspec.to_builtins(pool), WrittenNodePool)
 
 
@@ -145,8 +174,10 @@ _KINDS: dict[str, tuple[str, type[Struct]]] = {
 }
 
 
-def struct_of(document: JsonObject) -> type[Struct] | None:
-    """What a document is read as, if it is of one of these kinds; other groups of the API may use their names too."""
+def get_manifest_struct(document: JsonObject) -> type[Struct] | None:
+    """Return the struct for a document, or None if it is of another kind or of another group with a kind of that
+    name.
+    """
     group, struct = _KINDS.get(str(document.get("kind")), ("", None))
     version = str(document.get("apiVersion") or "")
     return struct if not version or version.rpartition("/")[0] == group else None

@@ -1,4 +1,4 @@
-"""What is linted, and what a rule finds at a field of it."""
+"""Objects that are linted, and the problems that rules find in them."""
 
 from __future__ import annotations
 
@@ -9,43 +9,45 @@ from typing import NamedTuple, Protocol
 from kschedctl.api.json_values import JsonObject
 
 Path = tuple[str | int, ...]
-"""The way from the root of an object to a field."""
+"""Steps from the root of an object to a field."""
 
 
-class Located(Protocol):
-    """Where an object was read."""
+class Location(Protocol):
+    """The place of an object in a file."""
 
     @property
     def file(self) -> str: ...
 
     @property
     def source(self) -> str:
-        """The template from which Helm rendered it; empty where none is noted."""
+        """The template from which Helm rendered the object; empty if unknown."""
         ...
 
     @property
     def build(self) -> str:
-        """The folder of the kustomization or chart that it was built of; empty for what stands in a file as it is."""
+        """The folder of the kustomization or chart that produced the object; empty if the file was read as it is."""
         ...
 
     def file_of(self, path: Path) -> str:
-        """The file in which a field got its value: that of a patch where one gave it."""
+        """Return the file that sets a field, such as a patch."""
         ...
 
     def locate(self, path: Path) -> tuple[int, int]:
-        """Line and column, from 1, of a field there."""
+        """Return the line and column of a field, counted from 1."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """An object that is linted; ``document`` is empty and ``place`` None for one that was read from a cluster."""
+    """An object that is linted."""
 
     kind: str
     name: str
     namespace: str = ""
     document: JsonObject = field(default_factory=dict)
-    place: Located | None = None
+    """The manifest; empty for an object read from a cluster."""
+    location: Location | None = None
+    """Where the manifest was read; None for an object read from a cluster."""
 
     def __str__(self) -> str:
         name = f"{self.namespace}/{self.name}" if self.namespace else self.name
@@ -57,11 +59,11 @@ class Subject:
 
     @property
     def group(self) -> str:
-        """The group of the API that it is of, empty for the core group."""
+        """The API group; empty for the core group."""
         return self.api_version.rpartition("/")[0]
 
-    def problem(self, path: Path, message: str, fix: str = "", replacement: str = "") -> Problem:
-        """Return a problem at a field of the object."""
+    def build_problem(self, path: Path, message: str, fix: str = "", replacement: str = "") -> Problem:
+        """Build a problem at a field of the object."""
         return Problem(self, path, message, fix, replacement)
 
 
@@ -72,24 +74,24 @@ class Problem(NamedTuple):
     path: Path
     message: str
     fix: str = ""
-    """Advice for this problem, or "" if the rule's general advice applies."""
+    """Advice for this problem; empty if the rule's general advice applies."""
     replacement: str = ""
-    """The value, or the key, to write at the path, or "" if more than one thing could be meant."""
+    """The value or key to write at the path; empty if there is more than one choice."""
 
 
-def listed(names: Sequence[str], most: int = 3) -> str:
-    """The names, or the first of them.
+def join_names(names: Sequence[str], max_names: int = 3) -> str:
+    """Join names with commas, and say how many follow after the first ones.
 
-    >>> listed(["a", "b", "c", "d", "e"]), listed(["a"], 1)
+    >>> join_names(["a", "b", "c", "d", "e"]), join_names(["a"], 1)
     ('a, b, c and 2 more', 'a')
     """
-    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
+    return ", ".join(names[:max_names]) + (f" and {len(names) - max_names:,} more" if len(names) > max_names else "")
 
 
-def path_text(path: Path) -> str:
-    """A path as error messages of the API have it.
+def format_path(path: Path) -> str:
+    """Format a path as error messages of the API do.
 
-    >>> path_text(("spec", "tolerations", 0, "nodeSelector", "kubernetes.io/os"))
+    >>> format_path(("spec", "tolerations", 0, "nodeSelector", "kubernetes.io/os"))
     'spec.tolerations[0].nodeSelector[kubernetes.io/os]'
     """
     text = ""

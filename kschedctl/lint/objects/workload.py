@@ -1,4 +1,4 @@
-"""Workloads: whatever has a pod template, seen as that template and how many pods are made of it."""
+"""Workloads: objects with a pod template, read as that template and its number of pods."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from kschedctl.api.ownership import Owner
 from kschedctl.api.pod_templates import POD_TEMPLATE_PATHS
 from kschedctl.api.workloads import UpdateStrategy
 from kschedctl.cluster import without_nulls
-from kschedctl.lint.objects.stored_pods import as_written
-from kschedctl.lint.objects.subject import Path, Problem, Subject, path_text
+from kschedctl.lint.objects.stored_pods import to_written_spec
+from kschedctl.lint.objects.subject import Path, Problem, Subject, format_path
 
 T = TypeVar("T")
-SERVING = frozenset({"ReplicationController", "ReplicaSet", "Deployment", "StatefulSet", "Rollout"})
+SERVING_KINDS = frozenset({"ReplicationController", "ReplicaSet", "Deployment", "StatefulSet", "Rollout"})
 """Kinds that keep a number of pods running."""
 
 
@@ -37,43 +37,48 @@ class _Volume(api.Struct, frozen=True):
 
 
 class _Volumes(api.Struct, frozen=True):
-    """The volumes of a pod with what scheduling does not read of them."""
+    """The volumes of a pod, with fields that scheduling does not read."""
 
     volumes: tuple[_Volume, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class Workload:
-    """``replicas``: pods at the same time, None for one a node; ``most``: as far as a HorizontalPodAutoscaler goes.
-
-    ``at``: where the pod template is in the object. ``on_disk``: its emptyDir volumes that are no memory, by index.
-    ``strategy``: how a Deployment replaces its pods. Of a custom resource: ``made_by``, what its kind is called here;
-    ``spec_at``, where the pod's spec is, unless it is in a template; ``remark``: what problems say besides.
-    """
+    """A pod template and the number of its pods."""
 
     subject: Subject
     labels: Mapping[str, str]
     spec: api.PodSpec
     replicas: int | None
-    most: int | None = None
-    fewest: int | None = None
-    at: Path = ()
+    """Pods at the same time; None for one on each node."""
+    max_replicas: int | None = None
+    """Upper bound of an autoscaler, or None."""
+    min_replicas: int | None = None
+    """Lower bound of an autoscaler, or None."""
+    template_path: Path = ()
+    """Path of the pod template in the object."""
     annotations: JsonObject = field(default_factory=dict)
     owned: bool = False
-    on_disk: Mapping[int, str] = field(default_factory=dict)
+    """Whether a controller owns the object."""
+    disk_volumes: Mapping[int, str] = field(default_factory=dict)
+    """Index -> name of each emptyDir volume that is not in memory."""
     strategy: UpdateStrategy = field(default_factory=UpdateStrategy)
-    spec_at: Path | None = None
-    made_by: str = ""
+    """How a Deployment replaces its pods."""
+    spec_path: Path | None = None
+    """Path of the pod's spec in a custom resource without a pod template."""
+    custom_kind: str = ""
+    """Name of the kind, if it is a custom resource."""
     remark: str = ""
+    """Text that is added to the message of each problem."""
 
     @property
     def kind(self) -> str:
-        return self.made_by or self.subject.kind
+        return self.custom_kind or self.subject.kind
 
     @property
-    def labels_known(self) -> bool:
-        """Whether its pods have no labels but those of the template: operators add their own."""
-        return not self.made_by or self.kind in SERVING
+    def has_known_labels(self) -> bool:
+        """Whether the pods have only the labels of the template; operators add their own."""
+        return not self.custom_kind or self.kind in SERVING_KINDS
 
     @property
     def namespace(self) -> str:
@@ -81,127 +86,142 @@ class Workload:
 
     @property
     def owner(self) -> Owner:
-        """What its pods name as theirs."""
+        """The owner that the pods refer to."""
         return Owner(self.kind, self.namespace, self.subject.name)
 
     @property
-    def serving(self) -> bool:
-        """Several pods are kept running: a Deployment or the like with more than one replica."""
-        return self.kind in SERVING and self.at_most > 1
+    def is_serving_replicas(self) -> bool:
+        """Whether several pods are kept running: a Deployment or the like with more than one replica."""
+        return self.kind in SERVING_KINDS and self.highest_replicas > 1
 
     @property
-    def at_most(self) -> int:
-        """The most pods at the same time; 0 for a DaemonSet, which has one a node."""
-        return max(self.replicas or 0, self.most or 0)
+    def highest_replicas(self) -> int:
+        """The most pods at the same time; 0 for a DaemonSet."""
+        return max(self.replicas or 0, self.max_replicas or 0)
 
     @property
-    def at_least(self) -> int:
-        """The fewest pods that are kept."""
-        return self.fewest if self.fewest is not None else self.replicas or 0
+    def lowest_replicas(self) -> int:
+        """The fewest pods that are kept running."""
+        return self.min_replicas if self.min_replicas is not None else self.replicas or 0
 
     @property
-    def range(self) -> str:
-        """How many pods are kept, as messages have it."""
-        return str(self.at_most) if self.at_least >= self.at_most else f"{self.at_least} to {self.at_most}"
+    def replica_range(self) -> str:
+        """The number of pods as messages show it, such as `3` or `2 to 10`."""
+        return (
+            str(self.highest_replicas)
+            if self.lowest_replicas >= self.highest_replicas
+            else f"{self.lowest_replicas} to {self.highest_replicas}"
+        )
 
     @cached_property
     def pod(self) -> api.Pod:
-        """One of its pods, before it is scheduled."""
+        """A pod of the workload before it is scheduled."""
         name = self.subject.name if self.kind == "Pod" else f"{self.subject.name}-0"
         return api.Pod(api.PodMeta(name, self.namespace, labels=dict(self.labels)), self.spec)
 
     @cached_property
-    def written(self) -> JsonObject:
-        """The pod's spec as the manifest has it, with what scheduling does not read."""
-        return object_at(self.subject.document, *self.at_field())
+    def written_spec(self) -> JsonObject:
+        """The pod's spec in the manifest, with fields that scheduling does not read."""
+        return object_at(self.subject.document, *self.get_path())
 
     @property
     def containers(self) -> Iterator[tuple[Path, api.Container]]:
-        """The containers, then the init containers, each with where it stands in the pod's spec."""
+        """Yields the containers, then the init containers, each with its path in the pod's spec."""
         yield from ((("containers", i), container) for i, container in enumerate(self.spec.containers))
         yield from ((("initContainers", i), container) for i, container in enumerate(self.spec.init_containers))
 
-    def problem(self, path: Path, message: str, fix: str = "", replacement: str = "") -> Problem:
-        """Return a problem at a field of the pod's spec."""
-        return Problem(self.subject, self.at_field(*path), message + self.remark, fix, replacement)
+    def build_problem(self, path: Path, message: str, fix: str = "", replacement: str = "") -> Problem:
+        """Build a problem at a field of the pod's spec."""
+        return Problem(self.subject, self.get_path(*path), message + self.remark, fix, replacement)
 
-    def at_field(self, *path: str | int) -> Path:
-        """A field of the pod's spec, from the root of the object."""
-        return (*((*self.at, "spec") if self.spec_at is None else self.spec_at), *path)
+    def get_path(self, *path: str | int) -> Path:
+        """Return the path of a field of the pod's spec from the root of the object."""
+        return (*((*self.template_path, "spec") if self.spec_path is None else self.spec_path), *path)
 
-    def refused(self, faults: Iterable[FieldError]) -> Iterator[Problem]:
-        """What the API server refuses, in its words; the paths begin at the root of the object."""
-        return (Problem(self.subject, fault.field, str(fault)) for fault in faults)
+    def to_problems(self, errors: Iterable[FieldError]) -> Iterator[Problem]:
+        """Convert errors of the API server, whose paths begin at the root of the object."""
+        return (Problem(self.subject, fault.field, str(fault)) for fault in errors)
 
-    def selected_by(self, selector: Selector) -> bool:
+    def is_selected_by(self, selector: Selector) -> bool:
+        """Return whether a selector matches the labels of the pods."""
         return selector.matches(self.labels)
 
-    def surge(self) -> tuple[int, int]:
-        """(maxSurge, maxUnavailable) in pods of a Deployment that rolls; (0, 1) for all others.
+    def compute_surge(self) -> tuple[int, int]:
+        """Return maxSurge and maxUnavailable of a rolling Deployment in pods; (0, 1) for all others.
 
-        Upstream: ResolveFenceposts in pkg/controller/deployment/util (v1.36): surge rounds up, unavailable down; both
-        0 means that one may be unavailable.
+        Upstream: ResolveFenceposts in pkg/controller/deployment/util (v1.36): surge rounds up, unavailable down; both 0
+        means that one may be unavailable.
         """
         if self.kind != "Deployment" or self.strategy.type == "Recreate":
             return 0, 1
         rolling, count = self.strategy.rolling_update, self.replicas or 0
-        surge = scaled("25%" if rolling.max_surge is None else rolling.max_surge, count, up=True)
-        unavailable = scaled("25%" if rolling.max_unavailable is None else rolling.max_unavailable, count, up=False)
+        surge = resolve_int_or_percent("25%" if rolling.max_surge is None else rolling.max_surge, count, round_up=True)
+        unavailable = resolve_int_or_percent(
+            "25%" if rolling.max_unavailable is None else rolling.max_unavailable, count, round_up=False
+        )
         return (surge, unavailable) if surge or unavailable else (0, 1)
 
 
-def scaled(value: object, total: int, *, up: bool) -> int:
-    """An IntOrString of a total.
+def resolve_int_or_percent(value: object, total: int, *, round_up: bool) -> int:
+    """Resolve an IntOrString against a total, and round percentages up or down.
 
-    >>> scaled("50%", 7, up=True), scaled("25%", 3, up=False), scaled(2, 7, up=True)
-    (4, 0, 2)
+    >>> resolve_int_or_percent("50%", 7, round_up=True)
+    4
+    >>> resolve_int_or_percent("25%", 3, round_up=False)
+    0
     """
     if isinstance(value, str) and re.fullmatch("[0-9]{1,9}%", value):
         parts = int(value[:-1]) * total
-        return -(-parts // 100) if up else parts // 100
+        return -(-parts // 100) if round_up else parts // 100
     return value if isinstance(value, int) else 0
 
 
-def workload_of(subject: Subject) -> Workload | None:
-    """The workload that a manifest stands for, if it is one. Raises InvalidFieldError."""
+def read_workload(subject: Subject) -> Workload | None:
+    """Read a manifest as a workload, or return None if it is not one.
+
+    Raises InvalidFieldError.
+    """
     at = POD_TEMPLATE_PATHS.get(subject.kind)
-    if at is None or not in_core_group(subject):
+    if at is None or not is_in_core_group(subject):
         return None
     template = object_at(subject.document, *at)
     metadata = object_at(template, "metadata")
     written = {"metadata": without_nulls(metadata), "spec": without_nulls(template.get("spec") or {})}
-    typed = typed_at(at, written, api.PodTemplateSpec)
+    typed = convert_field(at, written, api.PodTemplateSpec)
     stored = subject.kind == "Pod" and "status" in subject.document
-    spec = as_written(api.Pod(api.PodMeta(labels=typed.metadata.labels), typed.spec)) if stored else typed.spec
+    spec = to_written_spec(api.Pod(api.PodMeta(labels=typed.metadata.labels), typed.spec)) if stored else typed.spec
     return Workload(
         subject,
         typed.metadata.labels,
         spec,
-        _replicas(subject),
-        at=at,
+        _read_replicas(subject),
+        template_path=at,
         annotations=object_at(metadata, "annotations"),
-        owned=any(owner.controller for owner in _owners(subject)),
-        on_disk=_on_disk((*at, "spec"), written["spec"]),
-        strategy=_strategy(subject),
+        owned=any(owner.controller for owner in _read_owners(subject)),
+        disk_volumes=_find_disk_volumes((*at, "spec"), written["spec"]),
+        strategy=_read_strategy(subject),
     )
 
 
-def _on_disk(at: Path, spec: object) -> dict[int, str]:
-    volumes = typed_at(at, spec, _Volumes).volumes
+def _find_disk_volumes(at: Path, spec: object) -> dict[int, str]:
+    """Return index -> name of the emptyDir volumes that are not in memory."""
+    volumes = convert_field(at, spec, _Volumes).volumes
     return {i: v.name for i, v in enumerate(volumes) if v.empty_dir is not None and v.empty_dir.medium != "Memory"}
 
 
-def _strategy(subject: Subject) -> UpdateStrategy:
+def _read_strategy(subject: Subject) -> UpdateStrategy:
+    """Read the update strategy of a Deployment, or return the default one."""
     written = field_at(subject.document, "spec", "strategy") if subject.kind == "Deployment" else None
-    return typed_at(("spec", "strategy"), without_nulls(written or {}), UpdateStrategy)
+    return convert_field(("spec", "strategy"), without_nulls(written or {}), UpdateStrategy)
 
 
-def in_core_group(subject: Subject) -> bool:
-    """Not a custom resource that only shares the kind's name."""
+def is_in_core_group(subject: Subject) -> bool:
+    """Return whether the object is of a built-in API group, and not a custom resource with the same kind."""
     return subject.group in ("", "apps", "batch", "extensions")
 
 
-def _replicas(subject: Subject) -> int | None:
+def _read_replicas(subject: Subject) -> int | None:
+    """Read the number of replicas of a built-in kind; None for a DaemonSet."""
     if subject.kind == "DaemonSet":
         return None
     if subject.kind in ("Pod", "PodTemplate"):
@@ -209,38 +229,42 @@ def _replicas(subject: Subject) -> int | None:
     path: Path = POD_TEMPLATE_PATHS[subject.kind][:-1]
     spec = object_at(subject.document, *path)
     key = "parallelism" if subject.kind in ("Job", "CronJob") else "replicas"
-    return 1 if spec.get(key) is None else typed_at((*path, key), spec[key], int)
+    return 1 if spec.get(key) is None else convert_field((*path, key), spec[key], int)
 
 
-def _owners(subject: Subject) -> tuple[api.OwnerReference, ...]:
+def _read_owners(subject: Subject) -> tuple[api.OwnerReference, ...]:
+    """Read the owner references."""
     owners = field_at(subject.document, "metadata", "ownerReferences") or ()
-    return typed_at(("metadata", "ownerReferences"), without_nulls(owners), tuple[api.OwnerReference, ...])
+    return convert_field(("metadata", "ownerReferences"), without_nulls(owners), tuple[api.OwnerReference, ...])
 
 
 class InvalidFieldError(Exception):
     """A field of a manifest has the wrong type."""
 
     def __init__(self, path: Path, what: str) -> None:
-        super().__init__(f"{path_text(path)}: {what}" if path else what)
+        super().__init__(f"{format_path(path)}: {what}" if path else what)
         self.path, self.what = path, what
 
 
-def typed_at(at: Path, value: object, into: type[T]) -> T:
-    """Decode the value of the field at ``at``. Raises InvalidFieldError, which names the field within."""
+def convert_field(base_path: Path, value: object, into: type[T]) -> T:
+    """Convert the value of a field to a type.
+
+    Raises InvalidFieldError, which names the field within the value.
+    """
     try:
         return convert_builtins(value, into)
     except msgspec.ValidationError as error:
         mismatch = locate_mismatch(value, error)
-        raise InvalidFieldError((*at, *mismatch.path), mismatch.message.replace("`", "").lower()) from None
+        raise InvalidFieldError((*base_path, *mismatch.path), mismatch.message.replace("`", "").lower()) from None
 
 
-def scaled_by(workload: Workload, fewest: int, most: int) -> Workload:
-    """The workload as an autoscaler may make it."""
-    return replace(workload, fewest=fewest, most=most)
+def with_replica_limits(workload: Workload, min_replicas: int, max_replicas: int) -> Workload:
+    """Return the workload with the limits of an autoscaler."""
+    return replace(workload, min_replicas=min_replicas, max_replicas=max_replicas)
 
 
-def compiled(selector: api.LabelSelector | None) -> Selector | None:
-    """The selector, or None where the API would refuse it."""
+def compile_selector(selector: api.LabelSelector | None) -> Selector | None:
+    """Compile a selector, or return None if the API server would refuse it."""
     try:
         return selector_from_api(selector)
     except SelectorError:

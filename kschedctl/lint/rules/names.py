@@ -22,7 +22,7 @@ from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import WARNING, Rule, for_each_workload
 from kschedctl.lint.objects.kinds import AUTOSCALERS, ScalingLimits
 from kschedctl.lint.objects.subject import Path, Problem, Subject
-from kschedctl.lint.objects.workload import SERVING, Workload
+from kschedctl.lint.objects.workload import SERVING_KINDS, Workload
 
 _BUILTIN_NAMES = {
     "StorageClass": {"standard", "default", "managed", "gp2", "gp3", "local-path", "hostpath", "longhorn"},
@@ -64,7 +64,7 @@ def _find_misspelt_names(context: LintContext, references: Iterable[NameReferenc
         names = context.list_coexisting_names(reference.subject, kind, reference.target_namespace)
         if name not in names and len(names) <= _MAX_COMPARED and (meant := find_similar_name(name, names)):
             message = f'there is no {kind} "{name}", but "{meant}"'
-            yield reference.subject.problem(reference.path, message, f"Write {meant}")
+            yield reference.subject.build_problem(reference.path, message, f"Write {meant}")
 
 
 def _find_names_in_other_namespaces(context: LintContext, references: Iterable[NameReference]) -> Iterator[Problem]:
@@ -78,7 +78,7 @@ def _find_names_in_other_namespaces(context: LintContext, references: Iterable[N
         (namespace,) = namespaces
         if (kind, namespace, name) in named or context.may_have_unknown_pods([subject.namespace]):
             continue
-        yield subject.problem(path, f'{kind} "{name}" is in namespace {namespace}, and visible only there')
+        yield subject.build_problem(path, f'{kind} "{name}" is in namespace {namespace}, and visible only there')
 
 
 _KNOWN_SCHEDULERS = ("default-scheduler", "volcano", "yunikorn", "kai-scheduler", "koord-scheduler", "run-ai-scheduler")
@@ -120,7 +120,7 @@ def _iter_storage_references(context: LintContext) -> Iterator[NameReference]:
     for workload in context.workloads:
         for i, volume in enumerate(workload.spec.volumes):
             if volume.persistent_volume_claim is not None:
-                path = workload.at_field("volumes", i, "persistentVolumeClaim", "claimName")
+                path = workload.get_path("volumes", i, "persistentVolumeClaim", "claimName")
                 yield NameReference(
                     workload.subject, path, "PersistentVolumeClaim", volume.persistent_volume_claim.claim_name
                 )
@@ -157,7 +157,7 @@ def _iter_device_references(context: LintContext) -> Iterator[NameReference]:
     for workload in context.workloads:
         for i, reference in enumerate(workload.spec.resource_claims):
             template, named = reference.resource_claim_template_name or "", reference.resource_claim_name or ""
-            at = workload.at_field("resourceClaims", i)
+            at = workload.get_path("resourceClaims", i)
             yield NameReference(workload.subject, (*at, "resourceClaimTemplateName"), "ResourceClaimTemplate", template)
             yield NameReference(workload.subject, (*at, "resourceClaimName"), "ResourceClaim", named)
     for subject, claim in context.list_linted(ResourceClaim):
@@ -215,7 +215,7 @@ SA_MISSPELT = Rule(
 def _iter_pod_field_references(context: LintContext, kind: str, field: str) -> Iterator[NameReference]:
     """Yield the name that each pod template has in a field of its spec."""
     for workload in context.workloads:
-        yield NameReference(workload.subject, workload.at_field(field), kind, text_at(workload.written, field))
+        yield NameReference(workload.subject, workload.get_path(field), kind, text_at(workload.written_spec, field))
 
 
 def find_misspelt_group_names(context: LintContext) -> Iterator[Problem]:
@@ -239,7 +239,7 @@ def _iter_group_references(context: LintContext) -> Iterator[NameReference]:
     for workload in context.workloads:
         group = workload.spec.scheduling_group
         name = (group.pod_group_name if group else "") or ""
-        yield NameReference(workload.subject, workload.at_field("schedulingGroup", "podGroupName"), "PodGroup", name)
+        yield NameReference(workload.subject, workload.get_path("schedulingGroup", "podGroupName"), "PodGroup", name)
     for subject in context.subjects:
         if queue := text_at(subject.document, "metadata", "labels", _QUEUE_LABEL):
             yield NameReference(subject, ("metadata", "labels", _QUEUE_LABEL), "LocalQueue", queue)
@@ -249,7 +249,7 @@ def find_misspelt_schedulers(workload: Workload) -> Iterator[Problem]:
     """Find schedulerNames that are similar to that of a known scheduler."""
     name = workload.spec.scheduler_name
     if name not in _KNOWN_SCHEDULERS and (meant := find_similar_name(name, _KNOWN_SCHEDULERS)):
-        yield workload.problem(("schedulerName",), f'"{name}" is nearly {meant}', f"Write {meant}")
+        yield workload.build_problem(("schedulerName",), f'"{name}" is nearly {meant}', f"Write {meant}")
 
 
 SC_MISSPELT = Rule(
@@ -270,15 +270,15 @@ def find_misspelt_scale_targets(context: LintContext) -> Iterator[Problem]:
     targets = {(subject.namespace or "default", limits.name) for subject, limits in autoscalers}
     for subject, limits in autoscalers:
         namespace = subject.namespace or "default"
-        if meant := find_similar_name(limits.kind, SERVING):
+        if meant := find_similar_name(limits.kind, SERVING_KINDS):
             message = f'there is no kind "{limits.kind}": kinds are case-sensitive'
-            yield subject.problem(("spec", "scaleTargetRef", "kind"), message, f"Write {meant}")
+            yield subject.build_problem(("spec", "scaleTargetRef", "kind"), message, f"Write {meant}")
             continue
         names = _list_names(context, namespace, limits)
         unscaled = [name for name in names if (namespace, name) not in targets]
         if limits.name not in names and (near := find_similar_name(limits.name, unscaled)):
             message = f'there is no {limits.kind} "{limits.name}", and "{near}" has no autoscaler'
-            yield subject.problem(("spec", "scaleTargetRef", "name"), message, f"Write {near}")
+            yield subject.build_problem(("spec", "scaleTargetRef", "name"), message, f"Write {near}")
 
 
 HPA_MISSPELT = Rule(
@@ -329,7 +329,7 @@ def find_missing_namespaces(context: LintContext) -> Iterator[Problem]:
             message = f'nothing creates the namespace "{name}"'
             if meant and coexisting:
                 message += f', but "{meant}"'
-            yield subject.problem(path, message, f"Write {meant}" if meant else "")
+            yield subject.build_problem(path, message, f"Write {meant}" if meant else "")
 
 
 NS_MISSING = Rule(
@@ -354,16 +354,16 @@ def _iter_object_namespaces(context: LintContext) -> Iterator[_NamespaceReferenc
     A workload needs its namespace if its file creates another namespace and is the only file with objects of this one.
     """
     creating_files = {
-        subject.place.file for subject in context.subjects if subject.kind == "Namespace" and subject.place
+        subject.location.file for subject in context.subjects if subject.kind == "Namespace" and subject.location
     }
     files: dict[str, set[str]] = {}
     for subject in context.subjects:
-        if subject.namespace and subject.place:
-            files.setdefault(subject.namespace, set()).add(subject.place.file)
+        if subject.namespace and subject.location:
+            files.setdefault(subject.namespace, set()).add(subject.location.file)
     for subject in context.subjects:
         name = subject.namespace
         if name and field_at(subject.document, *_METADATA_NAMESPACE):
-            only_file = subject.place is not None and files.get(name) == {subject.place.file} <= creating_files
+            only_file = subject.location is not None and files.get(name) == {subject.location.file} <= creating_files
             yield _NamespaceReference(
                 subject, _METADATA_NAMESPACE, name, only_file and subject.kind in POD_TEMPLATE_PATHS
             )
@@ -376,10 +376,10 @@ def _iter_term_namespaces(context: LintContext) -> Iterator[_NamespaceReference]
         for path, term in iter_pod_terms(workload):
             required = "podAffinity" in path and REQUIRED in path
             for i, name in enumerate(term.namespaces):
-                at = workload.at_field(*path, "namespaces", i)
+                at = workload.get_path(*path, "namespaces", i)
                 yield _NamespaceReference(workload.subject, at, name, required and name not in used)
             selector = term.namespace_selector.match_labels if term.namespace_selector else {}
             if _NAMESPACE_NAME_LABEL in selector:
                 name = selector[_NAMESPACE_NAME_LABEL]
-                at = workload.at_field(*path, "namespaceSelector", "matchLabels", _NAMESPACE_NAME_LABEL)
+                at = workload.get_path(*path, "namespaceSelector", "matchLabels", _NAMESPACE_NAME_LABEL)
                 yield _NamespaceReference(workload.subject, at, name, required and name not in used)

@@ -29,7 +29,7 @@ def find_unknown_schedulers(context: LintContext) -> Iterator[Problem]:
     for workload in context.workloads:
         name = workload.spec.scheduler_name or "default-scheduler"
         if name not in served:
-            yield workload.problem(
+            yield workload.build_problem(
                 ("schedulerName",), f'nothing shows that a scheduler "{name}" runs: no pod of it is bound'
             )
 
@@ -49,7 +49,7 @@ SC_UNKNOWN_SCHEDULER = Rule(
 def find_scheduling_gates(workload: Workload) -> Iterator[Problem]:
     """Find scheduling gates in manifests."""
     for i, gate in enumerate(workload.spec.scheduling_gates):
-        yield workload.problem(("schedulingGates", i), f"waits until something removes the gate {gate.name}")
+        yield workload.build_problem(("schedulingGates", i), f"waits until something removes the gate {gate.name}")
 
 
 SC_SCHEDULING_GATE = Rule(
@@ -71,19 +71,19 @@ def find_incomplete_gangs(context: LintContext) -> Iterator[Problem]:
         members = [
             w
             for w in context.workloads_by_namespace.get(namespace, ())
-            if context.variants.together(subject, w.subject)
+            if context.variants.can_coexist(subject, w.subject)
             and w.spec.scheduling_group
             and w.spec.scheduling_group.pod_group_name == subject.name
         ]
         if gang is None or (not members and context.cluster is None):
             continue
         min_count = gang.min_count
-        count = sum(w.at_most for w in members)
+        count = sum(w.highest_replicas for w in members)
         if count < min_count and count + _count_other_members(context, namespace, subject.name, members) < min_count:
             message = (
                 f"minCount {min_count}, but its workloads have {counted(count, 'pod')}: none of them is ever scheduled"
             )
-            yield subject.problem(("spec", "schedulingPolicy", "gang", "minCount"), message)
+            yield subject.build_problem(("spec", "schedulingPolicy", "gang", "minCount"), message)
 
 
 GG_QUORUM = Rule(
@@ -134,15 +134,17 @@ def find_claims_without_devices(context: LintContext) -> Iterator[Problem]:
             claim = specs.get((workload.namespace, name))
             path: Path = ("resourceClaims", i)
             if claim is None:
-                yield workload.problem(path, f'there is no {kind} "{name}" in namespace {workload.namespace}')
+                yield workload.build_problem(path, f'there is no {kind} "{name}" in namespace {workload.namespace}')
                 continue
             problems = list(_iter_claim_problems(claim.devices, classes, has_devices=has_devices))
-            yield from (workload.problem(path, f"{kind} {name}: {problem}") for problem in problems)
+            yield from (workload.build_problem(path, f"{kind} {name}: {problem}") for problem in problems)
             if not problems:
                 valid_claims[reference.name] = claim
         all_valid = valid_claims and len(valid_claims) == len(workload.spec.resource_claims)
         if all_valid and context.facts.lacks_devices(workload, valid_claims):
-            yield workload.problem(("resourceClaims",), "no node has devices that match its claims, were they all free")
+            yield workload.build_problem(
+                ("resourceClaims",), "no node has devices that match its claims, were they all free"
+            )
 
 
 DRA_NO_DEVICE = Rule(

@@ -20,7 +20,7 @@ from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, for_each_workload
 from kschedctl.lint.objects.kinds import WrittenNodePool
 from kschedctl.lint.objects.subject import Problem, Subject
-from kschedctl.lint.objects.workload import InvalidFieldError, Workload, typed_at
+from kschedctl.lint.objects.workload import InvalidFieldError, Workload, convert_field
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
 from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
 from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
@@ -44,7 +44,7 @@ def find_tolerations_of_everything(workload: Workload) -> Iterator[Problem]:
         effect = tolerations[indices[0]].effect if len(indices) == 1 else ""
         taints = f"every {effect} taint" if effect else "every taint"
         message = f"tolerates {taints}: it also goes to nodes that are broken or not its own"
-        yield workload.problem(("tolerations", indices[0]), message)
+        yield workload.build_problem(("tolerations", indices[0]), message)
 
 
 TT_TOLERATE_ALL = Rule(
@@ -80,7 +80,7 @@ def find_unlimited_no_execute_tolerations(workload: Workload) -> Iterator[Proble
             continue  # tt-tolerate-all reports it
         if any(tolerates(toleration, taint) for taint in (NOT_READY, UNREACHABLE)):
             message = "its pods stay on a dead node forever and are not replaced"
-            yield workload.problem(("tolerations", i), message, "" if toleration.effect else _SPLIT_ADVICE)
+            yield workload.build_problem(("tolerations", i), message, "" if toleration.effect else _SPLIT_ADVICE)
 
 
 TT_NOEXECUTE_FOREVER = Rule(
@@ -102,7 +102,7 @@ def find_tolerations_without_value(workload: Workload) -> Iterator[Problem]:
             continue
         if toleration.operator in (None, "", "Equal") and not toleration.value:
             message = f"tolerates {toleration.key} where the taint has no value, and with no other"
-            yield workload.problem(("tolerations", i), message)
+            yield workload.build_problem(("tolerations", i), message)
 
 
 TT_EMPTY_VALUE = Rule(
@@ -119,7 +119,7 @@ TT_EMPTY_VALUE = Rule(
 def find_invalid_toleration_seconds(workload: Workload) -> Iterator[Problem]:
     """Find tolerations with tolerationSeconds and another effect than NoExecute."""
     for i, toleration in enumerate(workload.spec.tolerations):
-        yield from workload.refused(validate_toleration_seconds(toleration, workload.at_field("tolerations", i)))
+        yield from workload.to_problems(validate_toleration_seconds(toleration, workload.get_path("tolerations", i)))
 
 
 TT_SECONDS_ON_NOSCHEDULE = Rule(
@@ -169,10 +169,10 @@ def find_misspelt_tolerations(context: LintContext) -> Iterator[Problem]:
         for i, toleration in enumerate(workload.spec.tolerations):
             if meant := _find_meant_key(toleration.key, keys):
                 message = f"no node has a taint {toleration.key}"
-                yield workload.problem(("tolerations", i, "key"), message, f"Write {meant}")
+                yield workload.build_problem(("tolerations", i, "key"), message, f"Write {meant}")
             elif meant := _find_meant_value(toleration, declared):
                 message = f"no node has the taint {toleration.key}={toleration.value}"
-                yield workload.problem(("tolerations", i, "value"), message, f"Write {meant}")
+                yield workload.build_problem(("tolerations", i, "value"), message, f"Write {meant}")
 
 
 TT_MISSPELT = Rule(
@@ -212,7 +212,7 @@ def _iter_declared_taints(context: LintContext) -> Iterator[Taint]:
     for subject in context.subjects:
         with suppress(InvalidFieldError):
             if subject.kind == "Node":
-                yield from typed_at((), field_at(subject.document, "spec", "taints") or [], tuple[Taint, ...])
+                yield from convert_field((), field_at(subject.document, "spec", "taints") or [], tuple[Taint, ...])
 
 
 ADDON_TAINT = "CriticalAddonsOnly"
@@ -240,7 +240,7 @@ def find_untolerated_taints(context: LintContext) -> Iterator[Problem]:
         if not any(is_tolerated(tolerations, taint) for tolerations in with_key):
             have, stay = agreeing(len(rows), "has", "have"), agreeing(len(rows), "it stays", "they stay")
             message = f"no pod tolerates {taint}, which {counted(len(rows), 'node')} {have}: {stay} empty"
-            yield Subject("Node", nodes.names[rows[0]]).problem(("spec", "taints"), message)
+            yield Subject("Node", nodes.names[rows[0]]).build_problem(("spec", "taints"), message)
 
 
 TT_TAINT_NOBODY_TOLERATES = Rule(
@@ -273,7 +273,7 @@ def find_tolerations_without_selector(context: LintContext) -> Iterator[Problem]
             if (usable & tainted).any() and untainted.any():
                 others = counted(untainted.sum(), "other")
                 message = f"tolerates the taint of {counted(tainted.sum(), 'node')}, but may also go to {others}"
-                yield workload.problem(("tolerations", i), message)
+                yield workload.build_problem(("tolerations", i), message)
 
 
 TT_TOLERATE_WITHOUT_ATTRACT = Rule(
@@ -301,7 +301,7 @@ def find_untainted_special_hardware(context: LintContext) -> Iterator[Problem]:
             first = view.nodes.names[int(np.flatnonzero(untainted)[0])]
             have = agreeing(untainted.sum(), "has", "have")
             message = f"{counted(untainted.sum(), 'node')} with {name} {have} no taint: pods that need none fill them"
-            yield Subject("Node", first).problem(("spec", "taints"), message)
+            yield Subject("Node", first).build_problem(("spec", "taints"), message)
 
 
 TT_SPECIAL_HW_UNTAINTED = Rule(
@@ -328,7 +328,7 @@ def find_dead_tolerations(context: LintContext) -> Iterator[Problem]:
             if not any(tolerates(toleration, taint) for taint in taints):
                 same_key = next((taint for taint in taints if taint.key == toleration.key), None)
                 hint = f"; there is {same_key}" if same_key else ""
-                yield workload.problem(("tolerations", i), f"no node has a taint that it tolerates{hint}")
+                yield workload.build_problem(("tolerations", i), f"no node has a taint that it tolerates{hint}")
 
 
 TT_DEAD_TOLERATION = Rule(
@@ -356,7 +356,7 @@ def find_workloads_with_closed_nodes(context: LintContext) -> Iterator[Problem]:
             if selected.sum() > 1:
                 nodes = f"all {selected.sum():,} nodes that it may use are"
             message = f"{nodes} closed to it: {cordoned:,} cordoned, {selected.sum() - cordoned:,} tainted"
-            yield workload.problem((), message)
+            yield workload.build_problem((), message)
 
 
 TT_ALL_ELIGIBLE_CORDONED = Rule(

@@ -20,11 +20,11 @@ from kschedctl.lint.scheduler_configuration.configuration_errors import (
 )
 from kschedctl.scheduler.configuration.configuration import SchedulerConfiguration
 from kschedctl.scheduler.configuration.document import API_VERSION, GROUP, KIND
-from kschedctl.scheduler.configuration.other_versions import OfOtherVersion
-from kschedctl.scheduler.configuration.profile import Profile, default_plugins
+from kschedctl.scheduler.configuration.other_versions import VersionMismatch
+from kschedctl.scheduler.configuration.profile import Profile, list_default_plugins
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.registry.in_tree import IN_TREE, in_tree
-from kschedctl.scheduler.registry.scheduler_plugins import SCHEDULER_PLUGINS, registered_plugins
+from kschedctl.scheduler.registry.in_tree import IN_TREE, get_in_tree_plugins
+from kschedctl.scheduler.registry.scheduler_plugins import SCHEDULER_PLUGINS, find_registered_plugins
 from kschedctl.text.counts import agreeing, counted
 
 PAGE = "https://kubernetes.io/docs/reference/scheduling/config/"
@@ -43,7 +43,7 @@ class _CheckedProfile:
     written: JsonObject
     """The profile in the document, without defaults."""
     gates: FeatureGates
-    unknown_here: tuple[OfOtherVersion, ...]
+    unknown_here: tuple[VersionMismatch, ...]
     """What the document has that only other versions of kube-scheduler know."""
 
 
@@ -55,7 +55,7 @@ def check_configuration(
     version = str(document.get("apiVersion", ""))
     if version.startswith(f"{GROUP}/") and version != API_VERSION:
         lifecycle = describe_lifecycle(version, KIND) or "is no longer read"
-        yield OLD_VERSION, subject.problem(("apiVersion",), f"{version} {lifecycle}: only {API_VERSION} is read")
+        yield OLD_VERSION, subject.build_problem(("apiVersion",), f"{version} {lifecycle}: only {API_VERSION} is read")
         return
 
     unknown_here = tuple(list_unknown_to_version(document, gates))
@@ -63,7 +63,7 @@ def check_configuration(
         configuration = load_with_registered_plugins(document, gates)
     except ConfigurationError as error:
         for path, message in find_errors(document, gates) or [(parse_error_path(str(error)), format_error(error))]:
-            yield INVALID, subject.problem(*_name_version(path, message, unknown_here))
+            yield INVALID, subject.build_problem(*_name_version(path, message, unknown_here))
         return
 
     profiles = array_at(document, "profiles") or ({},)
@@ -79,7 +79,7 @@ def check_configuration(
         yield from ((PERCENTAGE, problem) for problem in _find_unsuitable_percentages(subject, configuration, nodes))
 
 
-def _name_version(path: Path, message: str, unknown_here: Iterable[OfOtherVersion]) -> tuple[Path, str]:
+def _name_version(path: Path, message: str, unknown_here: Iterable[VersionMismatch]) -> tuple[Path, str]:
     """Return the path and message of an error, with the version that has what this one does not know, if any."""
     for unknown in unknown_here:
         if unknown.path[: len(path)] == path and unknown.name in message:
@@ -119,7 +119,7 @@ def _find_plugins_without_state(checked: _CheckedProfile) -> Iterator[Problem]:
                     f"{name} runs at {point} but not at {preparing_point}: it fails, and no pod that it concerns is "
                     "scheduled"
                 )
-                yield checked.subject.problem((*checked.path, "plugins", preparing_point), message)
+                yield checked.subject.build_problem((*checked.path, "plugins", preparing_point), message)
 
 
 WITHOUT_STATE = _build_rule(
@@ -133,11 +133,11 @@ WITHOUT_STATE = _build_rule(
 
 def _find_disabled_defaults(checked: _CheckedProfile) -> Iterator[Problem]:
     """Yield a problem for each disabled default plugin that is important."""
-    for plugin in default_plugins(checked.gates):
+    for plugin in list_default_plugins(checked.gates):
         declared = IN_TREE[plugin.name].plugin
         consequence = declared.without if declared else ""
         if consequence and plugin.name not in checked.profile.enabled_names:
-            yield checked.subject.problem((*checked.path, "plugins"), f"without {plugin.name}, {consequence}")
+            yield checked.subject.build_problem((*checked.path, "plugins"), f"without {plugin.name}, {consequence}")
 
 
 DISABLED = _build_rule(
@@ -155,7 +155,7 @@ def _find_zero_weights(checked: _CheckedProfile) -> Iterator[Problem]:
         for i, plugin in enumerate(array_at(checked.written, "plugins", point, "enabled")):
             if object_at(plugin).get("weight") == 0:
                 message = f"weight 0 of {object_at(plugin).get('name')} counts as 1"
-                yield checked.subject.problem((*checked.path, "plugins", point, "enabled", i, "weight"), message)
+                yield checked.subject.build_problem((*checked.path, "plugins", point, "enabled", i, "weight"), message)
 
 
 WEIGHT_ZERO = _build_rule(
@@ -169,14 +169,14 @@ WEIGHT_ZERO = _build_rule(
 
 def _find_unknown_disabled_plugins(checked: _CheckedProfile) -> Iterator[Problem]:
     """Yield a problem for each disabled plugin that does not exist."""
-    existing = {*in_tree(checked.gates.minor), *registered_plugins(other_builds=True), "*"}
+    existing = {*get_in_tree_plugins(checked.gates.minor), *find_registered_plugins(other_builds=True), "*"}
     for point in object_at(checked.written, "plugins"):
         for i, plugin in enumerate(array_at(checked.written, "plugins", point, "disabled")):
             name = object_at(plugin).get("name")
             if name not in existing:
                 path = (*checked.path, "plugins", point, "disabled", i)
                 _, message = _name_version(path, f"there is no plugin {name} to disable", checked.unknown_here)
-                yield checked.subject.problem(path, message)
+                yield checked.subject.build_problem(path, message)
 
 
 UNKNOWN = _build_rule(
@@ -190,7 +190,7 @@ UNKNOWN = _build_rule(
 
 def _find_foreign_plugins(checked: _CheckedProfile) -> Iterator[Problem]:
     """Yield a problem for each enabled plugin that the released kube-scheduler does not have."""
-    out_of_tree = SCHEDULER_PLUGINS.keys() - registered_plugins(other_builds=False).keys()
+    out_of_tree = SCHEDULER_PLUGINS.keys() - find_registered_plugins(other_builds=False).keys()
     for point in object_at(checked.written, "plugins"):
         for i, plugin in enumerate(array_at(checked.written, "plugins", point, "enabled")):
             name = str(object_at(plugin).get("name"))
@@ -198,11 +198,11 @@ def _find_foreign_plugins(checked: _CheckedProfile) -> Iterator[Problem]:
                 message = f"{name} is of kubernetes-sigs/scheduler-plugins: kube-scheduler does not start with it"
             elif name in checked.profile.foreign:
                 message = f"{name} is no plugin of kube-scheduler as it is released: it does not start with it"
-                for similar in get_close_matches(name, in_tree(checked.gates.minor), n=1, cutoff=0.8):
+                for similar in get_close_matches(name, get_in_tree_plugins(checked.gates.minor), n=1, cutoff=0.8):
                     message += f"; is {similar} meant?"
             else:
                 continue
-            yield checked.subject.problem((*checked.path, "plugins", point, "enabled", i, "name"), message)
+            yield checked.subject.build_problem((*checked.path, "plugins", point, "enabled", i, "name"), message)
 
 
 FOREIGN = _build_rule(
@@ -222,11 +222,15 @@ def _find_unused_args(checked: _CheckedProfile) -> Iterator[Problem]:
         name, path = str(object_at(config).get("name")), (*checked.path, "pluginConfig", i)
         unknown_args = [unknown for unknown in checked.unknown_here if unknown.path[: len(path)] == path]
         if name not in running:
-            state = "is not enabled" if name in in_tree(checked.gates.minor) else "is not known, and not enabled"
+            state = (
+                "is not enabled"
+                if name in get_in_tree_plugins(checked.gates.minor)
+                else "is not known, and not enabled"
+            )
             _, message = _name_version(path, f"arguments of {name}, which {state} in this profile", unknown_args)
-            yield checked.subject.problem(path, message)
+            yield checked.subject.build_problem(path, message)
         elif unknown_args:
-            yield checked.subject.problem(path, f"{unknown_args[0]}: this version does not look at them")
+            yield checked.subject.build_problem(path, f"{unknown_args[0]}: this version does not look at them")
 
 
 UNUSED_ARGS = _build_rule(
@@ -278,7 +282,7 @@ def _find_unsuitable_percentages(
             )
         else:
             continue
-        yield subject.problem((*path, "percentageOfNodesToScore"), message)
+        yield subject.build_problem((*path, "percentageOfNodesToScore"), message)
 
 
 PERCENTAGE = _build_rule(

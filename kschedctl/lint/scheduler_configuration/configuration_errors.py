@@ -12,11 +12,11 @@ from kschedctl.lint.objects.subject import Path
 from kschedctl.scheduler.configuration import other_versions
 from kschedctl.scheduler.configuration.configuration import SchedulerConfiguration, load_configuration
 from kschedctl.scheduler.configuration.document import parse_document, with_document_defaults
-from kschedctl.scheduler.configuration.other_versions import OfOtherVersion
+from kschedctl.scheduler.configuration.other_versions import VersionMismatch
 from kschedctl.scheduler.configuration.validation import validate_configuration
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.strict_decoding import split_path
-from kschedctl.scheduler.registry.scheduler_plugins import registered_plugins
+from kschedctl.scheduler.registry.scheduler_plugins import find_registered_plugins
 
 ConfigurationFault = tuple[Path, str]
 """The path of a field and what is wrong with it."""
@@ -28,13 +28,15 @@ _STRICT = "strict decoding error"
 
 def load_with_registered_plugins(document: JsonObject | None, gates: FeatureGates) -> SchedulerConfiguration:
     """Return the configuration with registered plugins. Raises ConfigurationError, ThirdPartyError."""
-    return load_configuration(document, gates, registered_plugins(other_builds=True), other_builds=True)
+    return load_configuration(document, gates, find_registered_plugins(other_builds=True), other_builds=True)
 
 
-def list_unknown_to_version(document: JsonObject | None, gates: FeatureGates) -> list[OfOtherVersion]:
+def list_unknown_to_version(document: JsonObject | None, gates: FeatureGates) -> list[VersionMismatch]:
     """Return what other versions have and this one does not, apart from plugins that a package registers."""
-    registered = registered_plugins(other_builds=True)
-    return [other for other in other_versions.of_other_versions(document, gates.minor) if other.name not in registered]
+    registered = find_registered_plugins(other_builds=True)
+    return [
+        other for other in other_versions.iter_version_mismatches(document, gates.minor) if other.name not in registered
+    ]
 
 
 def find_errors(document: JsonObject, gates: FeatureGates) -> list[ConfigurationFault]:

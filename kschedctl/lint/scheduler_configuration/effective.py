@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from kschedctl.api.json_values import JsonObject, array_at, object_at
-from kschedctl.lint.objects.subject import path_text
+from kschedctl.lint.objects.subject import format_path
 from kschedctl.lint.scheduler_configuration.configuration_errors import (
     list_unknown_to_version,
     load_with_registered_plugins,
@@ -50,7 +50,7 @@ def build_effective_configuration(document: JsonObject | None, gates: FeatureGat
         configuration.pod_max_backoff_seconds,
         tuple(strip_url(extender.url_prefix) for extender in configuration.extenders),
         kube_version=gates.version,
-        ignored=tuple(f"{path_text(other.path)}: {other}" for other in list_unknown_to_version(document, gates)),
+        ignored=tuple(f"{format_path(other.path)}: {other}" for other in list_unknown_to_version(document, gates)),
     )
 
 

@@ -247,7 +247,7 @@ def roll_out(
                     owner.update(position)
             waiting = {position: None for position in waiting if view.node[position] < 0}
             moving = bool(new_pods) or simulation.moves > before
-        return [*simulation.explained(outcomes.values()), *_outcomes_of_uncreated(rollouts)]
+        return [*simulation.explain(outcomes.values()), *_outcomes_of_uncreated(rollouts)]
     except KeyboardInterrupt:
         simulation.interrupted = True
         outcomes = {position: Outcome(position, NOT_TRIED) for position in waiting} | outcomes

@@ -223,5 +223,5 @@ def launch(part: parts.InstanceTypes, cluster: Cluster, read: FileReader) -> Ste
     for pod in launched.daemons:
         edit.change_pod(pod, pod)
     edit.notes += [f"{pool} launches {counted(len(nodes), 'node')}" for pool, nodes in sorted(launched.nodes.items())]
-    edit.notes += [f"{pod}: {reason}" for pod, reason in sorted(launched.refused.items())[: parts.EXPLAINED_UNPLACED]]
+    edit.notes += [f"{pod}: {reason}" for pod, reason in sorted(launched.reasons.items())[: parts.EXPLAINED_UNPLACED]]
     return edit

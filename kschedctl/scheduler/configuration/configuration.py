@@ -20,8 +20,8 @@ from kschedctl.scheduler.configuration.document import (
     parse_document,
     with_document_defaults,
 )
-from kschedctl.scheduler.configuration.other_versions import of_other_versions
-from kschedctl.scheduler.configuration.profile import Plugins, Profile, build_profile, foreign_plugins
+from kschedctl.scheduler.configuration.other_versions import iter_version_mismatches
+from kschedctl.scheduler.configuration.profile import Plugins, Profile, build_profile, find_foreign_plugins
 from kschedctl.scheduler.configuration.validation import validate_configuration
 from kschedctl.scheduler.engine.extenders.settings import Extender
 from kschedctl.scheduler.framework.arguments import PluginArgs
@@ -29,7 +29,7 @@ from kschedctl.scheduler.framework.declaration import Declaration
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.strict_decoding import GoDuration
 from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
-from kschedctl.scheduler.registry.in_tree import in_tree_of
+from kschedctl.scheduler.registry.in_tree import get_in_tree_plugins_for_gates
 
 DEFAULT_EXTENDER_TIMEOUT = GoDuration(5)
 NO_REGISTRATIONS: Mapping[str, Declaration] = {}
@@ -66,7 +66,9 @@ def load_configuration(
     try:
         return _load_document(document, gates, registered, other_builds=other_builds)
     except ConfigurationError as error:
-        others = (str(version) for version in of_other_versions(document, gates.minor) if version.name in error.what)
+        others = (
+            str(version) for version in iter_version_mismatches(document, gates.minor) if version.name in error.what
+        )
         hint = "; ".join(dict.fromkeys(filter(None, (error.hint, *others))))
         raise ConfigurationError(error.what, where=error.where, hint=hint) from None
 
@@ -123,7 +125,7 @@ def _load_profile(
             f'initializing plugin "{NodeResourcesFit.name}": {format_aggregate(errors)}', where=where
         )
     others = {name: registered[name] for name in sorted(profile.plugins.enabled_names & registered.keys())}
-    registry = {name: declared.points for name, declared in {**in_tree_of(gates), **others}.items()}
+    registry = {name: declared.points for name, declared in {**get_in_tree_plugins_for_gates(gates), **others}.items()}
     args |= {
         name: _decode_third_party_args(name, args.get(name), declared.args_type, gates)
         for name, declared in others.items()
@@ -136,7 +138,7 @@ def _load_profile(
             registry,
             args=args,
             percentage_of_nodes_to_score=profile.percentage_of_nodes_to_score,
-            foreign=foreign_plugins(profile.plugins, registry) if other_builds else {},
+            foreign=find_foreign_plugins(profile.plugins, registry) if other_builds else {},
         )
     except ConfigurationError as error:
         raise ConfigurationError(error.what, where=where) from None

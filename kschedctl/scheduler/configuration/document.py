@@ -16,13 +16,13 @@ from kschedctl.api.json_values import Json, JsonObject
 from kschedctl.api.kube_version import NEWEST_MINOR
 from kschedctl.api.objects import Struct
 from kschedctl.errors import ConfigurationError
-from kschedctl.scheduler.configuration.profile import Plugins, with_default_plugins
+from kschedctl.scheduler.configuration.profile import Plugins, merge_default_plugins
 from kschedctl.scheduler.configuration.secrets import redact_secrets
 from kschedctl.scheduler.engine.extenders.settings import Extender
 from kschedctl.scheduler.framework.arguments import PluginArgs
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.strict_decoding import GoDuration, Int32, Int64, decode_strictly, find_unknown_fields
-from kschedctl.scheduler.registry.in_tree import args_types
+from kschedctl.scheduler.registry.in_tree import get_args_types
 
 GROUP = "kubescheduler.config.k8s.io"
 API_VERSION = f"{GROUP}/v1"
@@ -117,9 +117,9 @@ def with_document_defaults(parsed: KubeSchedulerConfiguration, gates: FeatureGat
 
 
 def _profile_with_defaults(profile: KubeSchedulerProfile, gates: FeatureGates) -> KubeSchedulerProfile:
-    plugins = with_default_plugins(profile.plugins, gates)
+    plugins = merge_default_plugins(profile.plugins, gates)
     configured = {config.name for config in profile.plugin_config}
-    types = args_types(gates.minor)
+    types = get_args_types(gates.minor)
     wanted = sorted((plugins.enabled_names & types.keys()) - configured)
     configs = (*profile.plugin_config, *(PluginConfig(name, types[name]()) for name in wanted))
     defaulted = tuple(PluginConfig(config.name, _with_default_args(config.args, gates)) for config in configs)
@@ -145,7 +145,7 @@ def _check_kind(document: object) -> None:
 
 def _decode_args(config: PluginConfig, path: str, minor: int) -> tuple[object, list[str]]:
     """Return a plugin's typed arguments, and errors for unknown fields."""
-    into = args_types(minor).get(config.name)
+    into = get_args_types(minor).get(config.name)
     if into is None:
         return config.args, []
     if isinstance(config.args, Mapping):
@@ -168,7 +168,7 @@ def decode_args(document: Json, into: type[Struct], path: str, minor: int) -> tu
 
 def _check_args_kind(name: str, document: JsonObject, path: str, minor: int) -> None:
     kind, version = str(document.get("kind") or f"{name}Args"), document.get("apiVersion") or API_VERSION
-    if version != API_VERSION or kind.removesuffix("Args") not in args_types(minor):
+    if version != API_VERSION or kind.removesuffix("Args") not in get_args_types(minor):
         what = f'decoding args for plugin {name}: no kind "{kind}" is registered for version "{version}"'
         raise ConfigurationError(f"decoding .{path}: {what}")
     if kind != f"{name}Args":

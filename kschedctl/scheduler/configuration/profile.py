@@ -19,7 +19,7 @@ from kschedctl.scheduler.framework.extension_points import EXTENSION_POINTS
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE
 from kschedctl.scheduler.framework.strict_decoding import Int32
-from kschedctl.scheduler.registry.in_tree import IN_TREE, in_tree_of
+from kschedctl.scheduler.registry.in_tree import IN_TREE, get_in_tree_plugins_for_gates
 
 MAX_INT64 = 2**63 - 1
 
@@ -31,35 +31,35 @@ FORMER_PLUGINS = frozenset(
 )
 """Plugins that were in-tree before the oldest version that is replayed."""
 OWN_PLUGINS = FORMER_PLUGINS | IN_TREE.keys()
-"""Who enables one of them means kube-scheduler's own, in whichever version there is one."""
+"""In-tree plugins of any version. Enabling one of these names means kube-scheduler's plugin, not a third party's."""
 
 
 class PluginEntry(Struct, frozen=True):
-    """A plugin to enable or disable; the weight matters to those that score, 0 and None stand for 1."""
+    """A plugin to enable or disable. The weight matters to score plugins, for which 0 and None stand for 1."""
 
     name: str = ""
     weight: Int32 | None = None
 
 
 class PluginSet(Struct, frozen=True):
-    """The plugins enabled and disabled at one extension point; ``*`` disables all."""
+    """The plugins enabled and disabled at one extension point. `*` disables all."""
 
     enabled: tuple[PluginEntry, ...] = ()
     disabled: tuple[PluginEntry, ...] = ()
 
     @property
     def enabled_names(self) -> frozenset[str]:
-        """The plugins switched on here."""
+        """The plugins enabled here."""
         return frozenset(plugin.name for plugin in self.enabled)
 
     @property
     def disabled_names(self) -> frozenset[str]:
-        """The plugins switched off here, ``*`` for all."""
+        """The plugins disabled here, or `*` for all."""
         return frozenset(plugin.name for plugin in self.disabled)
 
 
 class Plugins(Struct, frozen=True):
-    """A plugin set for every extension point, and ``multi_point`` for all points that a plugin implements."""
+    """A plugin set for every extension point, and `multi_point` for all points that a plugin implements."""
 
     pre_enqueue: PluginSet = PluginSet()
     queue_sort: PluginSet = PluginSet()
@@ -78,12 +78,12 @@ class Plugins(Struct, frozen=True):
     placement_score: Annotated[PluginSet, introduced_in(36)] = PluginSet()
 
     def by_point(self) -> dict[str, PluginSet]:
-        """The sets by the name that the document gives them (``preFilter``), less ``multiPoint``."""
+        """Return the sets by their names in the document (`preFilter`), without `multiPoint`."""
         return {point: getattr(self, _FIELDS[point]) for point in EXTENSION_POINTS}
 
     @property
     def enabled_names(self) -> frozenset[str]:
-        """The plugins enabled anywhere."""
+        """The plugins enabled at any point."""
         return frozenset[str]().union(*(s.enabled_names for s in (self.multi_point, *self.by_point().values())))
 
 
@@ -91,48 +91,51 @@ _FIELDS = {field.encode_name: field.name for field in msgspec.structs.fields(Plu
 
 
 class Profile(Struct, frozen=True):
-    """What one schedulerName stands for. Every mapping by extension point has all EXTENSION_POINTS as keys.
-
-    ``plugins`` are in order of execution. ``weights`` and ``placement_weights`` cover the enabled plugins that
-    implement score and placementScore, as upstream even those that are disabled at that point. ``args`` are typed for
-    in-tree plugins that have some, the plain document for others. ``origins`` tells by point and plugin who enabled
-    it: ``default``, ``multiPoint`` or the point itself. ``foreign`` are the plugins taken for compiled in, of which
-    only the points are known at which the document names them.
-    """
+    """The profile of one schedulerName. Every mapping by extension point has all EXTENSION_POINTS as keys."""
 
     scheduler_name: str
     plugins: Mapping[str, tuple[str, ...]]
+    """By extension point, the plugins in order of execution."""
     weights: Mapping[str, int]
+    """The weights of enabled score plugins. As upstream, plugins disabled at that point are included."""
     placement_weights: Mapping[str, int]
+    """The weights of enabled placementScore plugins, under the same rule."""
     args: Mapping[str, object]
+    """By plugin, typed arguments for in-tree plugins that have some, and the plain document for others."""
     origins: Mapping[str, Mapping[str, str]]
+    """By point and plugin, what enabled it: `default`, `multiPoint` or the point itself."""
     percentage_of_nodes_to_score: int | None = None
     foreign: tuple[str, ...] = ()
+    """Plugins assumed to be compiled in. Only the points at which the document names them are known."""
 
     @property
     def enabled_names(self) -> frozenset[str]:
-        """The plugins that it runs at some point that is known."""
+        """The plugins that run at any known point."""
         return frozenset(name for names in self.plugins.values() for name in names)
 
 
-def default_plugins(gates: FeatureGates) -> tuple[PluginEntry, ...]:
-    """The plugins of a profile that names none, in order, for all points that they implement."""
+def list_default_plugins(gates: FeatureGates) -> tuple[PluginEntry, ...]:
+    """Return the default plugins, in order, for all points that they implement."""
     return tuple(
         PluginEntry(name, declared.default_weight)
-        for name, declared in in_tree_of(gates).items()
+        for name, declared in get_in_tree_plugins_for_gates(gates).items()
         if declared.is_default(gates)
     )
 
 
-def with_default_plugins(custom: Plugins, gates: FeatureGates) -> Plugins:
-    """The custom plugins merged into the default ones: those that it re-configures keep their place."""
+def merge_default_plugins(custom: Plugins, gates: FeatureGates) -> Plugins:
+    """Merge the custom plugins into the default ones. Reconfigured defaults keep their place."""
     multi = custom.multi_point
-    last = {plugin.name: index for index, plugin in enumerate(multi.enabled)}
-    off = multi.disabled_names
-    kept = [plugin for plugin in default_plugins(gates) if plugin.name not in off and "*" not in off]
-    replacing = {last[plugin.name] for plugin in kept if plugin.name in last}
-    merged = [multi.enabled[last[plugin.name]] if plugin.name in last else plugin for plugin in kept]
-    merged += [plugin for index, plugin in enumerate(multi.enabled) if index not in replacing]
+    last_index = {plugin.name: index for index, plugin in enumerate(multi.enabled)}
+    disabled = multi.disabled_names
+    remaining_defaults = [
+        plugin for plugin in list_default_plugins(gates) if plugin.name not in disabled and "*" not in disabled
+    ]
+    replacing_indexes = {last_index[plugin.name] for plugin in remaining_defaults if plugin.name in last_index}
+    merged = [
+        multi.enabled[last_index[plugin.name]] if plugin.name in last_index else plugin for plugin in remaining_defaults
+    ]
+    merged += [plugin for index, plugin in enumerate(multi.enabled) if index not in replacing_indexes]
     return msgspec.structs.replace(custom, multi_point=PluginSet(tuple(merged), multi.disabled))
 
 
@@ -146,52 +149,62 @@ def build_profile(
     percentage_of_nodes_to_score: int | None,
     foreign: Mapping[str, frozenset[str]],
 ) -> Profile:
-    """The profile of ``plugins``, which are ``custom`` merged into the default ones.
+    """Build the profile of `plugins`, which are `custom` merged into the default ones.
 
-    ``registry`` gives the extension points that each plugin implements, ``foreign`` those of plugins that may run at
-    others too. Raises ConfigurationError for plugins that do not exist, that stand twice or where they cannot run, for
+    `registry` has the extension points that each plugin implements, and `foreign` those of plugins that may also run at
+    others. Raises ConfigurationError for plugins that do not exist, that are listed twice or where they cannot run, for
     weights that could overflow, and unless one plugin sorts the queue and some plugin binds.
     """
     registry = {**registry, **foreign}
-    by_point = _plugins_by_point(plugins, registry)
-    _check_points(name, by_point, somewhere=any(plugin.name in foreign for plugin in plugins.multi_point.enabled))
+    by_point = _expand_plugins(plugins, registry)
+    _validate_points(
+        name, by_point, has_unknown_points=any(plugin.name in foreign for plugin in plugins.multi_point.enabled)
+    )
     return Profile(
         scheduler_name=name,
         plugins=by_point,
-        weights=_weights("score", "score", plugins, registry),
-        placement_weights=_weights("placementScore", "placement score", plugins, registry),
+        weights=_compute_weights("score", "score", plugins, registry),
+        placement_weights=_compute_weights("placementScore", "placement score", plugins, registry),
         args=args,
-        origins={point: _origins(point, names, custom) for point, names in by_point.items()},
+        origins={point: _find_origins(point, names, custom) for point, names in by_point.items()},
         percentage_of_nodes_to_score=percentage_of_nodes_to_score,
         foreign=tuple(sorted(foreign)),
     )
 
 
-def foreign_plugins(plugins: Plugins, registry: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
-    """The enabled plugins that are not in the registry, with the points that name them: other builds have such."""
+def find_foreign_plugins(plugins: Plugins, registry: Mapping[str, frozenset[str]]) -> dict[str, frozenset[str]]:
+    """Return the enabled plugins that are not in the registry, with the points that name them.
+
+    Builds of other vendors may contain them.
+    """
     return {
         name: frozenset(point for point, plugin_set in plugins.by_point().items() if name in plugin_set.enabled_names)
         for name in plugins.enabled_names - registry.keys() - OWN_PLUGINS - {""}
     }
 
 
-def _check_points(name: str, by_point: Mapping[str, tuple[str, ...]], *, somewhere: bool) -> None:
-    """``somewhere``: a plugin runs at points that are not known, and may be the one that sorts the queue or binds."""
+def _validate_points(name: str, by_point: Mapping[str, tuple[str, ...]], *, has_unknown_points: bool) -> None:
+    """Raise ConfigurationError unless one plugin sorts the queue, one binds and at most one generates placements.
+
+    With `has_unknown_points`, a plugin runs at unknown points and may be the one that sorts the queue or binds.
+    """
     sorting = len(by_point["queueSort"])
-    if sorting > 1 or not (sorting or somewhere):
-        what = f'only one queue sort plugin required for profile with scheduler name "{name}", but got {sorting}'
-        raise ConfigurationError(what)
-    if not by_point["bind"] and not somewhere:
+    if sorting > 1 or not (sorting or has_unknown_points):
+        message = f'only one queue sort plugin required for profile with scheduler name "{name}", but got {sorting}'
+        raise ConfigurationError(message)
+    if not by_point["bind"] and not has_unknown_points:
         raise ConfigurationError(f'at least one bind plugin is needed for profile with scheduler name "{name}"')
     if len(by_point["placementGenerate"]) > 1:
-        what = "at most one placement generate plugin is allowed for profile with scheduler name"
-        raise ConfigurationError(f'{what} "{name}"')
+        message = "at most one placement generate plugin is allowed for profile with scheduler name"
+        raise ConfigurationError(f'{message} "{name}"')
 
 
-def _weights(point: str, what: str, plugins: Plugins, registry: Mapping[str, frozenset[str]]) -> dict[str, int]:
-    """The weights at a scoring point: the point's own go before multiPoint's, 0 is 1.
+def _compute_weights(
+    point: str, label: str, plugins: Plugins, registry: Mapping[str, frozenset[str]]
+) -> dict[str, int]:
+    """Return the weights at a scoring point. The point's own weights precede those of multiPoint, and 0 means 1.
 
-    Raises ConfigurationError as upstream does: it subtracts in int64, so what a negative total leaves wraps.
+    Raises ConfigurationError as upstream does. Upstream subtracts in int64, so a negative total wraps.
     """
     weights: dict[str, int] = {}
     total = 0
@@ -200,54 +213,64 @@ def _weights(point: str, what: str, plugins: Plugins, registry: Mapping[str, fro
             continue
         weights[plugin.name] = plugin.weight or 1
         highest = weights[plugin.name] * MAX_NODE_SCORE
-        if highest > _as_int64(MAX_INT64 - total):
-            raise ConfigurationError(f"{what} plugins: total score of Score plugins could overflow")
+        if highest > _wrap_int64(MAX_INT64 - total):
+            raise ConfigurationError(f"{label} plugins: total score of Score plugins could overflow")
         total += highest
     return weights
 
 
-def _as_int64(number: int) -> int:
-    """
-    >>> _as_int64(2**63) == -(2**63)
+def _wrap_int64(number: int) -> int:
+    """Wrap a number as int64 arithmetic does.
+
+    >>> _wrap_int64(2**63) == -(2**63)
     True
     """
     return (number + 2**63) % 2**64 - 2**63
 
 
-def _origins(point: str, names: tuple[str, ...], custom: Plugins) -> dict[str, str]:
-    own = {plugin.name: point for plugin in custom.by_point()[point].enabled}
+def _find_origins(point: str, names: tuple[str, ...], custom: Plugins) -> dict[str, str]:
+    """Return, by plugin, what enabled it: the point, multiPoint or default."""
+    at_point = {plugin.name: point for plugin in custom.by_point()[point].enabled}
     multi = {plugin.name: "multiPoint" for plugin in custom.multi_point.enabled}
-    return {name: own.get(name) or multi.get(name, "default") for name in names}
+    return {name: at_point.get(name) or multi.get(name, "default") for name in names}
 
 
-def _plugins_by_point(plugins: Plugins, registry: Mapping[str, frozenset[str]]) -> dict[str, tuple[str, ...]]:
+def _expand_plugins(plugins: Plugins, registry: Mapping[str, frozenset[str]]) -> dict[str, tuple[str, ...]]:
+    """Return the plugins that run at each point, in order. Raises ConfigurationError."""
     sets = plugins.by_point()
-    explicit = {point: _explicit(point, plugin_set, registry) for point, plugin_set in sets.items()}
+    explicit = {point: _list_explicit_plugins(point, plugin_set, registry) for point, plugin_set in sets.items()}
     return {
-        point: _expanded(point, explicit[point], plugin_set.disabled_names, plugins.multi_point, registry)
+        point: _expand_multi_point(point, explicit[point], plugin_set.disabled_names, plugins.multi_point, registry)
         for point, plugin_set in sets.items()
     }
 
 
-def _explicit(point: str, plugin_set: PluginSet, registry: Mapping[str, frozenset[str]]) -> tuple[str, ...]:
+def _list_explicit_plugins(
+    point: str, plugin_set: PluginSet, registry: Mapping[str, frozenset[str]]
+) -> tuple[str, ...]:
+    """Return the plugins that the point itself enables. Raises ConfigurationError."""
     names: list[str] = []
     for name in (plugin.name for plugin in plugin_set.enabled):
-        if point not in _implemented(name, point, registry):
+        if point not in _get_implemented_points(name, point, registry):
             raise ConfigurationError(f'plugin "{name}" does not extend {EXTENSION_POINTS[point].interface} plugin')
         _append_once(names, name, point)
     return tuple(names)
 
 
-def _expanded(
-    point: str, explicit: tuple[str, ...], off: frozenset[str], multi: PluginSet, registry: Mapping[str, frozenset[str]]
+def _expand_multi_point(
+    point: str,
+    explicit: tuple[str, ...],
+    disabled: frozenset[str],
+    multi: PluginSet,
+    registry: Mapping[str, frozenset[str]],
 ) -> tuple[str, ...]:
-    """The re-configured plugins of multiPoint, its other ones, then those that only the point itself names."""
-    if "*" in off:
+    """Return the reconfigured plugins of multiPoint, its other plugins, then those that only the point itself names."""
+    if "*" in disabled:
         return explicit
     added: list[str] = []
     overridden = set()
     for name in (plugin.name for plugin in multi.enabled):
-        if point not in _implemented(name, point, registry) or name in off:
+        if point not in _get_implemented_points(name, point, registry) or name in disabled:
             continue
         if name in explicit:
             overridden.add(name)
@@ -257,13 +280,14 @@ def _expanded(
     return (*first, *added, *(name for name in explicit if name not in overridden))
 
 
-def _implemented(name: str, point: str, registry: Mapping[str, frozenset[str]]) -> frozenset[str]:
+def _get_implemented_points(name: str, point: str, registry: Mapping[str, frozenset[str]]) -> frozenset[str]:
     if name not in registry:
         raise ConfigurationError(f'{EXTENSION_POINTS[point].interface} "{name}" does not exist')
     return registry[name]
 
 
 def _append_once(names: list[str], name: str, point: str) -> None:
+    """Append the name. Raises ConfigurationError if it is listed already."""
     if name in names:
         raise ConfigurationError(f'plugin "{name}" already registered as "{EXTENSION_POINTS[point].interface}"')
     names.append(name)

@@ -1,9 +1,9 @@
-"""Fields and kinds that not every version of the API has: its API server does not store them, and an answer says so.
+"""Fields and kinds that some versions of the API lack, so that their API servers do not store them.
 
 Upstream: types.go and kube_features.go of v1.30 to v1.36. A field is dropped from new objects while its gate is off
-(dropDisabledFields in pkg/api/pod/util.go, and its like of other kinds). An object that has it all the same, from a
-time when the gate was on, is replayed as it is: kube-scheduler passes over most such fields, but looks at some to
-refuse what it cannot heed (adminAccess since 1.32, firstAvailable, consumesCounters since 1.34, bindingConditions).
+(dropDisabledFields in pkg/api/pod/util.go and similar functions of other kinds). An object that still has the field,
+from a time when the gate was on, is replayed as it is: kube-scheduler ignores most such fields, but rejects some that
+it cannot honor (adminAccess since 1.32, firstAvailable, consumesCounters since 1.34, bindingConditions).
 """
 
 from __future__ import annotations
@@ -25,35 +25,36 @@ Path = tuple[str | int, ...]
 
 
 class VersionedField(NamedTuple):
-    """A field of a kind, ``[]`` for each item of a list, and the gate without which it is dropped.
-
-    ``since``: the first minor version whose API has it, where that is not the one that brought the gate; ``gated``: the
-    first in which the gate decides, where the field is older. ``gone``: the first that has it no more, and what takes
-    its place.
-    """
+    """A field of a kind that not every version stores."""
 
     path: str
+    """The path, with `[]` for each item of a list."""
     gate: str
+    """The feature gate without which the field is dropped."""
     since: int = OLDEST_MINOR
+    """The first minor version whose API has the field, if it differs from the one that introduced the gate."""
     gone: tuple[int, str] | None = None
+    """The first minor version without the field, and what replaces it."""
     gated: int = OLDEST_MINOR
+    """The first minor version in which the gate decides, if the field is older than the gate."""
 
     @property
     def steps(self) -> Sequence[str]:
+        """The path, split at dots."""
         return self.path.split(".")
 
     @property
     def name(self) -> str:
-        """The field itself."""
+        """The last step of the path."""
         return self.path.rpartition(".")[2]
 
     def is_read(self, gates: FeatureGates) -> bool:
-        """Whether a version with these gates keeps the field."""
-        gone = self.gone is not None and gates.minor >= self.gone[0]
-        return not gone and self.since <= gates.minor and (gates.minor < self.gated or self._is_on(gates))
+        """Return whether a version with these gates keeps the field."""
+        is_removed = self.gone is not None and gates.minor >= self.gone[0]
+        return not is_removed and self.since <= gates.minor and (gates.minor < self.gated or self._is_gate_on(gates))
 
     def needs(self, gates: FeatureGates) -> str:
-        """What it would take to have it read; "" where it is, and where only a gate could that is never on by itself.
+        """Return what it would take to have the field read, or "".
 
         >>> field = VersionedField("spec.resources", "PodLevelResources")
         >>> [field.needs(FeatureGates(version)) for version in ("1.33", "1.34")]
@@ -63,7 +64,7 @@ class VersionedField(NamedTuple):
             return ""
         if self.gone is not None and gates.minor >= self.gone[0]:
             return f"is gone since 1.{self.gone[0]}: write {self.gone[1]}"
-        gate, first, default = f"the feature gate {self.gate}", *self._minors()
+        gate, first, default = f"the feature gate {self.gate}", *self._find_first_minors()
         if default is None:
             return f"needs 1.{first} and {gate}" if gates.minor < first else ""
         if gates.minor >= default:
@@ -72,11 +73,11 @@ class VersionedField(NamedTuple):
             return f"needs 1.{default}, or {gate}"
         return f"needs 1.{default}" + (f", or 1.{first} and {gate}" if first < default else "")
 
-    def _is_on(self, gates: FeatureGates) -> bool:
+    def _is_gate_on(self, gates: FeatureGates) -> bool:
         return gates.enabled(self.gate) if self.gate in GATE_STAGES else stage_at(self.gate, gates.minor).on
 
-    def _minors(self) -> tuple[int, int | None]:
-        """The first version that can read it, and the first that does by default."""
+    def _find_first_minors(self) -> tuple[int, int | None]:
+        """Return the first version that can read the field, and the first that reads it by default, or None."""
         stages = {minor: stage_at(self.gate, minor) for minor in range(self.since, NEWEST_MINOR + 1)}
         first = next(minor for minor, stage in stages.items() if stage.known)
         return first, next((minor for minor, stage in stages.items() if stage.on), None)
@@ -96,7 +97,7 @@ _DRA, _CAPACITY, _CLASSES = "DynamicResourceAllocation", "DRAConsumableCapacity"
 _REQUEST = "spec.devices.requests[]"
 _CLAIM = (31, "resourceClaimName or resourceClaimTemplateName")
 
-_OF_CONTAINERS = (
+_CONTAINER_FIELDS = (
     ("resources.claims", _DRA, OLDEST_MINOR),
     ("resources.claims[].request", _DRA, 31),
     ("resizePolicy", "InPlacePodVerticalScaling", OLDEST_MINOR),
@@ -122,7 +123,7 @@ FIELDS: Mapping[str, tuple[VersionedField, ...]] = {
         *(
             VersionedField(f"spec.{containers}[].{field}", gate, since)
             for containers in ("initContainers", "containers")
-            for field, gate, since in _OF_CONTAINERS
+            for field, gate, since in _CONTAINER_FIELDS
         ),
         VersionedField("spec.initContainers[].restartPolicy", "SidecarContainers"),
         SPREAD_LABEL_KEYS,
@@ -184,56 +185,58 @@ _NEWER_KINDS = {
 }
 """Field of a Cluster -> the kind that it holds and that older versions lack."""
 
-_OTHERS = {kind: FIELDS_OF_CLUSTER[kind] for kind in FIELDS if kind in FIELDS_OF_CLUSTER and kind != "Pod"}
+_CLUSTER_FIELDS = {kind: FIELDS_OF_CLUSTER[kind] for kind in FIELDS if kind in FIELDS_OF_CLUSTER and kind != "Pod"}
 
 
-def unread(kind: str, document: JsonObject, gates: FeatureGates) -> Iterator[tuple[Path, VersionedField]]:
-    """The fields of an object that a version with these gates does not store; of those in one of them only that one.
+def iter_unread_fields(kind: str, document: JsonObject, gates: FeatureGates) -> Iterator[tuple[Path, VersionedField]]:
+    """Yield the fields of an object that a version with these gates does not store, without fields nested in them.
 
     >>> document = {"spec": {"volumes": [{"name": "v", "image": {"reference": "i"}}]}}
-    >>> [(path, field.gate) for path, field in unread("Pod", document, FeatureGates("1.34"))]
+    >>> [(path, field.gate) for path, field in iter_unread_fields("Pod", document, FeatureGates("1.34"))]
     [(('spec', 'volumes', 0, 'image'), 'ImageVolume')]
     """
     paths: set[Path] = set()
     for field in FIELDS.get(kind, ()):
-        for path in _found(document, field.steps, ()) if field.needs(gates) else ():
+        for path in _iter_field_paths(document, field.steps, ()) if field.needs(gates) else ():
             if not any(path[: len(outer)] == outer for outer in paths):
                 paths.add(path)
                 yield path, field
 
 
-def ignored_of_pods(specs: Iterable[PodSpec], gates: FeatureGates) -> Iterator[str]:
-    """What a version with these gates does not store of any of the pods."""
-    lacking = _lacking("Pod", gates)
-    specs = tuple(specs) if lacking else ()
-    yield from _told([field for field in lacking if any(_has(spec, field.steps[1:]) for spec in specs)], gates)
+def iter_ignored_pod_fields(specs: Iterable[PodSpec], gates: FeatureGates) -> Iterator[str]:
+    """Yield a line for each pod field that a version with these gates does not store."""
+    missing_fields = _list_missing_fields("Pod", gates)
+    specs = tuple(specs) if missing_fields else ()
+    yield from _iter_requirements(
+        [field for field in missing_fields if any(_has_field(spec, field.steps[1:]) for spec in specs)], gates
+    )
 
 
-def group_ignored(specs: Iterable[PodSpec], gates: FeatureGates) -> Iterator[str]:
-    """Pods of groups are placed one by one unless a gate is on, which their being there makes likely."""
-    known = gates.minor >= find_first_minor("PodGroup") and not gates.enabled("GenericWorkload")
-    if known and any(spec.scheduling_group is not None for spec in specs):
+def iter_ignored_group_fields(specs: Iterable[PodSpec], gates: FeatureGates) -> Iterator[str]:
+    """Yield a line if pods belong to groups but GenericWorkload is off, so that they are placed one by one."""
+    is_off = gates.minor >= find_first_minor("PodGroup") and not gates.enabled("GenericWorkload")
+    if is_off and any(spec.scheduling_group is not None for spec in specs):
         yield "spec.schedulingGroup needs the feature gate GenericWorkload, which is off"
 
 
-def ignored_of_cluster(cluster: Cluster, gates: FeatureGates) -> Iterator[str]:
-    """The kinds of a cluster, and the fields of what is no pod, that a version with these gates does not store."""
-    for kind, attribute in _OTHERS.items():
+def iter_ignored_cluster_fields(cluster: Cluster, gates: FeatureGates) -> Iterator[str]:
+    """Yield a line for each kind, and each field of a kind other than Pod, that such a version does not store."""
+    for kind, attribute in _CLUSTER_FIELDS.items():
         objects = getattr(cluster, attribute)
-        lacking = _lacking(kind, gates) if objects else ()
-        versioned = [field for field in lacking if any(_has(obj, field.steps) for obj in objects)]
-        yield from (line.replace(" ", f" of {kind} ", 1) for line in _told(versioned, gates))
+        missing_fields = _list_missing_fields(kind, gates) if objects else ()
+        versioned = [field for field in missing_fields if any(_has_field(obj, field.steps) for obj in objects)]
+        yield from (line.replace(" ", f" of {kind} ", 1) for line in _iter_requirements(versioned, gates))
     for name, kind in _NEWER_KINDS.items():
         if gates.minor < find_first_minor(kind) and getattr(cluster, name):
             yield f"{kind} needs 1.{find_first_minor(kind)}"
 
 
-def _lacking(kind: str, gates: FeatureGates) -> list[VersionedField]:
+def _list_missing_fields(kind: str, gates: FeatureGates) -> list[VersionedField]:
     return [field for field in FIELDS[kind] if field.needs(gates)]
 
 
-def _told(fields: Iterable[VersionedField], gates: FeatureGates) -> Iterator[str]:
-    """A line for each field, of those in one of them only for that one."""
+def _iter_requirements(fields: Iterable[VersionedField], gates: FeatureGates) -> Iterator[str]:
+    """Yield a line for each field, except for fields nested in another one of them."""
     paths = {field.path for field in fields}
     for field in fields:
         parts = field.path.split(".")
@@ -242,35 +245,35 @@ def _told(fields: Iterable[VersionedField], gates: FeatureGates) -> Iterator[str
             yield f"{field.path} {field.needs(gates)}"
 
 
-def _has(value: Any, steps: Sequence[str]) -> bool:
-    """Whether the field that the steps lead to is set in a struct, or in one of the items on the way."""
-    for at, step in enumerate(steps):
-        name = _attributes(value.__class__).get(step.removesuffix("[]"))
+def _has_field(value: Any, steps: Sequence[str]) -> bool:
+    """Return whether the field at the end of the steps is set in a struct or in one of the items on the way."""
+    for index, step in enumerate(steps):
+        name = _map_attributes(value.__class__).get(step.removesuffix("[]"))
         value = getattr(value, name) if name else None
         if value in (None, "", (), {}):
             return False
         if step.endswith("[]"):
-            return any(_has(item, steps[at + 1 :]) for item in value)
+            return any(_has_field(item, steps[index + 1 :]) for item in value)
     return True
 
 
 @cache
-def _attributes(struct: Hashable) -> Mapping[str, str]:
-    """The name of a field in documents -> that of the struct's attribute; of anything else nothing."""
+def _map_attributes(struct: Hashable) -> Mapping[str, str]:
+    """Return the struct's attribute for each field name in documents, or {} for other types."""
     names = getattr(struct, "__struct_encode_fields__", ())
     return dict(zip(names, getattr(struct, "__struct_fields__", ()), strict=True))
 
 
-def _found(value: Json, steps: Sequence[str], at: Path) -> Iterator[Path]:
-    """Where the field stands that the steps lead to, once for each item of the lists on the way."""
+def _iter_field_paths(value: Json, steps: Sequence[str], at: Path) -> Iterator[Path]:
+    """Yield the paths of a field in a document, one for each item of the lists on the way."""
     if not steps:
         if value not in (None, "", [], {}):
             yield at
         return
     name = steps[0].removesuffix("[]")
-    inner = value.get(name) if isinstance(value, Mapping) else None
+    nested = value.get(name) if isinstance(value, Mapping) else None
     if name == steps[0]:
-        yield from _found(inner, steps[1:], (*at, name))
-    elif isinstance(inner, list | tuple):
-        for index, item in enumerate(inner):
-            yield from _found(item, steps[1:], (*at, name, index))
+        yield from _iter_field_paths(nested, steps[1:], (*at, name))
+    elif isinstance(nested, list | tuple):
+        for index, item in enumerate(nested):
+            yield from _iter_field_paths(item, steps[1:], (*at, name, index))

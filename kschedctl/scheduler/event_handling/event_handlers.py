@@ -1,4 +1,4 @@
-"""The events that the scheduler makes of an object that was added, updated or deleted, in its order.
+"""The scheduler's event handlers: the events it makes of an added, updated or deleted object, in its order.
 
 Upstream: pkg/scheduler/eventhandlers.go and pkg/scheduler/framework/events.go (v1.36).
 """
@@ -32,35 +32,32 @@ from kschedctl.scheduler.plugins.node_declared_features import NodeDeclaredFeatu
 
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 POD_DELETED = ClusterEvent(ASSIGNED_POD, ActionType.DELETE)
-HEARS_OF_LOST_NODES = ByVersion("whether a deleted node is an event", (("", False), ("1.32", True)))
-TOLD_AS_ANY_UPDATE = ByVersion(
+DELETED_NODE_IS_EVENT = ByVersion("whether a deleted node is an event", (("", False), ("1.32", True)))
+REPORTED_AS_ANY_UPDATE = ByVersion(
     "whether resizes of pods on nodes, and with queueing hints all their updates, are told as updates of any kind",
     (("", False), ("1.31", True), ("1.32", False)),
 )
-GIVES_UP_PROMISES = ByVersion(
+LOST_NOMINATION_IS_DELETION = ByVersion(
     "whether a pod that gives up the promise of a node counts as one that left it", (("", False), ("1.33", True))
 )
 
 
 class Occurrence(NamedTuple):
-    """An event, and the change of which plugins are told.
-
-    ``itself``: only the pod hears of it that the change is about. ``up_to_priority``: only pods of at most this
-    priority do.
-    """
+    """An event with the change that plugins see."""
 
     event: ClusterEvent
     change: ChangedObject
     itself: bool = False
+    """Whether only the pod that the change is about hears of it."""
     up_to_priority: int | None = None
+    """Only pods of at most this priority hear of it."""
 
 
 class EventHandlers:
-    """What a scheduler listens to.
+    """The event handlers of a scheduler.
 
-    ``actions``: kind -> what some plugin asked for; of nodes and pods it hears everything. ``served``: the
-    schedulerNames of its profiles. ``slices``: the devices that there are, of which rules may taint some, also by
-    ``classes``.
+    `actions` has, by kind, the actions that some plugin registered for. Nodes and pods are always watched. `served` has
+    the schedulerNames of the profiles. `slices` and `classes` have the devices that taint rules may taint.
     """
 
     def __init__(
@@ -78,118 +75,131 @@ class EventHandlers:
         self.pre_checked = pre_checked_resources(gates)
 
     def occurrences(self, change: ChangedObject) -> list[Occurrence]:
-        """What is made of a change; nothing where the scheduler does not listen."""
+        """Return the events made of a change. It is empty if no plugin registered for such changes."""
         if change.kind == POD:
-            return list(self._of_pod(change))
+            return list(self._iter_pod_events(change))
         if change.kind == NODE:
-            return [Occurrence(event, change) for event in self._of_node(change)]
+            return [Occurrence(event, change) for event in self._iter_node_events(change)]
         if change.kind == "DeviceTaintRule" and self.gates.enabled(TAINT_RULES_GATE.at(self.gates.release)):
-            return [occurrence for tainted in self._tainted(change) for occurrence in self.occurrences(tainted)]
+            return [
+                occurrence for tainted in self._iter_tainted_slices(change) for occurrence in self.occurrences(tainted)
+            ]
         action = _find_basic_action(change)
-        if not self.actions.get(change.kind, ActionType(0)) & action or self._is_passed_over(change):
+        if not self.actions.get(change.kind, ActionType(0)) & action or self._is_irrelevant_storage_class(change):
             return []
-        return [Occurrence(self._event(RESOURCES[change.kind], action), change)]
+        return [Occurrence(self._build_event(RESOURCES[change.kind], action), change)]
 
-    def _event(self, resource: str, action: ActionType, name: str = "") -> ClusterEvent:
+    def _build_event(self, resource: str, action: ActionType, name: str = "") -> ClusterEvent:
+        """Return the event with the label of the replayed version."""
         return with_version_label(ClusterEvent(resource, action), self.gates.release, name)
 
-    def _is_passed_over(self, change: ChangedObject) -> bool:
-        """A new class, unless it binds once a pod needs the claim, where the queue looks at that."""
-        looks = change.kind == "StorageClass" and change.kind in self.pre_checked
-        new = change.new is not None and change.old is None
-        return looks and new and change.new.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER
+    def _is_irrelevant_storage_class(self, change: ChangedObject) -> bool:
+        """Return whether the change is a new StorageClass that does not wait for the first consumer.
 
-    def _tainted(self, change: ChangedObject) -> Iterator[ChangedObject]:
-        """The slices of which a rule comes to taint other devices, or otherwise; upstream's resourceslice/tracker."""
+        Only versions with pre-checks ignore these.
+        """
+        is_pre_checked = change.kind == "StorageClass" and change.kind in self.pre_checked
+        is_added = change.new is not None and change.old is None
+        return is_pre_checked and is_added and change.new.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER
+
+    def _iter_tainted_slices(self, change: ChangedObject) -> Iterator[ChangedObject]:
+        """Yield the slices whose taints a changed rule changes, like upstream's resourceslice/tracker."""
         from kschedctl.scheduler.plugins.dynamic_resources.devices import TaintRules  # noqa: PLC0415 - behind a gate
 
         features = Features.from_gates(self.gates)
         old, new = (
             TaintRules(() if rule is None else (rule,), self.classes, features) for rule in (change.old, change.new)
         )
-        for piece in self.slices:
-            before, after = old.applied(piece), new.applied(piece)
+        for resource_slice in self.slices:
+            before, after = old.applied(resource_slice), new.applied(resource_slice)
             if None not in (before, after) and before != after:
                 yield ChangedObject("ResourceSlice", before, after)
 
     # -- nodes -----------------------------------------------------------------------------------------------------
 
-    def _of_node(self, change: ChangedObject) -> Iterator[ClusterEvent]:
-        if change.new is None and not HEARS_OF_LOST_NODES.at(self.gates.release):
+    def _iter_node_events(self, change: ChangedObject) -> Iterator[ClusterEvent]:
+        """Yield the events of a changed node."""
+        if change.new is None and not DELETED_NODE_IS_EVENT.at(self.gates.release):
             return
         if change.old is None or change.new is None:
-            yield self._event(NODE, _find_basic_action(change))
+            yield self._build_event(NODE, _find_basic_action(change))
             return
         for action, differs in NODE_CHANGES:
             gate = GATES.get(action)
             if (gate is None or self.gates.enabled(gate)) and differs(change):
-                yield self._event(NODE, action, UNCORDONED if differs is _is_uncordoned else "")
+                yield self._build_event(NODE, action, UNCORDONED if differs is _is_uncordoned else "")
 
     # -- pods ------------------------------------------------------------------------------------------------------
 
-    def _of_pod(self, change: ChangedObject) -> Iterator[Occurrence]:
-        """Pods that ended are gone to the scheduler."""
+    def _iter_pod_events(self, change: ChangedObject) -> Iterator[Occurrence]:
+        """Yield the events of a changed pod. A terminated pod counts as deleted."""
         old, new = (None if pod is None or pod.terminated else pod for pod in (change.old, change.new))
         change = ChangedObject(POD, old, new, change.documents)
         if old is None and new is not None:
-            yield from self._added(change, new)
+            yield from self._iter_added_pod(change, new)
         elif new is None and old is not None:
-            yield from self._deleted(change, old)
+            yield from self._iter_deleted_pod(change, old)
         elif old is not None and new is not None:
-            yield from self._updated(change, old, new)
+            yield from self._iter_updated_pod(change, old, new)
 
-    def _added(self, change: ChangedObject, pod: Pod) -> Iterator[Occurrence]:
+    def _iter_added_pod(self, change: ChangedObject, pod: Pod) -> Iterator[Occurrence]:
+        """Yield the events of an added pod."""
         if pod.spec.node_name:
             yield Occurrence(ClusterEvent(ASSIGNED_POD, ActionType.ADD), change)
-        elif self._responsible(pod) and self.gates.enabled(GangScheduling.gate):
+        elif self._is_responsible_for(pod) and self.gates.enabled(GangScheduling.gate):
             yield Occurrence(ClusterEvent(UNSCHEDULABLE_POD, ActionType.ADD), change)
 
-    def _deleted(self, change: ChangedObject, pod: Pod) -> Iterator[Occurrence]:
-        """One that had a node promised gives it up to those that had to yield to it."""
+    def _iter_deleted_pod(self, change: ChangedObject, pod: Pod) -> Iterator[Occurrence]:
+        """Yield the events of a deleted pod. Losing a nomination concerns pods of at most its priority."""
         if pod.spec.node_name:
             yield Occurrence(POD_DELETED, change)
-        elif self._responsible(pod) and pod.status.nominated_node_name and GIVES_UP_PROMISES.at(self.gates.release):
+        elif (
+            self._is_responsible_for(pod)
+            and pod.status.nominated_node_name
+            and LOST_NOMINATION_IS_DELETION.at(self.gates.release)
+        ):
             yield Occurrence(POD_DELETED, change, up_to_priority=pod.spec.priority or 0)
 
-    def _updated(self, change: ChangedObject, old: Pod, new: Pod) -> Iterator[Occurrence]:
+    def _iter_updated_pod(self, change: ChangedObject, old: Pod, new: Pod) -> Iterator[Occurrence]:
+        """Yield the events of an updated pod."""
         if old.spec.node_name:
-            yield from (Occurrence(self._placed_updated(action), change) for action in self.pod_actions(change))
+            yield from (Occurrence(self._build_placed_update(action), change) for action in self.pod_actions(change))
         elif new.spec.node_name:
-            yield from self._added(ChangedObject(POD, None, new), new)
-        elif self._responsible(old):
+            yield from self._iter_added_pod(ChangedObject(POD, None, new), new)
+        elif self._is_responsible_for(old):
             name = OWN_UPDATE if UNSCHEDULABLE_POD in self.pre_checked else ""
-            for action in self._own_actions(change):
-                yield Occurrence(self._event(UNSCHEDULABLE_POD, action, name), change, itself=True)
-            promised = old.status.nominated_node_name
-            if promised and promised != new.status.nominated_node_name:
-                yield from self._deleted(ChangedObject(POD, old, None), old)
+            for action in self._list_waiting_pod_actions(change):
+                yield Occurrence(self._build_event(UNSCHEDULABLE_POD, action, name), change, itself=True)
+            nominated_node = old.status.nominated_node_name
+            if nominated_node and nominated_node != new.status.nominated_node_name:
+                yield from self._iter_deleted_pod(ChangedObject(POD, old, None), old)
 
-    def _responsible(self, pod: Pod) -> bool:
+    def _is_responsible_for(self, pod: Pod) -> bool:
         return pod.spec.scheduler_name in self.served
 
     def pod_actions(self, change: ChangedObject) -> list[ActionType]:
-        """How a pod was updated; just ``UPDATE`` where it is nothing that has a name of its own."""
-        known = UPDATES_OF_PODS.at(self.gates.release)
+        """Return how a pod was updated, or just `UPDATE` if no specific action applies."""
+        known_labels = UPDATES_OF_PODS.at(self.gates.release)
         action_types = [
             action
             for action, differs in POD_CHANGES
-            if action.label in known
+            if action.label in known_labels
             and (action not in GATES or self.gates.enabled(GATES[action]))
             and differs(change, self.requests)
         ]
         return action_types or [ActionType.UPDATE]
 
-    def _placed_updated(self, action: ActionType) -> ClusterEvent:
-        """The event that a pod on a node was updated in some way."""
-        as_any_update = TOLD_AS_ANY_UPDATE.at(self.gates.release)
+    def _build_placed_update(self, action: ActionType) -> ClusterEvent:
+        """Return the event that a pod on a node was updated."""
+        as_any_update = REPORTED_AS_ANY_UPDATE.at(self.gates.release)
         if as_any_update and (action is ActionType.UPDATE_POD_SCALE_DOWN or self.gates.enabled(QUEUEING_HINTS)):
-            return self._event(ASSIGNED_POD, ActionType.UPDATE)._replace(broad=True)
-        return self._event(ASSIGNED_POD, action)
+            return self._build_event(ASSIGNED_POD, ActionType.UPDATE)._replace(broad=True)
+        return self._build_event(ASSIGNED_POD, action)
 
-    def _own_actions(self, change: ChangedObject) -> list[ActionType]:
-        """How a pod was updated that waits: without hints nobody looked at that before events had labels."""
-        unseen = NAMED_EACH.at(self.gates.release) and UNSCHEDULABLE_POD in self.pre_checked
-        return [ActionType.UPDATE] if unseen else self.pod_actions(change)
+    def _list_waiting_pod_actions(self, change: ChangedObject) -> list[ActionType]:
+        """Return how a waiting pod was updated. Old versions without queueing hints do not distinguish updates."""
+        undistinguished = NAMED_EACH.at(self.gates.release) and UNSCHEDULABLE_POD in self.pre_checked
+        return [ActionType.UPDATE] if undistinguished else self.pod_actions(change)
 
 
 def _find_basic_action(change: ChangedObject) -> ActionType:
@@ -219,7 +229,7 @@ GATES: Mapping[ActionType, str] = {
     ActionType.UPDATE_NODE_DECLARED_FEATURE: NodeDeclaredFeatures.gate,
     ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM: "DynamicResourceAllocation",
 }
-"""Changes that are looked for only with a feature gate."""
+"""Changes that are detected only with a feature gate."""
 
 NODE_CHANGES: tuple[tuple[ActionType, Callable[[ChangedObject], bool]], ...] = (
     (ActionType.UPDATE_NODE_TAINT, _is_uncordoned),
@@ -233,12 +243,11 @@ NODE_CHANGES: tuple[tuple[ActionType, Callable[[ChangedObject], bool]], ...] = (
     (ActionType.UPDATE_NODE_ANNOTATION, lambda change: change.differs("metadata", "annotations")),
     (ActionType.UPDATE_NODE_DECLARED_FEATURE, lambda change: change.differs("status", "declared_features")),
 )
-"""In upstream's order. A cordon that was lifted counts as a change of taints, and so does the taint that goes with it.
-"""
+"""In upstream's order. Uncordoning counts as a change of taints, and so does the taint that goes with it."""
 
 
 def _is_scaled_down(change: ChangedObject, options: Options) -> bool:
-    """Return whether some request became smaller or went away; what devices provide does not count."""
+    """Return whether some request became smaller or was removed, without requests that devices provide."""
     options = options._replace(pod_level=True, dra_node_allocatable=False)
     old, new = (compute_pod_requests(pod, options) for pod in (change.old, change.new))
     return any(name not in new or new[name].milli_value() < amount.milli_value() for name, amount in old.items())

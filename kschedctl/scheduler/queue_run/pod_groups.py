@@ -1,4 +1,4 @@
-"""Pod groups in the queue: when one of its pods is popped, all that wait are taken with it, and tried together.
+"""Pod groups in the queue replay: when a member is popped, all waiting members are popped with it and tried together.
 
 Upstream: ScheduleOne in pkg/scheduler/schedule_one.go, podGroupInfoForPod and submitPodGroupAlgorithmResult in
 pkg/scheduler/schedule_one_podgroup.go (v1.36).
@@ -37,64 +37,68 @@ from kschedctl.snapshot.pods import GroupKey, group_key
 
 
 class QueuedPodGroups:
-    """The pod groups of a scheduler's cluster; none without the gate."""
+    """The pod groups of a scheduler's cluster. Without the feature gate there are none."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         gates = scheduler.gates
-        self._scheduler, self._on = scheduler, schedules_groups_together(gates)
+        self._scheduler, self._is_enabled = scheduler, schedules_groups_together(gates)
         self.topology_aware = gates.enabled("TopologyAwareWorkloadScheduling")
         self.workload_aware = gates.enabled("WorkloadAwarePreemption")
 
     @cached_property
     def members(self) -> frozenset[Position]:
-        groups = self._scheduler.view.pods.by_group.values() if self._on else ()
+        """The pods that belong to a pod group."""
+        groups = self._scheduler.view.pods.by_group.values() if self._is_enabled else ()
         return frozenset(Position(position) for positions in groups for position in positions.tolist())
 
     def schedule(self, run: QueueReplay, popped: QueuedPod) -> None:
+        """Try the popped pod together with the waiting pods of its group or its tree of groups."""
         key = group_key(run.exact.object(popped.position))
         assert key is not None
         tree = find_composite_tree(run.view, key)
         keys = [leaf.pod_group for leaf in tree.leaves] if tree else [key]
-        queued = {of: _in_order(_taken(run, of, popped)) for of in keys}
+        queued = {group: _sort_by_priority(_pop_members(run, group, popped)) for group in keys}
         release = self._scheduler.gates.release
         infos = {pod.position: run.info(pod.position) for pods in queued.values() for pod in pods}
-        refused = find_validation_error(tree.group if tree else find_pod_group(run.view, key), infos, run.view, release)
-        if not refused:
-            queued = {of: [pod for pod in pods if not _skipped(run, pod)] for of, pods in queued.items()}
+        error = find_validation_error(tree.group if tree else find_pod_group(run.view, key), infos, run.view, release)
+        if not error:
+            queued = {
+                group: [pod for pod in pods if not _skip_if_terminating(run, pod)] for group, pods in queued.items()
+            }
         if not any(queued.values()):
             return
-        attempt = _Attempt(run, key, queued, tree)
-        if refused:
-            attempt.submit(attempt.failed(refused), written=LIKE_ITS_PODS.at(release))
+        attempt = _GroupAttempt(run, key, queued, tree)
+        if error:
+            attempt.submit(attempt.failed(error), written=LIKE_ITS_PODS.at(release))
         else:
             attempt.submit(attempt.result(topology_aware=self.topology_aware, workload_aware=self.workload_aware))
 
 
-def _in_order(pods: Iterable[QueuedPod]) -> list[QueuedPod]:
+def _sort_by_priority(pods: Iterable[QueuedPod]) -> list[QueuedPod]:
     return sorted(pods, key=lambda pod: (-pod.priority, pod.initial_attempt))
 
 
-def _taken(run: QueueReplay, key: GroupKey, popped: QueuedPod) -> Iterator[QueuedPod]:
-    """The pods of the group that the queue gives away, and the one that it gave already if it is of it."""
+def _pop_members(run: QueueReplay, key: GroupKey, popped: QueuedPod) -> Iterator[QueuedPod]:
+    """Yield the popped pod, if it belongs to the group, and the group's pods that the queue releases."""
     waiting = [Position(position) for position in find_state(run.view, key).unscheduled.tolist()]
-    own = [popped] if group_key(run.exact.object(popped.position)) == key else []
-    others = (run.queue.pop_specific(position) for position in waiting if position != popped.position)
-    return (pod for pod in (*own, *others) if pod is not None)
+    already_popped = [popped] if group_key(run.exact.object(popped.position)) == key else []
+    released = (run.queue.pop_specific(position) for position in waiting if position != popped.position)
+    return (pod for pod in (*already_popped, *released) if pod is not None)
 
 
-def _skipped(run: QueueReplay, pod: QueuedPod) -> bool:
-    """A pod that is being deleted is not tried, and does not come back."""
+def _skip_if_terminating(run: QueueReplay, pod: QueuedPod) -> bool:
+    """Return whether the pod is being deleted, in which case it leaves the queue untried."""
     if run.info(pod.position).terminating:
         run.queue.done(pod.position)
         return True
     return False
 
 
-class _Attempt:
-    """One cycle of a group, or of a tree of them, from the pods that were taken to the record of it.
+class _GroupAttempt:
+    """One cycle of a group or of a tree of groups, from the popped pods to the record of the cycle.
 
-    ``queued``: those of each group, of a tree in the order in which its groups are tried; ``key``: that of the pod
-    that was popped.
+    `queued` has the popped pods by group, in the order in which groups are tried. `key` is the group of the pod that
+    was popped first.
     """
 
     def __init__(
@@ -103,18 +107,20 @@ class _Attempt:
         self.run, self.key, self.queued, self.tree = run, key, queued, tree
         self.order = [pod.position for pods in queued.values() for pod in pods]
 
-    def failed(self, why: str) -> GroupResults:
-        """What all come to of which no pod is tried."""
-        result = GroupResult(Status(Code.ERROR, (why,)), promised={} if self.tree else None)
-        return dict.fromkeys(self._groups(), result)
+    def failed(self, error: str) -> GroupResults:
+        """Return the results of groups of which no pod is tried because of an error."""
+        result = GroupResult(Status(Code.ERROR, (error,)), promised={} if self.tree else None)
+        return dict.fromkeys(self._list_keys(), result)
 
     def result(self, *, topology_aware: bool, workload_aware: bool) -> GroupResults:
-        """What trying them comes to."""
-        framework, view = self._framework(), self.run.view
+        """Run the cycle, and return the results by group."""
+        framework, view = self._get_framework(), self.run.view
         infos = {position: self.run.info(position) for position in self.order}
         sampling = self.run.exact.sampling
         if self.tree is not None:
-            waiting = {entity_key_of_pod_group(of): [pod.position for pod in pods] for of, pods in self.queued.items()}
+            waiting = {
+                entity_key_of_pod_group(group): [pod.position for pod in pods] for group, pods in self.queued.items()
+            }
             tree_cycle = HierarchyCycle(framework, view, self.tree, waiting, infos, sampling=sampling)
             return run_tree(tree_cycle, workload_aware=workload_aware)
         cycle = PodGroupCycle(framework, view, self.key, self.order, infos, topology_aware, sampling=sampling)
@@ -124,30 +130,33 @@ class _Attempt:
         return {entity_key_of_pod_group(self.key): result}
 
     def submit(self, results: GroupResults, *, written: bool = True) -> None:
-        """Bind what is placed, and put the rest back; the evictions for members and group are under way meanwhile.
+        """Bind the placed pods and put the others back, while evictions for members and groups are under way.
 
-        ``written``: what came of it is written into the status of the group.
+        With `written`, the result is written into the status of the group.
         """
-        records = [self._record(of, results[entity_key_of_pod_group(of)], written=written) for of in self.queued]
-        below = tuple(records) if self.tree else ()
+        records = [
+            self._build_record(group, results[entity_key_of_pod_group(group)], written=written) for group in self.queued
+        ]
+        group_records = tuple(records) if self.tree else ()
         root = results[self.tree.key] if self.tree else records[0].result
         name = self.tree.pod_group if self.tree else self.key
         condition = None if self.tree else records[0].condition
-        self.run.record.group = GroupRecord(name, tuple(self.order), root, condition, below)
-        self._evict(root)
+        self.run.record.group = GroupRecord(name, tuple(self.order), root, condition, group_records)
+        self._preempt_victims(root)
         for record in records:
-            self._bind(record)
+            self._apply_record(record)
 
-    def _groups(self) -> list[EntityKey]:
+    def _list_keys(self) -> list[EntityKey]:
         return [node.key for node in self.tree.nodes] if self.tree else [entity_key_of_pod_group(self.key)]
 
-    def _record(self, of: GroupKey, result: GroupResult, *, written: bool) -> GroupRecord:
-        release, group = self.run.scheduler.gates.release, find_pod_group(self.run.view, of)
+    def _build_record(self, key: GroupKey, result: GroupResult, *, written: bool) -> GroupRecord:
+        """Return the record of one group's result."""
+        release, group = self.run.scheduler.gates.release, find_pod_group(self.run.view, key)
         condition = find_new_condition(result, group, release) if written else None
-        return GroupRecord(of, tuple(pod.position for pod in self.queued[of]), result, condition)
+        return GroupRecord(key, tuple(pod.position for pod in self.queued[key]), result, condition)
 
-    def _bind(self, record: GroupRecord) -> None:
-        """Bind the pods of a group that are placed, and put the others back."""
+    def _apply_record(self, record: GroupRecord) -> None:
+        """Bind the placed pods of a group and put the others back."""
         result = record.result
         bound, failed = find_bound_members(result), find_failed_members(result, record.order, self.run.view)
         for pod in self.queued[record.key]:
@@ -155,43 +164,43 @@ class _Attempt:
                 self.run.pods.bind(pod.position, bound[pod.position])
                 self.run.queue.done(pod.position)
                 self.run.record.bound[pod.position] = bound[pod.position]
-                self._wait_for_others(pod.position)
+                self._activate_unscheduled_members(pod.position)
             else:
                 failure = failed[pod.position]
-                why = Failed(failure.status.code, failure.message, failure.rejectors, failure.nominated)
-                self.run.put_back(pod.position, why)
+                failed_pod = Failed(failure.status.code, failure.message, failure.rejectors, failure.nominated)
+                self.run.put_back(pod.position, failed_pod)
         if bound and LEFT_OVER_AT_ONCE.at(self.run.scheduler.gates.release):
             self.run.queue.activate(failed)
 
-    def _framework(self) -> Framework:
-        """The profile of all of them."""
+    def _get_framework(self) -> Framework:
+        """Return the profile that serves all the pods."""
         framework = self.run.pods.framework(self.order[0])
         assert framework is not None
         return framework
 
-    def _wait_for_others(self, position: Position) -> None:
-        """A pod that Permit lets wait has those tried again that have no node."""
-        framework, view = self._framework(), self.run.view
+    def _activate_unscheduled_members(self, position: Position) -> None:
+        """Retry the members without a node if Permit makes this placed pod wait."""
+        framework, view = self._get_framework(), self.run.view
         permit = run_permit(framework, self.run.info(position), view, int(view.node[position])).status
         if permit.code is Code.WAIT:
             self.run.queue.activate(map(Position, find_state(view, self.key).unscheduled.tolist()))
 
-    def _evict(self, result: GroupResult) -> None:
-        """Each member evicts for itself, also whom another evicts as well."""
+    def _preempt_victims(self, result: GroupResult) -> None:
+        """Preempt the victims of each member and of the group. Members may share victims."""
         for member in result.members:
-            if victims := self._staying(member.victims):
+            if victims := self._exclude_terminating(member.victims):
                 self.run.preempt(member.position, victims, member.row)
-                self._hold_back(member.position)
-        if victims := self._staying(result.victims):
+                self._gate_preemptor(member.position)
+        if victims := self._exclude_terminating(result.victims):
             self.run.record.victims += victims
-            self._hold_back(self.order[0])
+            self._gate_preemptor(self.order[0])
 
-    def _staying(self, victims: Sequence[Position]) -> tuple[Position, ...]:
-        """The victims that are not leaving already."""
+    def _exclude_terminating(self, victims: Sequence[Position]) -> tuple[Position, ...]:
+        """Return the victims that are not being deleted already."""
         return tuple(victim for victim in victims if not self.run.info(victim).terminating)
 
-    def _hold_back(self, position: Position) -> None:
-        """The pod, or with workload-aware preemption its group, is not tried while victims are being evicted."""
+    def _gate_preemptor(self, position: Position) -> None:
+        """Gate the pod, or with workload-aware preemption its group, while its victims are being evicted."""
         gates = self.run.scheduler.gates
         if gates.enabled("SchedulerAsyncPreemption"):
             pod = self.run.exact.object(position)

@@ -23,7 +23,7 @@ from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.framework.events import POD, ChangedObject
 from kschedctl.scheduler.queue_run.batching import Signer
 from kschedctl.scheduler.queue_run.exact_search import ExactSearch
-from kschedctl.scheduler.queueing.nominations import less_urgent
+from kschedctl.scheduler.queueing.nominations import find_lower_priority_nominated
 from kschedctl.scheduler.queueing.pods_on_nodes import Choice, IncomingPods, PodsOnNodes
 from kschedctl.scheduler.queueing.queue_order import QueueOrder
 from kschedctl.scheduler.queueing.queue_plugins import QueuePlugins
@@ -173,7 +173,7 @@ class QueueReplay(SchedulingLoop):
 
     def info(self, position: Position) -> PodInfo:
         """Return the pod as it is now."""
-        return self.exact.info(position)
+        return self.exact.build_info(position)
 
     def _sign(self, info: PodInfo) -> bytes | None:
         """Return the signature that is equal for pods with the same answers, or None."""
@@ -214,7 +214,7 @@ class QueueReplay(SchedulingLoop):
 
     def find_less_urgent(self, row: Row, priority: int) -> tuple[Position, ...]:
         """Return the pods of lower priority whose status nominates this node."""
-        less_urgent_pods = less_urgent(self.view, row, priority)
+        less_urgent_pods = find_lower_priority_nominated(self.view, row, priority)
         return tuple(
             position for position in less_urgent_pods if self.exact.object(position).status.nominated_node_name
         )

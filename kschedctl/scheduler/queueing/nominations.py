@@ -1,4 +1,4 @@
-"""The nodes that pods wait for, since room is made for them there.
+"""Nominations: the nodes on which pods wait for their victims to leave.
 
 Upstream: prepareCandidate in pkg/scheduler/framework/preemption/executor.go (v1.36).
 """
@@ -11,20 +11,16 @@ from kschedctl.api.arrays import NO_ROW, Position, Row
 from kschedctl.snapshot.fork import Fork
 
 
-def less_urgent(view: Fork, row: Row, priority: int) -> list[Position]:
-    """The pods of lower priority that wait for a node. Upstream: getLowerPriorityNominatedPods."""
+def find_lower_priority_nominated(view: Fork, row: Row, priority: int) -> list[Position]:
+    """Return the pods of lower priority that are nominated for a node. Upstream: getLowerPriorityNominatedPods."""
     rows, positions = view.nominations
-    waiting = positions[rows == row]
-    below: list[Position] = waiting[view.pods.priority[view.pods.info[waiting]] < priority].tolist()
-    return below
+    nominated = positions[rows == row]
+    lower: list[Position] = nominated[view.pods.priority[view.pods.info[nominated]] < priority].tolist()
+    return lower
 
 
 class Nominations:
-    """Which nodes pods of a fork wait for.
-
-    ``lost``: the pods that do so no longer though they came to none, since it was emptied; ``before_loss``: told of
-    each before that.
-    """
+    """The nominations of a fork's pods."""
 
     def __init__(self, view: Fork) -> None:
         self.view = view
@@ -32,42 +28,47 @@ class Nominations:
         self.before_loss: Callable[[Position], None] | None = None
 
     def make(self, position: Position, row: Row) -> None:
-        """The pod, which preempted others there, waits for the node; pods of lower priority do so no longer."""
-        self._outdo(position, row)
-        self._set(position, row)
+        """Nominate the pod, which preempted others, for the node, and clear nominations of pods of lower priority."""
+        self._clear_lower_priority(position, row)
+        self._change(position, row)
 
     def of_group(self, nominated: Mapping[Position, Row | None], preempting: Mapping[Position, Row]) -> None:
-        """What each pod of a group waits for now, None for what it did. ``preempting``: where they evict others,
-        also in vain.
+        """Set the nominations of a group's pods, where None keeps the current one.
+
+        Members in `preempting` clear the nominations of pods of lower priority even if they preempted in vain.
         """
         for position, row in preempting.items():
-            self._outdo(position, row)
-        for position, promised in nominated.items():
-            if promised is not None:
-                self._set(position, promised)
+            self._clear_lower_priority(position, row)
+        for position, nominated_row in nominated.items():
+            if nominated_row is not None:
+                self._change(position, nominated_row)
 
     def give_up(self, position: Position) -> None:
-        """The pod waits for no node any more."""
-        self._set(position, NO_ROW)
+        """Clear the pod's nomination."""
+        self._change(position, NO_ROW)
 
     def keep(self, position: Position) -> None:
-        """The pod comes to a node."""
+        """Remove the nomination of a pod that is placed on a node, without reporting it as lost."""
         if self.view.nominated_row(position) != NO_ROW:
             self.view.nominate(position, NO_ROW)
 
     def lose(self, position: Position) -> None:
-        """The pod left the node that it had been promised and came to."""
+        """Record that the pod lost its nomination without being placed."""
         if self.before_loss:
             self.before_loss(position)
         self.lost.append(position)
 
-    def _outdo(self, position: Position, row: Row) -> None:
-        for other in less_urgent(self.view, row, int(self.view.pods.priority[self.view.pods.info[position]])):
+    def _clear_lower_priority(self, position: Position, row: Row) -> None:
+        """Clear the nominations for the node of pods with a lower priority than this one."""
+        for other in find_lower_priority_nominated(
+            self.view, row, int(self.view.pods.priority[self.view.pods.info[position]])
+        ):
             self.give_up(other)
 
-    def _set(self, position: Position, row: Row) -> None:
-        before = self.view.nominated_row(position)
-        if before not in (row, NO_ROW):
+    def _change(self, position: Position, row: Row) -> None:
+        """Change the pod's nomination, and record the loss of another one."""
+        previous = self.view.nominated_row(position)
+        if previous not in (row, NO_ROW):
             self.lose(position)
-        if before != row:
+        if previous != row:
             self.view.nominate(position, row)

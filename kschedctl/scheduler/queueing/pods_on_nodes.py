@@ -1,4 +1,4 @@
-"""Pods that come to nodes and leave them, with what their plugins reserve, while a scheduler is replayed.
+"""Placing pods on nodes and removing them, with what plugins reserve for them, during a replay.
 
 Upstream: assumeAndReserve, unreserveAndForget in pkg/scheduler/schedule_one.go (v1.36).
 """
@@ -79,10 +79,10 @@ class IncomingPods:
     def arriving(self, position: Position) -> PodInfo:
         """Return the PodInfo of one pod, under its own name if a claim is created in that name."""
         info = self.find_incoming(int(self.view.pods.info[position]))
-        backed = self._backed.get(info.alike)
-        if backed is None:
-            backed = self._backed[info.alike] = has_backed_resources(info, self.view)
-        if not backed:
+        has_backed = self._backed.get(info.alike)
+        if has_backed is None:
+            has_backed = self._backed[info.alike] = has_backed_resources(info, self.view)
+        if not has_backed:
             return info
         if self._latest is None or self._latest[0] != position:
             pod = self.view.with_clone_name(position, self.stored(position))
@@ -93,8 +93,8 @@ class IncomingPods:
         """Return the pod with its current nominated node."""
         pod, row = self.view.with_clone_name(position, self.stored(position)), self.view.nominated_row(position)
         name = "" if row == NO_ROW else self.view.nodes.names[row]
-        known = pod.status.nominated_node_name
-        if known == name or (row == NO_ROW and known not in self.view.nodes.index):
+        stored_name = pod.status.nominated_node_name
+        if stored_name == name or (row == NO_ROW and stored_name not in self.view.nodes.index):
             return pod
         return replace(pod, status=replace(pod.status, nominated_node_name=name))
 
@@ -173,14 +173,14 @@ class PodsOnNodes:
         self.take_down(positions)
 
     def take_down(self, positions: Sequence[Position]) -> None:
-        """Take pods off their nodes for good, as their owner does, which no budget restrains."""
+        """Take pods off their nodes for good, as their owner does, which no PDB restrains."""
         for position in positions:
             self.view.forget(position)
         self.release(positions)
         self.gone.update(positions)
 
     def release(self, positions: Sequence[Position]) -> None:
-        """Give back what was reserved for pods that have no node any more."""
+        """Release what was reserved for pods that have no node any more."""
         infos, numbers = self.view.pods.infos, self.view.pods.info
         specs = [infos[number].spec for number in {int(numbers[position]) for position in positions}]
         profiles = map(self.scheduler.framework, self.scheduler.configuration.profiles)

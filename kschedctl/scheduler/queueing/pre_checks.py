@@ -1,4 +1,4 @@
-"""Which pods an event reaches at all, before the plugins that refused them count, where the queue looks at that.
+"""Pre-checks of old scheduler versions: whether an event reaches a pod at all, before its rejectors are asked.
 
 Upstream: preCheckForNode in pkg/scheduler/eventhandlers.go; AssignedPodAdded, AssignedPodUpdated and
 getUnschedulablePodsWithCrossTopologyTerm in the queue's scheduling_queue.go (v1.31, v1.32; in v1.30
@@ -22,7 +22,7 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 FREEING = (ActionType.DELETE, ActionType.UPDATE_POD_SCALE_DOWN)
-"""What pods with a node do that may make room for any other."""
+"""Changes of pods on nodes that may free room for any other pod."""
 RESIZES, UNDER_WAY = "InPlacePodVerticalScaling", "InProgress"
 
 
@@ -35,12 +35,17 @@ WHILE_RESIZED = ByVersion(
 )
 
 
-def reached(info: PodInfo, rejectors: Rejectors, occurrence: Occurrence, view: Fork, gates: FeatureGates) -> bool:
-    """Whether an event reaches a pod: one about a node only where the pod could go there, one about another pod only
-    where that one makes room, or affinity or spreading may look at it."""
+def passes_pre_check(
+    info: PodInfo, rejectors: Rejectors, occurrence: Occurrence, view: Fork, gates: FeatureGates
+) -> bool:
+    """Return whether an event reaches a pod.
+
+    A node event does if the pod could run on the node. An event about another pod does if that pod frees room, or if
+    affinity or topology spreading may depend on it.
+    """
     (resource, action, _, broad), change = occurrence.event, occurrence.change
     if resource == NODE and change.new is not None:
-        return admits(change.new, info, view)
+        return admits_pod(change.new, info, view)
     if resource == ASSIGNED_POD and action not in FREEING and not broad and not _is_being_resized(change, gates):
         spread = PodTopologySpread.name in rejectors.unschedulable and REACHES_SPREAD.at(gates.release)
         return _may_depend_on(change.new, info, view, spread)
@@ -48,21 +53,21 @@ def reached(info: PodInfo, rejectors: Rejectors, occurrence: Occurrence, view: F
 
 
 def _is_being_resized(change: ChangedObject, gates: FeatureGates) -> bool:
-    """Whether upstream takes the update for one that makes room; smaller or larger, it does not look."""
+    """Return whether upstream takes the update for one that frees room, even if the pod grows."""
     update = change.old is not None and change.new is not None and change.new.status.resize == UNDER_WAY
     return update and gates.enabled(RESIZES) and WHILE_RESIZED.at(gates.release)
 
 
-def really_updated(change: ChangedObject) -> bool:
-    """Whether an update of a pod that waits is more than one of its status. Upstream: isPodUpdated."""
+def is_pod_updated(change: ChangedObject) -> bool:
+    """Return whether an update of a waiting pod changes more than its status. Upstream: isPodUpdated."""
     old, new = change.old, change.new
     annotated = change.documents is not None and change.differs("metadata", "annotations")
     claims = old.status.resource_claim_statuses != new.status.resource_claim_statuses
     return bool(old.metadata.labels != new.metadata.labels or annotated or claims or old.spec != new.spec)
 
 
-def admits(node: Node, info: PodInfo, view: Fork) -> bool:
-    """Whether a node, with the pods that it has, would take the pod, as far as the kubelet would look.
+def admits_pod(node: Node, info: PodInfo, view: Fork) -> bool:
+    """Return whether a node with its current pods would admit the pod, as far as the kubelet checks.
 
     Upstream: AdmissionCheck, and the taints that keep pods from being scheduled.
     """

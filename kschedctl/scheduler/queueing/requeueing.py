@@ -16,7 +16,7 @@ from kschedctl.scheduler.event_handling.registrations import Registrations
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.framework.events import ClusterEvent, HintFunction, QueueingHint
 from kschedctl.scheduler.plugins.scheduling_gates import SchedulingGates
-from kschedctl.scheduler.queueing.pre_checks import reached, really_updated
+from kschedctl.scheduler.queueing.pre_checks import is_pod_updated, passes_pre_check
 from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -67,8 +67,8 @@ def choose_strategy(
     """
     checked = occurrence.event.resource in registrations.pre_checked
     if checked and occurrence.itself:
-        return AFTER_BACKOFF if really_updated(occurrence.change) else SKIP
-    if checked and not in_flight and not reached(info, rejectors, occurrence, view, registrations.gates):
+        return AFTER_BACKOFF if is_pod_updated(occurrence.change) else SKIP
+    if checked and not in_flight and not passes_pre_check(info, rejectors, occurrence, view, registrations.gates):
         return SKIP
     if not rejectors.all:
         return AFTER_BACKOFF

@@ -57,8 +57,8 @@ class PostFilterEffect(NamedTuple):
 class NodeFinder(Protocol):
     """Finds nodes for pods, by full cycles or from cached answers."""
 
-    def info(self, position: Position) -> PodInfo:
-        """Return the pod as it is now."""
+    def build_info(self, position: Position) -> PodInfo:
+        """Return the PodInfo of the pod in its current state."""
 
     def find(self, position: Position, framework: Framework) -> Choice | None:
         """Return the node for a pod, or None if no node is feasible. Raises PluginError."""
@@ -125,7 +125,7 @@ class SchedulingLoop(ABC):
 
     def _run_permit(self, position: Position, framework: Framework, choice: Choice) -> bool:
         """Return whether a pod on its node can be bound now, rather than wait or leave. Raises PluginError."""
-        info = self.search.info(position)
+        info = self.search.build_info(position)
         outcome = run_permit(framework, info, self.view, choice.row)
         plugin = find_gang_plugin(framework)
         if outcome.status.code not in (Code.SUCCESS, Code.WAIT):
@@ -180,7 +180,7 @@ class SchedulingLoop(ABC):
         hope = self.search.run_post_filter(position, framework)
         plugin, pod, given_up = find_gang_plugin(framework), None, ""
         if plugin and plugin.name in hope.asked:
-            pod = self.search.info(position).pod
+            pod = self.search.build_info(position).pod
             given_up = plugin.gives_up(pod, self.view)
             if given_up:
                 plugin.failed(pod, self.view, fits_nowhere=True)

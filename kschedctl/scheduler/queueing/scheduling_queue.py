@@ -23,7 +23,7 @@ from kschedctl.scheduler.queueing.requeueing import QueueingStrategy
 
 ACTIVE, BACKOFF, UNSCHEDULABLE = "active", "backoff", "unschedulable"
 MAX_UNSCHEDULABLE_TIME = 5 * 60 * NANOSECONDS
-"""Pods that waited longer are tried again, whatever happened."""
+"""Pods that waited longer than this are tried again without any event."""
 SKIP, AFTER_BACKOFF, IMMEDIATELY = QueueingStrategy
 STRENGTH = {SKIP: 0, AFTER_BACKOFF: 1, IMMEDIATELY: 2}
 FAILURE, TIMEOUT = "ScheduleAttemptFailure", "UnschedulableTimeout"
@@ -32,7 +32,7 @@ ACTIVATION_LASTS = ByVersion(
     "whether a pod that is to be tried at once, and is being tried, is tried again", (("", False), ("1.32", True))
 )
 ACTIVATE = None
-"""In the place of an event: the pod is to be tried again whatever refused it. Upstream: EventForceActivate."""
+"""In place of an event: the pod is tried again whatever rejected it. Upstream: EventForceActivate."""
 
 
 class QueueAdvice(Protocol):
@@ -130,10 +130,10 @@ class SchedulingQueue:
         self.unschedulable = UnschedulablePods()
         self.cycle = 0
         """How many pods were popped."""
-        self._moved_in = -1
+        self._latest_move_cycle = -1
         self._in_flight: dict[Position, int] = {}
-        """The pods that are being tried, and how many of ``_happened`` had happened before."""
-        self._happened: list[tuple[Occurrence | None, Position | None]] = []
+        """The pods that are being tried, and how many of ``_in_flight_events`` had happened before."""
+        self._in_flight_events: list[tuple[Occurrence | None, Position | None]] = []
 
     # -- where pods are ------------------------------------------------------------------------------------------
 
@@ -160,7 +160,7 @@ class SchedulingQueue:
         if queued is None and self.rules.backoff.popped:
             queued = self.backoff.pop()
         if queued is not None:
-            self._take_off(queued)
+            self._start_attempt(queued)
         return queued
 
     def pop_specific(self, position: Position) -> QueuedPod | None:
@@ -168,14 +168,14 @@ class SchedulingQueue:
         self._activate_waiting(position)
         queued = self.active.delete(position)
         if queued is not None:
-            self._take_off(queued)
+            self._start_attempt(queued)
         return queued
 
     def done(self, position: Position) -> None:
         """Record that a pod is not being tried any more."""
         self._in_flight.pop(position, None)
         if not self._in_flight:
-            self._happened = []
+            self._in_flight_events = []
 
     def add_unschedulable(self, pod: QueuedPod, rejectors: Rejectors, at: int | None = None) -> None:
         """Put back a pod that these plugins rejected, now or at an earlier time.
@@ -191,8 +191,8 @@ class SchedulingQueue:
         pod.timestamp = self.clock.now() if at is None else at
         pod.backoff_expiration, pod.flushed = None, False
         if self.rules.by_hints:
-            self._requeue(pod, self._meanwhile(pod))
-        elif self._moved_in >= self.cycle or not rejectors.all:
+            self._requeue(pod, self._find_in_flight_strategy(pod))
+        elif self._latest_move_cycle >= self.cycle or not rejectors.all:
             self._back_off(pod)
         else:
             self.unschedulable.add(pod)
@@ -212,9 +212,9 @@ class SchedulingQueue:
         """Process an update of a waiting pod's own object."""
         pod = self.unschedulable.get(position)
         if pod is not None:
-            self._requeue(pod, self._strategy(pod, occurrence), occurrence.event.label)
+            self._requeue(pod, self._find_strategy(pod, occurrence), occurrence.event.label)
         elif position in self._in_flight:
-            self._happened.append((occurrence, position))
+            self._in_flight_events.append((occurrence, position))
 
     def move(self, occurrence: Occurrence, besides: Position | None = None) -> None:
         """Move the pods that an event may make schedulable; upstream's MoveAllToActiveOrBackoffQueue.
@@ -229,18 +229,18 @@ class SchedulingQueue:
                 continue
             for pod in self.unschedulable.find_rejected_by(rejectors):
                 if pod.position != besides and self.plugins.hears(pod, occurrence):
-                    self._requeue(pod, self._strategy(pod, occurrence), occurrence.event.label)
-        self._moved_in = self.cycle
+                    self._requeue(pod, self._find_strategy(pod, occurrence), occurrence.event.label)
+        self._latest_move_cycle = self.cycle
         if self._in_flight:
-            self._happened.append((occurrence, None))
+            self._in_flight_events.append((occurrence, None))
 
     def activate(self, positions: Iterable[Position]) -> None:
         """Move pods to the active queue, whatever rejected them."""
         for position in positions:
             if not self._activate_waiting(position) and self.rules.activation_lasts:
                 if position in self._in_flight:
-                    self._happened.append((ACTIVATE, position))
-                self._moved_in = self.cycle
+                    self._in_flight_events.append((ACTIVATE, position))
+                self._latest_move_cycle = self.cycle
 
     def flush_backoff(self) -> None:
         """Move pods whose backoff is over to the active queue."""
@@ -257,35 +257,38 @@ class SchedulingQueue:
 
     # -- moving one pod ------------------------------------------------------------------------------------------
 
-    def _take_off(self, pod: QueuedPod) -> None:
+    def _start_attempt(self, pod: QueuedPod) -> None:
         pod.attempts += 1
-        self._in_flight[pod.position] = len(self._happened)
+        self._in_flight[pod.position] = len(self._in_flight_events)
         self.cycle += 1
 
     def _activate_waiting(self, position: Position) -> bool:
+        """Activate a pod that backs off or waits for an event, and return whether it is active."""
         pod = self.backoff.delete(position)
         if pod is not None:
             return self._activate(pod, checked=self.rules.backoff.popped)
         pod = self.unschedulable.get(position)
         return pod is not None and self._activate(pod)
 
-    def _meanwhile(self, pod: QueuedPod) -> QueueingStrategy:
-        """What follows from all that happened while the pod was tried."""
+    def _find_in_flight_strategy(self, pod: QueuedPod) -> QueueingStrategy:
+        """Return the strategy that follows from the events that came while the pod was tried."""
         if not pod.rejectors.all or pod.position in self.rules.in_groups:
             return AFTER_BACKOFF
-        since = self._in_flight.get(pod.position, len(self._happened))
-        heard = [occurrence for occurrence, target in self._happened[since:] if target in (None, pod.position)]
-        strategies = (self._strategy(pod, occurrence, in_flight=True) for occurrence in heard)
+        since = self._in_flight.get(pod.position, len(self._in_flight_events))
+        heard = [occurrence for occurrence, target in self._in_flight_events[since:] if target in (None, pod.position)]
+        strategies = (self._find_strategy(pod, occurrence, in_flight=True) for occurrence in heard)
         return max(strategies, key=STRENGTH.__getitem__, default=SKIP)
 
-    def _strategy(self, pod: QueuedPod, occurrence: Occurrence | None, in_flight: bool = False) -> QueueingStrategy:
-        """Upstream's isPodWorthRequeuing."""
+    def _find_strategy(
+        self, pod: QueuedPod, occurrence: Occurrence | None, in_flight: bool = False
+    ) -> QueueingStrategy:
+        """Return what to do with a pod after an event. Upstream: isPodWorthRequeuing."""
         if occurrence is ACTIVATE or not pod.rejectors.all:
             return AFTER_BACKOFF
         return self.plugins.strategy(pod, occurrence, in_flight)
 
     def _requeue(self, pod: QueuedPod, strategy: QueueingStrategy, label: str = FAILURE) -> None:
-        """Put the pod where the strategy says, by an event of this label."""
+        """Put the pod where the strategy says, recording the label of the event."""
         if strategy is SKIP:
             self.unschedulable.add(pod)
             return
@@ -296,8 +299,11 @@ class SchedulingQueue:
             self._activate(pod)
 
     def _activate(self, pod: QueuedPod, checked: bool = False) -> bool:
-        """Into the active queue, unless a plugin gates the pod. ``checked``: they were asked already."""
-        if not checked and self._held_back(pod):
+        """Put the pod into the active queue unless a plugin gates it, and return whether it is there.
+
+        With `checked`, the gates were asked already.
+        """
+        if not checked and self._is_gated(pod):
             return False
         self.unschedulable.delete(pod.position)
         pod.initial_attempt = pod.initial_attempt or self.clock.now()
@@ -305,16 +311,17 @@ class SchedulingQueue:
         return True
 
     def _back_off(self, pod: QueuedPod) -> None:
-        if not self.rules.backoff.popped or not self._held_back(pod):
+        """Put the pod into the backoff queue unless a plugin gates it."""
+        if not self.rules.backoff.popped or not self._is_gated(pod):
             self.unschedulable.delete(pod.position)
             self.backoff.add(pod)
 
-    def _held_back(self, pod: QueuedPod) -> bool:
-        """Whether a PreEnqueue plugin refuses the pod, which then waits until that plugin is told of something."""
+    def _is_gated(self, pod: QueuedPod) -> bool:
+        """Return whether a PreEnqueue plugin gates the pod, which then waits for an event of that plugin."""
         pod.gating_plugin = plugin = self.plugins.gating_plugin(pod)
         if plugin:
             self.unschedulable.delete(pod.position)
-            refused = pod.rejectors.unschedulable | {plugin}
-            pod.rejectors = pod.rejectors._replace(unschedulable=refused)
+            rejecting = pod.rejectors.unschedulable | {plugin}
+            pod.rejectors = pod.rejectors._replace(unschedulable=rejecting)
             self.unschedulable.add(pod)
         return bool(plugin)

@@ -1,4 +1,4 @@
-"""The plugins of kube-scheduler in the order of the default ones: the one list of what is replayed.
+"""The in-tree plugins of kube-scheduler in default order, the only list of what is replayed.
 
 Upstream: pkg/scheduler/framework/plugins/registry.go and pkg/scheduler/apis/config/v1/default_plugins.go (v1.36).
 """
@@ -69,35 +69,39 @@ PLUGINS: tuple[PluginClass | Declaration, ...] = (
     TopologyPlacementGenerator,
     PodGroupPodsCount,
 )
-"""The class of each, or what is to be known of one that is not replayed."""
+"""The class of each plugin, or a declaration of one that is not replayed."""
 
 IN_TREE: Mapping[str, Declaration] = {
     plugin.name: plugin if isinstance(plugin, Declaration) else Declaration.from_class(plugin) for plugin in PLUGINS
 }
-"""In-tree plugin of any version -> what it declares, in default order."""
+"""By name, what each in-tree plugin of any version declares, in default order."""
 
 REMOVED = frozenset(name for name, entry in IN_TREE.items() if entry.until is not None)
 """In-tree plugins that the newest version no longer has."""
 
 ARGS: Mapping[str, type[Struct]] = {name: entry.args_type for name, entry in IN_TREE.items() if entry.args_type}
-"""In-tree plugin -> its arguments; the others have none."""
+"""By plugin, the type of its arguments, if it has some."""
 
 
 @cache
-def args_types(minor: int) -> Mapping[str, type[Struct]]:
-    """In-tree plugin of a minor version -> its arguments."""
-    return {name: declaration.args_type for name, declaration in in_tree(minor).items() if declaration.args_type}
+def get_args_types(minor: int) -> Mapping[str, type[Struct]]:
+    """Return the argument types of a minor version's in-tree plugins, by plugin."""
+    return {
+        name: declaration.args_type for name, declaration in get_in_tree_plugins(minor).items() if declaration.args_type
+    }
 
 
 @cache
-def in_tree(minor: int) -> Mapping[str, Declaration]:
-    """The in-tree plugins of a minor version, in default order."""
+def get_in_tree_plugins(minor: int) -> Mapping[str, Declaration]:
+    """Return the in-tree plugins of a minor version, in default order."""
     return {name: declaration for name, entry in IN_TREE.items() if (declaration := entry.for_minor(minor)) is not None}
 
 
-def in_tree_of(gates: FeatureGates) -> Mapping[str, Declaration]:
-    """The in-tree plugins of a version, of which some may be as they are in another."""
+def get_in_tree_plugins_for_gates(gates: FeatureGates) -> Mapping[str, Declaration]:
+    """Return the in-tree plugins of a version, taking single plugins from another version if the gates mix versions."""
     if gates.mix is None:
-        return in_tree(gates.minor)
+        return get_in_tree_plugins(gates.minor)
     minors = {name: gates.release.version_for(f"plugin {name}").minor for name in IN_TREE}
-    return {name: plugin for name, minor in minors.items() if (plugin := in_tree(minor).get(name)) is not None}
+    return {
+        name: plugin for name, minor in minors.items() if (plugin := get_in_tree_plugins(minor).get(name)) is not None
+    }

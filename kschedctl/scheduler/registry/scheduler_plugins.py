@@ -1,4 +1,4 @@
-"""The plugins of scheduler-plugins; a profile that names one means a build that has it compiled in.
+"""The plugins of kubernetes-sigs/scheduler-plugins, which a profile can only name in a build that contains them.
 
 Upstream: cmd/scheduler/main.go of kubernetes-sigs/scheduler-plugins.
 """
@@ -21,7 +21,7 @@ REPLAYED: tuple[PluginClass, ...] = (
     NodeResourcesAllocatable,
     NodeResourceTopologyMatch,
 )
-"""None of them runs in a profile that does not name it."""
+"""The replayed plugins. None of them runs unless a profile names it."""
 
 _POINTS = {
     "LoadVariationRiskBalancing": "score",
@@ -44,10 +44,10 @@ SCHEDULER_PLUGINS: Mapping[str, Declaration] = {
 }
 
 
-def registered_plugins(*, other_builds: bool) -> Mapping[str, Declaration]:
-    """The plugins of packages that are installed here and, with ``other_builds``, those of scheduler-plugins.
+def find_registered_plugins(*, other_builds: bool) -> Mapping[str, Declaration]:
+    """Return the plugins of installed packages and, with `other_builds`, those of scheduler-plugins.
 
-    One of a package goes before one of the same name here. Raises ConfigurationError.
+    A package's plugin takes precedence over one of the same name here. Raises ConfigurationError.
     """
     own = find_third_party_plugins()
     return ChainMap(own, SCHEDULER_PLUGINS) if other_builds else own  # type: ignore[arg-type]  # nothing is written

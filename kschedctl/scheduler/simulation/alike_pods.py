@@ -1,8 +1,8 @@
-"""What is known about pods alike while others are placed: verdicts and scores, kept up to date along the trail.
+"""Cached filter verdicts and scores of identical pods, kept up to date while other pods are placed.
 
-Pods that are alike ask the same of every node. How long an answer holds follows from what the plugin reads: what no pod
-changes is computed once; what depends on a node's own row is shared with other pods
-(scheduler/simulation/local_scores.py); the rest is asked again for each pod.
+Identical pods ask the same of every node. How long an answer is valid depends on what the plugin reads: an answer that
+no pod changes is computed once, an answer that depends on a node's own row is shared with other pods
+(scheduler/simulation/local_scores.py), and all other plugins are asked again for each pod.
 """
 
 from __future__ import annotations
@@ -29,27 +29,33 @@ from kschedctl.scheduler.framework import (
 )
 from kschedctl.scheduler.simulation.claim_answers import (
     ClaimAnswers,
-    now_refused,
+    find_rejected_nodes,
+    list_rejecting_plugins,
+    mask_named_rows,
     reads_claims,
-    refusing,
-    rows_named,
 )
-from kschedctl.scheduler.simulation.grouped_ranking import AskedPlugins, FixedScores, GroupedRanking, RowAnswers
-from kschedctl.scheduler.simulation.local_scores import NOWHERE, REFUSED, LocalScores, Prepare, preparing, union
+from kschedctl.scheduler.simulation.grouped_ranking import ConsultedPlugins, FixedScores, GroupedRanking, RowAnswers
+from kschedctl.scheduler.simulation.local_scores import (
+    INFEASIBLE,
+    NO_ROWS,
+    LocalScores,
+    Prepare,
+    filter_nodes,
+    map_score_preparations,
+)
 from kschedctl.scheduler.simulation.ranked_groups import TiedRows
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
 from kschedctl.snapshot.pod_info import PodInfo
 
-RANKED_WHOLE = 4
-"""From so many pods on the nodes are put in groups."""
+GROUPING_THRESHOLD = 4
+"""Number of identical pods from which nodes are ranked in groups."""
 
 
 class AlikePods:
-    """Pods like ``info`` in one profile, counted on their nodes as those of ``local``. Arrays are (N,).
+    """Cached answers for pods identical to `info` in one profile. Arrays are (N,).
 
-    ``always``: what is added to the local scores for good, REFUSED where such a pod can never be; None for nothing that
-    makes a difference. ``claims``: what is said of the claims of such pods, None where they have none; which claims
-    they are makes no difference. ``shared``: the one of equal columns that is kept. Raises PluginError.
+    On their nodes the pods count as the pods of `local` do. `shared` returns one column for equal columns, which saves
+    memory. Raises PluginError.
     """
 
     def __init__(
@@ -62,101 +68,117 @@ class AlikePods:
     ) -> None:
         self.framework, self.info, self.local, self.view = framework, info, local, local.view
         self.claims = ClaimAnswers(framework, info, self.view) if claiming else None
-        before = run_pre_filter(self._at("preFilter"), info, self.view)
-        settled = {p.name for p in self._at("preFilter") if _holds(p, before.results.get(p.name)) is Reads.NODES}
-        self.settled = PreFilterOutcome({name: result for name, result in before.results.items() if name in settled})
-        self.hopeless = any(result.status.rejected for result in self.settled.results.values())
+        """The answers about claims, which may differ between the pods; None if the pods have no claims."""
+        before = run_pre_filter(self._list_plugins("preFilter"), info, self.view)
+        lasting = {
+            p.name
+            for p in self._list_plugins("preFilter")
+            if _find_dependency(p, before.results.get(p.name)) is Reads.NODES
+        }
+        self.lasting_pre_filter = PreFilterOutcome(
+            {name: result for name, result in before.results.items() if name in lasting}
+        )
+        self.hopeless = any(result.status.rejected for result in self.lasting_pre_filter.results.values())
         self.always: Scores | None = None
-        self.tied: Rows | TiedRows = NOWHERE
-        self._ranked = 0
+        """Scores added to the local scores, INFEASIBLE on nodes where such a pod never fits; None if all are equal."""
+        self.best_rows: Rows | TiedRows = NO_ROWS
+        self._rank_count = 0
         self._ranking: GroupedRanking | None = None
-        self._shared = shared
+        self._share_column = shared
         if self.hopeless:  # what the other plugins need of a pod may be missing
             return
-        asked = refusing(self._at("preFilter"), self._at("filter"))
-        self.moving = [a for a in asked if _holds(a.plugin, before.results.get(a.plugin.name)) is Reads.PODS]
-        base, self.fixed_scores, self.moving_scores = self._sort_scores()
-        never = self._never(before)
-        same = not never.any() and (base == base[:1]).all()
-        self.always = None if same else shared(np.where(never, REFUSED, base))
+        rejecting = list_rejecting_plugins(self._list_plugins("preFilter"), self._list_plugins("filter"))
+        self.changing_filters = [
+            a for a in rejecting if _find_dependency(a.plugin, before.results.get(a.plugin.name)) is Reads.PODS
+        ]
+        base, self.fixed_scores, self.changing_scores = self._split_score_plugins()
+        never_fits = self._find_never_feasible(before)
+        is_uniform = not never_fits.any() and (base == base[:1]).all()
+        self.always = None if is_uniform else shared(np.where(never_fits, INFEASIBLE, base))
 
     def rank(
         self, info: PodInfo, sampling: Sampling | None = None, nominated: Delta = NO_CHANGE
     ) -> tuple[Rows | TiedRows, int]:
-        """The rows that share the highest score, and how many rows fit, also with the pods nominated ahead of this one.
+        """Return the rows that share the highest score, and the number of feasible rows. Raises PluginError.
 
-        ``info`` is that of the pod, which may have other claims than the first of them. Raises PluginError.
+        `info` is the pod's own PodInfo, which may have other claims than the first of the identical pods. Pods that are
+        nominated ahead of this one count as placed.
         """
         if self.hopeless:
-            return NOWHERE, 0
-        self.local.bring_up(self.tied, alone=not (self.moving or self.moving_scores))
-        ranking = self._in_groups()
-        ranked = self._ranked_in(ranking, info, nominated) if ranking and not sampling else None
+            return NO_ROWS, 0
+        self.local.update(self.best_rows, alone=not (self.changing_filters or self.changing_scores))
+        ranking = self._find_grouped_ranking()
+        ranked = self._rank_in_groups(ranking, info, nominated) if ranking and not sampling else None
         if ranked:
-            self.tied, fitting = ranked
+            self.best_rows, feasible_count = ranked
             return ranked
         local = self.local.scores if self.always is None else self.local.scores + self.always
-        moving = self.moving or self.fixed_scores or self.moving_scores or self.claims
-        if not (sampling or moving):
+        needs_plugins = self.changing_filters or self.fixed_scores or self.changing_scores or self.claims
+        if not (sampling or needs_plugins):
             if nominated:
-                local = self._yielding(local, nominated)
-            fitting = int(np.count_nonzero(local >= 0))
-            self.tied = (local == local.max()).nonzero()[0] if fitting else NOWHERE
-            return self.tied, fitting
-        rows, total = self._scored(local, info, ranking, sampling, nominated)
+                local = self._exclude_crowded(local, nominated)
+            feasible_count = int(np.count_nonzero(local >= 0))
+            self.best_rows = (local == local.max()).nonzero()[0] if feasible_count else NO_ROWS
+            return self.best_rows, feasible_count
+        rows, total = self._score_rows(local, info, ranking, sampling, nominated)
         if not len(rows):
             return rows, 0
-        self.tied = rows[(total == total.max()).nonzero()[0]]
-        return self.tied, len(rows)
+        self.best_rows = rows[(total == total.max()).nonzero()[0]]
+        return self.best_rows, len(rows)
 
-    def _ranked_in(
+    def _rank_in_groups(
         self, ranking: GroupedRanking, info: PodInfo, nominated: Delta
     ) -> tuple[Rows | TiedRows, int] | None:
-        """The same by groups; None where all nodes have to be looked at."""
-        refused: Bools | bool = False
+        """Return what rank() returns by looking at groups, or None if all nodes have to be looked at."""
+        rejected: Bools | bool = False
         if nominated:
-            if self.moving:  # what they say of nodes with the nominated pods on them depends on more
+            if self.changing_filters:  # what they say of nodes with the nominated pods on them depends on more
                 return None
-            refused = self.local.crowded(nominated, self.info.priority)
+            rejected = self.local.find_crowded(nominated, self.info.priority)
         if self.claims:
-            refused = self.claims.refused(info, nominated) | refused
-            if not self.claims.score_nothing(info):
+            rejected = self.claims.find_rejected(info, nominated) | rejected
+            if not self.claims.scores_are_zero(info):
                 return None
-        return ranking.rank(refused)
+        return ranking.rank(rejected)
 
-    def _in_groups(self) -> GroupedRanking | None:
-        """The nodes in groups; None where they are to be looked at one by one. Raises PluginError."""
+    def _find_grouped_ranking(self) -> GroupedRanking | None:
+        """Return the nodes in groups, or None if they are to be looked at one by one. Raises PluginError."""
         if self.view.group_since is not None:  # then plugins count other pods
             return None
         if self.view.closed is not None:  # then pods of many kinds come in turn, and groups would be outdated each time
             return None
-        self._ranked += 1
-        if self._ranked == RANKED_WHOLE:
-            self._ranking = GroupedRanking.of(self._asked)
+        self._rank_count += 1
+        if self._rank_count == GROUPING_THRESHOLD:
+            self._ranking = GroupedRanking.from_plugins(self._consulted_plugins)
         elif self._ranking:
-            self._ranking = self._ranking.in_few_groups()
+            self._ranking = self._ranking.compact()
         return self._ranking
 
     @property
-    def _asked(self) -> AskedPlugins:
-        fixed = [FixedScores(plugin, state, raw, self._weight(plugin)) for plugin, state, raw in self.fixed_scores]
-        scorers = [scorer for scorer, _ in self.moving_scores]
-        return AskedPlugins(self.framework, self.info, self.local, self.always, fixed, self.moving, scorers)
+    def _consulted_plugins(self) -> ConsultedPlugins:
+        """The plugins whose answers about such pods may change."""
+        fixed = [FixedScores(plugin, state, raw, self._get_weight(plugin)) for plugin, state, raw in self.fixed_scores]
+        scorers = [scorer for scorer, _ in self.changing_scores]
+        return ConsultedPlugins(
+            self.framework, self.info, self.local, self.always, fixed, self.changing_filters, scorers
+        )
 
     @cached_property
-    def _answers(self) -> RowAnswers | None:
-        """What is said of any rows, where nodes are not in groups. Raises PluginError."""
-        return RowAnswers.of(self._asked)
+    def _row_answers(self) -> RowAnswers | None:
+        """The answers about any rows, used while nodes are not in groups. Raises PluginError."""
+        return RowAnswers.from_plugins(self._consulted_plugins)
 
-    def totals(self, info: PodInfo) -> tuple[Rows, Scores]:
-        """The rows that fit, and what such a pod scores there, less what all rows score. Raises PluginError."""
+    def score_feasible_rows(self, info: PodInfo) -> tuple[Rows, Scores]:
+        """Return the feasible rows and the pod's scores there, without what all rows have in common. Raises
+        PluginError.
+        """
         if self.hopeless:
-            return NOWHERE, np.zeros(0, np.int64)
-        self.local.bring_up(NOWHERE)
+            return NO_ROWS, np.zeros(0, np.int64)
+        self.local.update(NO_ROWS)
         local = self.local.scores if self.always is None else self.local.scores + self.always
-        return self._scored(local, info, self._in_groups())
+        return self._score_rows(local, info, self._find_grouped_ranking())
 
-    def _scored(
+    def _score_rows(
         self,
         local: Scores,
         info: PodInfo,
@@ -164,54 +186,56 @@ class AlikePods:
         sampling: Sampling | None = None,
         nominated: Delta = NO_CHANGE,
     ) -> tuple[Rows, Scores]:
-        """The rows that fit, or are looked at, and their scores."""
-        refused = local < 0
-        answers = self._answers if self.view.closed is not None and self.view.group_since is None else None
+        """Return the feasible rows that the search visits, and their scores."""
+        rejected = local < 0
+        answers = self._row_answers if self.view.closed is not None and self.view.group_since is None else None
         if ranking:
-            ranking.bring_up()
+            ranking.update()
         if ranking and not nominated:
-            refused |= ranking.refused()
+            rejected |= ranking.find_filtered_out()
         elif answers and not nominated:
-            fitting = (~refused).nonzero()[0]
-            refused[fitting] = answers.refused(fitting)
+            fitting = (~rejected).nonzero()[0]
+            rejected[fitting] = answers.find_rejected(fitting)
         else:
-            for asked in self.moving:
-                refused |= now_refused(asked, asked.before(self.info, self.view), self.info, self.view, nominated)
+            for plugin in self.changing_filters:
+                rejected |= find_rejected_nodes(
+                    plugin, plugin.run_pre_filter(self.info, self.view), self.info, self.view, nominated
+                )
         if self.claims:
-            refused |= self.claims.refused(info, nominated)
+            rejected |= self.claims.find_rejected(info, nominated)
         if nominated:
-            refused |= self.local.crowded(nominated, self.info.priority)
-        rows = self._left(refused, sampling)
+            rejected |= self.local.find_crowded(nominated, self.info.priority)
+        rows = self._select_rows_to_score(rejected, sampling)
         if not len(rows):
             return rows, np.zeros(0, np.int64)
         if ranking:
-            total = local.take(rows) + ranking.added(rows)
+            total = local.take(rows) + ranking.score_rows(rows)
         elif answers:
-            total = local.take(rows) + answers.added(rows, np.ones(len(rows), np.int64))
+            total = local.take(rows) + answers.score_rows(rows, np.ones(len(rows), np.int64))
         else:
-            total = self._total(local, rows)
+            total = self._sum_scores(local, rows)
         if self.claims:
             self.claims.add_scores(total, info, rows)
         return rows, total
 
-    def fitting(self) -> Bools | None:
-        """(N,): where such pods fit now, if what is on a node decides of that node alone; else None."""
-        if self.moving or self.claims:
+    def find_feasible_mask(self) -> Bools | None:
+        """Return where such pods fit now, (N,), or None if pods on other nodes matter."""
+        if self.changing_filters or self.claims:
             return None
         if self.hopeless:
             return np.zeros(len(self.view.nodes), np.bool_)
-        self.local.bring_up(NOWHERE)
+        self.local.update(NO_ROWS)
         scores = self.local.scores if self.always is None else self.local.scores + self.always
         return np.asarray(scores >= 0)
 
-    def _yielding(self, local: Scores, nominated: Delta) -> Scores:
-        """The scores, without the rows on which there is no room beside the pods nominated ahead."""
-        crowded = self.local.crowded(nominated, self.info.priority)
-        return np.where(crowded, REFUSED, local) if crowded.any() else local
+    def _exclude_crowded(self, local: Scores, nominated: Delta) -> Scores:
+        """Return the scores with INFEASIBLE on nodes that have no room beside the pods nominated ahead."""
+        crowded = self.local.find_crowded(nominated, self.info.priority)
+        return np.where(crowded, INFEASIBLE, local) if crowded.any() else local
 
-    def settled_row(self, row: int, nominated: Delta) -> bool:
-        """Whether such a pod fits on a row for certain, also with the pods nominated ahead of it."""
-        if self.hopeless or self.moving or self.claims:
+    def fits_for_certain(self, row: int, nominated: Delta) -> bool:
+        """Return whether such a pod is certain to fit on a row, counting the pods nominated ahead of it."""
+        if self.hopeless or self.changing_filters or self.claims:
             return False
         if (self.always is not None and self.always[row] < 0) or not self.local.fits(row):
             return False
@@ -219,91 +243,98 @@ class AlikePods:
         return not (nominated and here.any())
 
     @property
-    def before(self) -> Mapping[str, PreFilterResult]:
-        """By plugin, what the PreFilters that read claims said of the pod that was ranked last."""
-        return self.claims.before if self.claims else {}
+    def claim_pre_filter_results(self) -> Mapping[str, PreFilterResult]:
+        """By plugin, the PreFilter results that read claims, for the pod that was ranked last."""
+        return self.claims.pre_filter_results if self.claims else {}
 
-    def _left(self, refused: Bools, sampling: Sampling | None) -> Rows:
-        """The rows to score."""
+    def _select_rows_to_score(self, rejected: Bools, sampling: Sampling | None) -> Rows:
+        """Return the feasible rows, or those that the sampled search visits."""
         if sampling:
             terms = SearchTerms.from_profile(self.framework.profile, self.framework.release)
-            return np.sort(sampling.search(refused, np.flatnonzero(self.allowed), terms).feasible)
-        return (~refused).nonzero()[0] if refused.any() else self.view.nodes.rows
+            return np.sort(sampling.search(rejected, np.flatnonzero(self.allowed), terms).feasible)
+        return (~rejected).nonzero()[0] if rejected.any() else self.view.nodes.rows
 
-    def _total(self, local: Scores, rows: Rows) -> Scores:
+    def _sum_scores(self, local: Scores, rows: Rows) -> Scores:
+        """Return the local scores of the rows plus what the other plugins score there."""
         total = local.copy() if rows is self.view.nodes.rows else local.take(rows)
         for fixed, state, raw in self.fixed_scores:
-            total += self._weight(fixed) * fixed.normalize(state, raw[rows])
-        for moving, prepare in self.moving_scores:
+            total += self._get_weight(fixed) * fixed.normalize(state, raw[rows])
+        for moving, prepare in self.changing_scores:
             before = prepare(self.info, self.view, rows)
             if not before.skip:
                 scores = moving.score(self.info, self.view, before.state, rows)
-                total += self._weight(moving) * moving.normalize(before.state, scores)
+                total += self._get_weight(moving) * moving.normalize(before.state, scores)
         return total
 
-    def _at(self, point: str) -> list[Plugin]:
-        """The plugins of an extension point, those aside of which ``claims`` takes care."""
+    def _list_plugins(self, point: str) -> list[Plugin]:
+        """Return the plugins of an extension point, without those that `claims` asks."""
         return [p for p in self.framework.plugins_at(point) if self.claims is None or not reads_claims(p, self.info)]
 
     # -- filters -------------------------------------------------------------------------------------------------
 
-    def _lasting_filters(self, before: PreFilterOutcome) -> Iterator[FilterPlugin]:
-        """The Filter plugins of which the verdict about such pods holds for good; not those that skip them."""
-        for plugin in self._at("filter"):
+    def _iter_lasting_filters(self, before: PreFilterOutcome) -> Iterator[FilterPlugin]:
+        """Yield the Filter plugins whose verdict about such pods never changes and whose PreFilter does not skip."""
+        for plugin in self._list_plugins("filter"):
             result = before.results.get(plugin.name)
-            if offers(plugin, FilterPlugin) and _holds(plugin, result) is Reads.NODES:
+            if offers(plugin, FilterPlugin) and _find_dependency(plugin, result) is Reads.NODES:
                 yield plugin
 
     @cached_property
     def allowed(self) -> Bools:
-        """The nodes that the PreFilter results leave, as far as they hold for good."""
+        """The nodes that lasting PreFilter results allow, (N,)."""
         allowed = np.ones(len(self.view.nodes), np.bool_)
-        for result in self.settled.results.values():
+        for result in self.lasting_pre_filter.results.values():
             if result.node_names is not None:
-                allowed &= rows_named(result.node_names, self.view)
+                allowed &= mask_named_rows(result.node_names, self.view)
         return allowed
 
-    def _never(self, before: PreFilterOutcome) -> Bools:
-        """The nodes that plugins refuse whatever pods there are."""
-        never = ~self.allowed
-        asked = {p.name for p in Filtering.from_framework(self.framework, self.settled, self.info, self.view).plugins}
-        for plugin in self._lasting_filters(before):
-            if plugin.name in asked:
-                result = self.settled.results.get(plugin.name)
-                never |= union(plugin, self.info, self.view, result.state if result else None)
-        return never
+    def _find_never_feasible(self, before: PreFilterOutcome) -> Bools:
+        """Return the nodes that plugins reject whatever pods there are, (N,)."""
+        rejected = ~self.allowed
+        filter_names = {
+            p.name
+            for p in Filtering.from_framework(self.framework, self.lasting_pre_filter, self.info, self.view).plugins
+        }
+        for plugin in self._iter_lasting_filters(before):
+            if plugin.name in filter_names:
+                result = self.lasting_pre_filter.results.get(plugin.name)
+                rejected |= filter_nodes(plugin, self.info, self.view, result.state if result else None)
+        return rejected
 
     # -- scores --------------------------------------------------------------------------------------------------
 
-    def _sort_scores(
+    def _split_score_plugins(
         self,
     ) -> tuple[Scores, list[tuple[ScorePlugin, object, Scores]], list[tuple[ScorePlugin, Prepare]]]:
-        """What score plugins add for good, those whose raw score never changes, and those to ask anew each time."""
-        prepares = preparing(self.framework)
+        """Return the sum of uniform scores, the plugins with fixed raw scores, and the plugins to ask for each pod."""
+        prepares = map_score_preparations(self.framework)
         everywhere = self.view.nodes.rows
         base = np.zeros(len(everywhere), np.int64)
         fixed, moving = [], []
-        for plugin in self._at("score"):
+        for plugin in self._list_plugins("score"):
             if reads_of(plugin) is Reads.OWN_ROW or not offers(plugin, ScorePlugin):
                 continue
             before = prepares[plugin.name](self.info, self.view, everywhere)
-            if _holds(plugin, before) is Reads.PODS:
+            if _find_dependency(plugin, before) is Reads.PODS:
                 moving.append((plugin, prepares[plugin.name]))
             elif not before.skip:
                 raw = plugin.score(self.info, self.view, before.state, everywhere)
                 if (raw == raw[:1]).all():  # the same for any set of nodes
-                    base += self._weight(plugin) * plugin.normalize(before.state, raw)
+                    base += self._get_weight(plugin) * plugin.normalize(before.state, raw)
                 else:
-                    fixed.append((plugin, before.state, self._shared(raw)))
+                    fixed.append((plugin, before.state, self._share_column(raw)))
         return base, fixed, moving
 
-    def _weight(self, plugin: Plugin) -> int:
+    def _get_weight(self, plugin: Plugin) -> int:
         weight: int = self.framework.profile.weights[plugin.name]
         return weight
 
 
-def _holds(plugin: Plugin, result: PreFilterResult | PreScoreResult | None) -> Reads:
-    """How long a plugin's answer about such pods holds; what it says of a pod does not make it one of a node's row."""
+def _find_dependency(plugin: Plugin, result: PreFilterResult | PreScoreResult | None) -> Reads:
+    """Return what a plugin's answer about such pods depends on.
+
+    A result may narrow the plugin's declaration from all pods to nodes, but never to a node's own row.
+    """
     if reads_of(plugin) is Reads.OWN_ROW:
         return Reads.OWN_ROW
     return Reads.NODES if reads_of(plugin, result) is Reads.NODES else Reads.PODS

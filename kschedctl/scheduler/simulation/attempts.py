@@ -1,4 +1,4 @@
-"""Attempts at single pods and at groups of pods in a simulation, with the preemptions that they cause."""
+"""Scheduling attempts for single pods and for pod groups in a simulation, with the preemptions they cause."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from kschedctl.snapshot.fork import Fork
 
 
 class Attempts(PodsOnNodes):
-    """A fork of a scheduler's snapshot on which pods come and go. Positions are into ``view.pods``.
+    """A fork of a scheduler's snapshot on which pods are placed and evicted. Positions index `view.pods`.
 
-    ``seed`` decides ties; with ``sampling`` as many nodes are looked at as upstream does; without ``preemption`` nobody
-    has to go. ``evicted_from``: the pods that were preempted, and the node from which each went last.
+    `seed` breaks ties. With `sampling`, only as many nodes are searched as upstream would search. Without `preemption`,
+    no pod is evicted.
     """
 
     def __init__(
@@ -55,11 +55,12 @@ class Attempts(PodsOnNodes):
         self.search = ReusedAnswers(self.placements, self.gangs, self.nominations, self.failures)
         self.preemption = preemption
         self.evicted_from: dict[Position, Row] = {}
+        """The node that each preempted pod left last."""
         self.evictions: list[Eviction] = []
         """All preemptions, in the order in which they happened."""
         self._evicted: set[Position] = set()
         self.victims: dict[Position, tuple[Position, ...]] = {}
-        """The pods that have no node yet, and those that went for them."""
+        """The pods that were preempted for each pod that has no node yet."""
 
     @property
     def preemption(self) -> bool:
@@ -70,126 +71,133 @@ class Attempts(PodsOnNodes):
     def preemption(self, preemption: bool) -> None:
         self.search.preemption = preemption
 
-    def queue(self, positions: Iterable[Position]) -> list[Position]:
-        """Return the positions in the order in which they are tried first."""
+    def sort_for_queue(self, positions: Iterable[Position]) -> list[Position]:
+        """Return the positions in the order of the queue."""
         return sort_positions(self.scheduler, self.view, list(positions))
 
     def attempt(self, position: Position) -> Outcome | None:
-        """Try one pod, with preemption; return None if it fits nowhere now."""
-        if self.gangs.key(position) is not None:
-            return next(iter(self.tried_together([position], queued=False)[0]), None)
+        """Try one pod, with preemption, and return None if it fits nowhere now."""
+        if self.gangs.find_group_key(position) is not None:
+            return next(iter(self.try_group([position], queued=False)[0]), None)
         framework = self.framework(position)
-        settled = self.settled(position, framework)
-        if settled is not None or framework is None:
-            return settled
+        outcome_without_cycle = self.find_outcome_without_cycle(position, framework)
+        if outcome_without_cycle is not None or framework is None:
+            return outcome_without_cycle
         try:
             return self._try_to_place(position, framework)
         except PluginError as error:
             return Outcome(position, ERROR, message=str(error))
 
     def _try_to_place(self, position: Position, framework: Framework) -> Outcome | None:
-        """Put the pod on the best feasible node, or preempt for it if that helps at once. Raises PluginError."""
+        """Bind the pod to the best feasible node, or preempt for it and bind it at once. Raises PluginError."""
         choice = self.search.find(position, framework)
         if choice is not None:
-            if refusal := find_permit_rejection(framework, choice.info, self.view, choice.row):
-                return Outcome(position, UNSCHEDULABLE, message=refusal)
+            if rejection := find_permit_rejection(framework, choice.info, self.view, choice.row):
+                return Outcome(position, UNSCHEDULABLE, message=rejection)
             self.bind(position, choice.row, choice.before)
-            return Outcome(position, SCHEDULED, choice.row, len(choice.tied), choice.feasible, self.went_for(position))
-        candidate, _ = self.search.candidate(position, framework)
+            return Outcome(
+                position, SCHEDULED, choice.row, len(choice.tied), choice.feasible, self.pop_victims(position)
+            )
+        candidate, _ = self.search.find_candidate(position, framework)
         if candidate is None:
             self.failures.add(position)
             return None
-        self.make_room(candidate.victims)
+        self.evict_victims(candidate.victims)
         self.log_evictions(position, candidate.victims)
         self.bind(position, candidate.row)
         return Outcome(position, SCHEDULED, candidate.row, victims=candidate.victims)
 
-    def tried_together(self, members: Sequence[Position], *, queued: bool) -> tuple[list[Outcome], GangAttempt]:
-        """The pods of one group that wait; of those that wait on there is no outcome.
+    def try_group(self, members: Sequence[Position], *, queued: bool) -> tuple[list[Outcome], GangAttempt]:
+        """Try the waiting pods of one group together.
 
-        ``queued``: they are tried again once room is made for them; else that happens at once.
+        Pods that keep waiting get no outcome. With `queued`, they are tried again once their victims are gone.
+        Otherwise victims are evicted and the group is placed at once.
         """
-        settled = {position: self.settled(position, self.framework(position)) for position in members}
-        outcomes = [outcome for outcome in settled.values() if outcome is not None]
-        left = [position for position in members if settled[position] is None]
+        outcomes_without_cycle = {
+            position: self.find_outcome_without_cycle(position, self.framework(position)) for position in members
+        }
+        outcomes = [outcome for outcome in outcomes_without_cycle.values() if outcome is not None]
+        remaining = [position for position in members if outcomes_without_cycle[position] is None]
         try:
-            attempt = self._try_group(left, queued) if left else NOT_PLACED
+            attempt = self._place_group(remaining, queued) if remaining else NOT_PLACED
         except PluginError as error:
-            return [*outcomes, *(Outcome(position, ERROR, message=str(error)) for position in left)], NOT_PLACED
+            return [*outcomes, *(Outcome(position, ERROR, message=str(error)) for position in remaining)], NOT_PLACED
         for position, member in attempt.placed.items():
-            victims = (*self.went_for(position), *attempt.victims.get(position, ()))
+            victims = (*self.pop_victims(position), *attempt.victims.get(position, ()))
             outcomes.append(Outcome(position, SCHEDULED, member.row, member.tied, member.feasible, victims))
         return outcomes, attempt
 
-    def _try_group(self, members: Sequence[Position], queued: bool) -> GangAttempt:
-        """Try the members together, and return where they are if enough of them fit. Raises PluginError."""
-        framework, key = self.require_framework(members[0]), self.gangs.key(members[0])
+    def _place_group(self, members: Sequence[Position], queued: bool) -> GangAttempt:
+        """Place the members together if enough of them fit, else preempt for them. Raises PluginError."""
+        framework, key = self.require_framework(members[0]), self.gangs.find_group_key(members[0])
         names = {self.require_framework(member).profile.scheduler_name: None for member in members}
         if key is None or len(names) > 1:
             raise PluginError(SEVERAL_SCHEDULERS.format(*names))
-        preempts = self.search.preemption and self.search.preemptors.any_below(self.gangs.priority(key, members))
-        attempt = self.gangs.place(framework, key, members, alone=preempts and self.gangs.preempt_alone(key))
+        preempts = self.search.preemption and self.search.preemptors.has_lower_priority(
+            self.gangs.find_preemption_priority(key, members)
+        )
+        attempt = self.gangs.place(framework, key, members, all_or_none=preempts and self.gangs.preempts_per_pod(key))
         if attempt.placed or not preempts:
             return attempt
         if queued:
-            return self.gangs.preempting(framework, key, members)
-        attempt = self.gangs.at_once(framework, key, members)
+            return self.gangs.preempt(framework, key, members)
+        attempt = self.gangs.preempt_at_once(framework, key, members)
         if attempt.victims:
-            self.make_room(tuple(chain(*attempt.victims.values())))
+            self.evict_victims(tuple(chain(*attempt.victims.values())))
             for preemptor, victims in attempt.victims.items():
                 self.log_evictions(preemptor, victims)
             for position, member in attempt.placed.items():
                 self.bind(position, member.row)
         return attempt
 
-    def went_for(self, position: Position) -> tuple[Position, ...]:
-        """Return the victims that were preempted for a pod which has come to its node."""
+    def pop_victims(self, position: Position) -> tuple[Position, ...]:
+        """Return and forget the pods that were preempted for a pod that is bound now."""
         return self.victims.pop(position, ()) if self.victims else ()
 
-    def make_room(self, victims: Sequence[Position]) -> Sequence[Position]:
+    def evict_victims(self, victims: Sequence[Position]) -> Sequence[Position]:
         """Evict the victims at once, and return them."""
         self.preempted = True
         if self.view.absent is not None:
             self.view.absent[list(victims)] = True
-        self.search.preemptors.driven_away.update(victims)
+        self.search.preemptors.preemption_counts.update(victims)
         self.evicted_from.update((victim, Row(int(self.view.node[victim]))) for victim in victims)
         self.evict(victims)
         return victims
 
     def log_evictions(self, preemptor: Position, victims: Iterable[Position]) -> None:
-        """Record the victims, which left their nodes just now, as evicted for the preemptor."""
+        """Record the victims, which have just left their nodes, as evicted for the preemptor."""
         for victim in victims:
             row = self.evicted_from[victim]
-            self.evictions.append(Eviction(victim, row, preemptor, self._tied_with(victim, row, preemptor)))
+            self.evictions.append(Eviction(victim, row, preemptor, self._find_equal_victims(victim, row, preemptor)))
             self._evicted.add(victim)
 
-    def _tied_with(self, victim: Position, row: Row, preemptor: Position) -> tuple[Position, ...]:
-        """Return the pods still on the node that equal the victim in priority and start, and could go in its place.
+    def _find_equal_victims(self, victim: Position, row: Row, preemptor: Position) -> tuple[Position, ...]:
+        """Return the pods still on the node that kube-scheduler might have evicted instead of the victim.
 
-        Upstream's order of such pods is that of an unstable sort: MoreImportantPod in pkg/scheduler/util/utils.go. They
-        have to leave enough of all resources. Pods that came to their nodes in this simulation are left out, as their
-        start is not known.
+        They equal the victim in priority and start time, whose order upstream leaves to an unstable sort
+        (MoreImportantPod in pkg/scheduler/util/utils.go), and evicting one of them frees enough of every resource. Pods
+        that were placed in this simulation are left out because their start time is not known.
         """
-        view, pods, before = self.view, self.view.pods, self.scheduler.view.node
+        view, pods, initial_rows = self.view, self.view.pods, self.scheduler.view.node
 
-        def stayed(position: Position) -> bool:
-            return position not in self._evicted and position < len(before) and before[position] == row
+        def has_stayed(position: Position) -> bool:
+            return position not in self._evicted and position < len(initial_rows) and initial_rows[position] == row
 
-        if not stayed(victim):
+        if not has_stayed(victim):
             return ()
-        here = np.array(list(filter(stayed, view.pods_on(row))), np.int64)
-        same = pods.priority[pods.info[here]] == pods.priority[pods.info[victim]]
-        here = here[same & (pods.start[here] == pods.start[victim])]
-        need = view.requests[pods.info[preemptor]]
+        candidates = np.array(list(filter(has_stayed, view.pods_on(row))), np.int64)
+        same_priority = pods.priority[pods.info[candidates]] == pods.priority[pods.info[victim]]
+        candidates = candidates[same_priority & (pods.start[candidates] == pods.start[victim])]
+        requested = view.requests[pods.info[preemptor]]
         free = view.allocatable[row] - view.requested[row] - view.requests[pods.info[victim]]
-        enough = (free + view.requests[pods.info[here]] >= need) | (need == 0)
-        tied: list[Position] = here[enough.all(axis=1)].tolist()
+        suffices = (free + view.requests[pods.info[candidates]] >= requested) | (requested == 0)
+        tied: list[Position] = candidates[suffices.all(axis=1)].tolist()
         return tuple(tied)
 
-    def settled(self, position: Position, framework: Framework | None) -> Outcome | None:
+    def find_outcome_without_cycle(self, position: Position, framework: Framework | None) -> Outcome | None:
         """Return the outcome of a pod that does not reach a scheduling cycle, or None."""
         info = self.incoming(position)
         if framework is None:
             return Outcome(position, NOT_RESPONSIBLE, message=self.profiles.format_not_served(info))
-        gated = self.profiles.find_gate_message(framework, info)
-        return Outcome(position, GATED, message=gated) if gated else None
+        gate_message = self.profiles.find_gate_message(framework, info)
+        return Outcome(position, GATED, message=gate_message) if gate_message else None

@@ -1,7 +1,7 @@
-"""What plugins say of a pod's claims while others are placed, which bind volumes and take devices.
+"""Plugin answers that depend on a pod's claims, while other pods bind volumes and allocate devices.
 
-It is asked for each pod, as pods alike have claims of their own; what is the same for several is kept by whoever
-looks claims up (scheduler/dynamic_resources, scheduler/volumes).
+The plugins are asked for each pod, because identical pods have claims of their own. Whatever is the same for several
+pods is cached where claims are looked up (scheduler/dynamic_resources, scheduler/volumes).
 """
 
 from __future__ import annotations
@@ -28,154 +28,171 @@ from kschedctl.scheduler.framework import (
     reads_of,
 )
 from kschedctl.scheduler.framework.pod_traits import PodTrait
-from kschedctl.scheduler.simulation.local_scores import union
+from kschedctl.scheduler.simulation.local_scores import filter_nodes
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
-NOTHING_SAID = PreFilterResult()
-"""In place of what a PreFilter says, where there is none."""
+EMPTY_RESULT = PreFilterResult()
+"""The PreFilter result of a plugin that has no PreFilter."""
 P = TypeVar("P", bound=Plugin)
 
 
 def reads_claims(plugin: Plugin, info: PodInfo) -> bool:
-    """Whether an answer about a pod may change as claims are bound or allocated: who does not say may read any."""
+    """Return whether a plugin's answer about a pod may change as claims are bound or allocated.
+
+    A plugin that does not declare its kinds may read any kind.
+    """
     if reads_of(plugin) is Reads.OWN_ROW:
         return False
     trait: PodTrait | None = getattr(plugin, "kinds_matter_to", None)
-    return not RESERVED_KINDS.isdisjoint(_kinds(plugin)) and (trait is None or trait.has_trait(info.spec))
+    return not RESERVED_KINDS.isdisjoint(_list_reserved_kinds(plugin)) and (trait is None or trait.has_trait(info.spec))
 
 
-def _kinds(plugin: Plugin) -> Collection[str]:
-    """The kinds that a plugin reads, as far as these may be reserved."""
+def _list_reserved_kinds(plugin: Plugin) -> Collection[str]:
+    """Return the reservable kinds that a plugin reads."""
     kinds: Collection[str] | None = getattr(plugin, "kinds", None)
     return RESERVED_KINDS if kinds is None else kinds
 
 
 class ClaimAnswers:
-    """The answers of a profile's plugins that read claims of pods like ``info``, which may have other claims.
-
-    ``before``: by plugin, what its PreFilter said of the latest pod.
-    """
+    """The answers of a profile's plugins that read the claims of pods like `info`, which may have different claims."""
 
     def __init__(self, framework: FrameworkLike, info: PodInfo, view: Fork) -> None:
         self.framework, self.view = framework, view
-        asked = refusing(
+        rejecting = list_rejecting_plugins(
             [p for p in framework.plugins_at("preFilter") if reads_claims(p, info)],
             [p for p in framework.plugins_at("filter") if reads_claims(p, info)],
         )
-        self._lasting = [asking for asking in asked if reads_of(asking.plugin) is Reads.NODES]
-        self._moving = [asking for asking in asked if reads_of(asking.plugin) is not Reads.NODES]
+        self._lasting = [asking for asking in rejecting if reads_of(asking.plugin) is Reads.NODES]
+        self._changing = [asking for asking in rejecting if reads_of(asking.plugin) is not Reads.NODES]
         self._latest: tuple[PodInfo, int, Bools | bool] | None = None
-        self.before: dict[str, PreFilterResult] = {}
-        pre_scores = _reading_claims(framework, "preScore", PreScorePlugin, info)
-        scorers = _reading_claims(framework, "score", ScorePlugin, info)
+        self.pre_filter_results: dict[str, PreFilterResult] = {}
+        pre_scores = _list_claim_readers(framework, "preScore", PreScorePlugin, info)
+        scorers = _list_claim_readers(framework, "score", ScorePlugin, info)
         self._scorers = [(scorer, pre_scores.get(name)) for name, scorer in scorers.items()]
 
-    def refused(self, info: PodInfo, nominated: Delta) -> Bools | bool:
-        """(N,): the nodes that they refuse as pods and claims are now, or would with the nominated pods on theirs; one
-        bool for all of them.
-        """
-        refused = self._lastingly_refused(info)
-        for asked in self._moving:
-            refused = refused | self._ask(asked, info, nominated)
-        return refused
+    def find_rejected(self, info: PodInfo, nominated: Delta) -> Bools | bool:
+        """Return the nodes that the plugins reject now, (N,) or one bool for all nodes.
 
-    def _lastingly_refused(self, info: PodInfo) -> Bools | bool:
-        """What no pod changes, kept for the latest pod until a claim changes."""
-        seen = self.view.objects.replaced
-        if self._latest is None or self._latest[0] is not info or self._latest[1] != seen:
-            self.before = {}
-            refused: Bools | bool = False
-            for asked in self._lasting:
-                refused = refused | self._ask(asked, info)
-            self._latest = info, seen, refused
+        Nominated pods count as placed on their nodes.
+        """
+        rejected = self._find_lastingly_rejected(info)
+        for plugin in self._changing:
+            rejected = rejected | self._find_rejected_by(plugin, info, nominated)
+        return rejected
+
+    def _find_lastingly_rejected(self, info: PodInfo) -> Bools | bool:
+        """Return the nodes rejected whatever pods move, cached for the latest pod until a claim changes."""
+        replaced_objects = self.view.objects.replaced
+        if self._latest is None or self._latest[0] is not info or self._latest[1] != replaced_objects:
+            self.pre_filter_results = {}
+            rejected: Bools | bool = False
+            for plugin in self._lasting:
+                rejected = rejected | self._find_rejected_by(plugin, info)
+            self._latest = info, replaced_objects, rejected
         return self._latest[2]
 
-    def likeness(self, info: PodInfo) -> Hashable:
-        """Equal for pods alike of whose claims the same is said as things are; None for one by itself.
+    def find_likeness(self, info: PodInfo) -> Hashable:
+        """Return a key that is equal for pods whose claims get the same answers now, or None if there is none.
 
-        Those of volumes are the same for all that are alike. Raises PluginError.
+        Volume claims of identical pods get the same answers. Raises PluginError.
         """
-        asked = [asking for asking in (*self._lasting, *self._moving) if "ResourceClaim" in _kinds(asking.plugin)]
-        likenesses = tuple([asking.before(info, self.view).like for asking in asked])
+        claim_plugins = [
+            asking
+            for asking in (*self._lasting, *self._changing)
+            if "ResourceClaim" in _list_reserved_kinds(asking.plugin)
+        ]
+        likenesses = tuple([asking.run_pre_filter(info, self.view).like for asking in claim_plugins])
         return None if None in likenesses else likenesses
 
-    def _ask(self, asked: Refusing, info: PodInfo, nominated: Delta = NO_CHANGE) -> Bools | bool:
-        before = self.before[asked.plugin.name] = asked.before(info, self.view)
-        return now_refused(asked, before, info, self.view, nominated)
+    def _find_rejected_by(self, plugin: RejectingPlugin, info: PodInfo, nominated: Delta = NO_CHANGE) -> Bools | bool:
+        """Return the nodes that one plugin rejects, and keep its PreFilter result."""
+        result = self.pre_filter_results[plugin.plugin.name] = plugin.run_pre_filter(info, self.view)
+        return find_rejected_nodes(plugin, result, info, self.view, nominated)
 
     def add_scores(self, total: Scores, info: PodInfo, rows: Rows) -> None:
-        """Add to the total (F,) what they score the feasible rows, weighted; but for what all rows have in common."""
-        for plugin, state, scores in self._scores(info, rows):
+        """Add the weighted scores of the feasible rows (F,) to the total, leaving out scores that are equal for all
+        rows.
+        """
+        for plugin, state, scores in self._iter_scores(info, rows):
             if np.count_nonzero(scores) and (scores != scores[:1]).any():  # what they share makes no difference
                 total += self.framework.profile.weights[plugin.name] * plugin.normalize(state, scores)
 
-    def score_nothing(self, info: PodInfo) -> bool:
-        """Whether they score all nodes 0 now; not known where some cannot be scored."""
+    def scores_are_zero(self, info: PodInfo) -> bool:
+        """Return whether the plugins score all nodes 0 now. If scoring fails, return False."""
         try:
-            return not any(np.count_nonzero(scores) for _, _, scores in self._scores(info, self.view.nodes.rows))
+            return not any(np.count_nonzero(scores) for _, _, scores in self._iter_scores(info, self.view.nodes.rows))
         except PluginError:
             return False
 
-    def _scores(self, info: PodInfo, rows: Rows) -> Iterator[tuple[ScorePlugin, Any, Scores]]:
-        """The plugins that score such a pod, what their PreScore leaves them, and the raw scores (F,)."""
+    def _iter_scores(self, info: PodInfo, rows: Rows) -> Iterator[tuple[ScorePlugin, Any, Scores]]:
+        """Yield the plugins that score such a pod, their PreScore state and the raw scores (F,)."""
         for plugin, prepare in self._scorers:
             if prepare is None:
-                state = self.before.get(plugin.name, NOTHING_SAID).state
+                state = self.pre_filter_results.get(plugin.name, EMPTY_RESULT).state
             else:
-                before = prepare.pre_score(info, self.view, rows)
-                if before.skip:
+                result = prepare.pre_score(info, self.view, rows)
+                if result.skip:
                     continue
-                state = before.state
+                state = result.state
             yield plugin, state, plugin.score(info, self.view, state, rows)
 
 
-class Refusing(NamedTuple):
-    """A plugin that may refuse nodes, and whether its PreFilter and its Filter are asked."""
+class RejectingPlugin(NamedTuple):
+    """A plugin that may reject nodes in PreFilter, Filter or both."""
 
     plugin: Any
-    prepares: bool
-    filters: bool
+    runs_pre_filter: bool
+    runs_filter: bool
 
-    def before(self, info: PodInfo, view: Fork) -> PreFilterResult:
-        """What its PreFilter says now. Raises PluginError."""
-        result: PreFilterResult = self.plugin.pre_filter(info, view) if self.prepares else NOTHING_SAID
+    def run_pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
+        """Return its current PreFilter result. Raises PluginError."""
+        result: PreFilterResult = self.plugin.pre_filter(info, view) if self.runs_pre_filter else EMPTY_RESULT
         return result
 
 
-def refusing(pre_filters: Iterable[Plugin], filters: Iterable[Plugin]) -> list[Refusing]:
-    """The plugins of the two extension points that may refuse nodes."""
-    before = {plugin.name: plugin for plugin in pre_filters if offers(plugin, PreFilterPlugin)}
-    after = {plugin.name: plugin for plugin in filters if offers(plugin, FilterPlugin)}
-    return [Refusing(plugin, name in before, name in after) for name, plugin in {**before, **after}.items()]
+def list_rejecting_plugins(pre_filters: Iterable[Plugin], filters: Iterable[Plugin]) -> list[RejectingPlugin]:
+    """Return the plugins of the two extension points that may reject nodes."""
+    with_pre_filter = {plugin.name: plugin for plugin in pre_filters if offers(plugin, PreFilterPlugin)}
+    with_filter = {plugin.name: plugin for plugin in filters if offers(plugin, FilterPlugin)}
+    return [
+        RejectingPlugin(plugin, name in with_pre_filter, name in with_filter)
+        for name, plugin in {**with_pre_filter, **with_filter}.items()
+    ]
 
 
-def _reading_claims(framework: FrameworkLike, at: str, point: type[P], info: PodInfo) -> dict[str, P]:
-    """By name, the plugins of an extension point of which answers may change with claims."""
+def _list_claim_readers(framework: FrameworkLike, at: str, point: type[P], info: PodInfo) -> dict[str, P]:
+    """Return, by name, the plugins of an extension point whose answers may change with claims."""
     return {p.name: p for p in framework.plugins_at(at) if offers(p, point) and reads_claims(p, info)}
 
 
-def now_refused(asked: Refusing, before: PreFilterResult, info: PodInfo, view: Fork, nominated: Delta) -> Bools | bool:
-    """The nodes that a plugin refuses as pods are now, or would with the nominated ones on theirs. Raises PluginError.
+def find_rejected_nodes(
+    plugin: RejectingPlugin, pre_filter_result: PreFilterResult, info: PodInfo, view: Fork, nominated: Delta
+) -> Bools | bool:
+    """Return the nodes that a plugin rejects now, given its PreFilter result. Raises PluginError.
 
-    ``before``: what its PreFilter says now.
+    Nominated pods count as placed on their nodes.
     """
-    if before.status.code is Code.SKIP:
+    if pre_filter_result.status.code is Code.SKIP:
         return False
-    if before.status.rejected:
+    if pre_filter_result.status.rejected:
         return True
-    elsewhere = False if before.node_names is None else ~rows_named(before.node_names, view)
-    if not asked.filters:
-        return elsewhere
-    refused = union(asked.plugin, info, view, before.state)
+    outside_pre_filter = (
+        False if pre_filter_result.node_names is None else ~mask_named_rows(pre_filter_result.node_names, view)
+    )
+    if not plugin.runs_filter:
+        return outside_pre_filter
+    rejected = filter_nodes(plugin.plugin, info, view, pre_filter_result.state)
     if nominated is not NO_CHANGE:
-        refused[nominated.node] |= union(asked.plugin, info, view, before.state, nominated)[nominated.node]
-    return refused if before.node_names is None else refused | elsewhere
+        rejected[nominated.node] |= filter_nodes(plugin.plugin, info, view, pre_filter_result.state, nominated)[
+            nominated.node
+        ]
+    return rejected if pre_filter_result.node_names is None else rejected | outside_pre_filter
 
 
-def rows_named(names: frozenset[str], view: Fork) -> Bools:
-    """(N,): the nodes of these names."""
+def mask_named_rows(names: frozenset[str], view: Fork) -> Bools:
+    """Return a mask of the nodes with these names, (N,)."""
     mask = np.zeros(len(view.nodes), np.bool_)
     mask[[view.nodes.index[name] for name in names if name in view.nodes.index]] = True
     return mask

@@ -1,8 +1,8 @@
-"""The scheduler followed pod by pod: each is tried once more on its own, where it goes may be given from outside.
+"""A replay of the scheduler pod by pod in which callers may dictate where pods go.
 
 Upstream: schedulingCycle, assumeAndReserve and handleSchedulingFailure in pkg/scheduler/schedule_one.go, and
-prepareCandidate in pkg/scheduler/framework/preemption/executor.go (v1.36). Victims go at once, and the pod waits for
-the node that it was nominated for until it is tried again.
+prepareCandidate in pkg/scheduler/framework/preemption/executor.go (v1.36). Victims are gone at once, and the preemptor
+keeps its nomination until it is tried again.
 """
 
 from __future__ import annotations
@@ -27,105 +27,114 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.pod_info import PodInfo
 
 
-class Tried(NamedTuple):
-    """One pod's cycle, None where no profile serves it."""
+class TriedPod(NamedTuple):
+    """A pod with its scheduling cycle."""
 
     position: Position
     cycle: Cycle | None
+    """None if no profile serves the pod."""
 
 
-class Preempted(NamedTuple):
-    """What was done for a pod that fits nowhere.
-
-    ``tied``: the candidates that cost equally little. The pod was nominated for ``row``, NO_ROW for none; ``victims``
-    went for it, and pods of lower priority that waited for the node do so no longer: ``cleared``.
-    """
+class PreemptionResult(NamedTuple):
+    """The outcome of preemption for a pod that fits nowhere."""
 
     outcome: PostFilterOutcome
     tied: Candidates = NO_CANDIDATES
+    """Candidates that cost equally little."""
     row: Row = NO_ROW
+    """The node for which the pod was nominated, or NO_ROW."""
     victims: Sequence[Position] = ()
+    """Pods that were evicted."""
     cleared: Sequence[Position] = ()
+    """Pods of lower priority that lost their nomination for the node."""
 
 
-class Following:
-    """A fork of a scheduler's snapshot on which pods are tried one after the other. Positions are into ``view.pods``.
+class StepwiseScheduler:
+    """A fork of a scheduler's snapshot on which pods are tried one after the other. Positions index `view.pods`.
 
-    While time stands still nothing is bound, and volumes are assumed. ``sampling``: a part of the nodes is looked at.
-    ``gone``: the pods that were preempted; ``unknown``: what the pods tried so far lean on that was not read.
+    While time stands still nothing is bound, and volumes are assumed. With `sampling`, only part of the nodes is
+    searched.
     """
 
     def __init__(self, scheduler: Scheduler, *, time_passes: bool = False, sampling: SampledFrom | None = None) -> None:
         self.scheduler, self.view = scheduler, scheduler.view.fork()
         self.view.time_passes = time_passes
-        self.sampling = None if sampling is None else self.searches(sampling)
+        self.sampling = None if sampling is None else self.start_sampling(sampling)
         self.gone: set[Position] = set()
+        """The pods that were preempted."""
         self.unknown: dict[Unknown, None] = {}
+        """What the pods tried so far depend on that was not read."""
 
-    def searches(self, sampled: SampledFrom) -> Sampling:
-        """How nodes are searched where a part of them is looked at."""
+    def start_sampling(self, sampled: SampledFrom) -> Sampling:
+        """Start searches that look at part of the nodes."""
         return sampled.start_sampling(self.scheduler.configuration, len(self.view.nodes))
 
-    def attempt(self, position: Position) -> Tried:
-        """The pod's cycle as things are now."""
-        info = self.incoming(position)
+    def attempt(self, position: Position) -> TriedPod:
+        """Run the pod's cycle in the current state."""
+        info = self.build_incoming_info(position)
         framework, unknown = self.scheduler.framework_for(info, self.view)
         self.unknown.update(dict.fromkeys(unknown))
-        return Tried(position, None if framework is None else run_cycle(framework, info, self.view, self.sampling))
+        return TriedPod(position, None if framework is None else run_cycle(framework, info, self.view, self.sampling))
 
-    def incoming(self, position: Position) -> PodInfo:
-        """What the pod asks for, with the node that it is nominated for now."""
+    def build_incoming_info(self, position: Position) -> PodInfo:
+        """Return the pod's PodInfo with its current nomination."""
         info = self.view.pods.infos[int(self.view.pods.info[position])]
         row = self.view.nominated_row(position)
         name = "" if row == NO_ROW else self.view.nodes.names[row]
-        pod = self.stored(position)
+        pod = self.get_stored_pod(position)
         if pod.status.nominated_node_name != name:
             pod = replace(pod, status=replace(pod.status, nominated_node_name=name))
         number = int(self.view.pods.info[position])
         again = len(self.view.pods.infos) if info.spec.node_name else 0
         return PodInfo(pod, info.options, again + number)
 
-    def stored(self, position: Position) -> Pod:
-        """The pod as the API server holds it while it has no node."""
+    def get_stored_pod(self, position: Position) -> Pod:
+        """Return the pod as the API server stores it while it has no node."""
         pod = self.view.pods.objects[position]
         stored: Pod = self.view.stored(made_again(pod) if pod.spec.node_name else pod)
         return stored
 
-    def assume(self, tried: Tried, row: Row) -> None:
-        """Put it on a node, with what is reserved for it there. Raises PluginError."""
+    def assume(self, tried: TriedPod, row: Row) -> None:
+        """Place the pod on a node and reserve its volumes and devices there. Raises PluginError."""
         assert tried.cycle is not None
         plugins = find_reserve_plugins(tried.cycle.framework, tried.cycle.info.spec)
-        before, assumed = tried.cycle.pre_filter.results, not self.view.time_passes
+        pre_filter_results, assumed = tried.cycle.pre_filter.results, not self.view.time_passes
         reserve(
-            plugins, tried.cycle.info, tried.cycle.info.pod, self.view, row, pre_filter_results=before, assumed=assumed
+            plugins,
+            tried.cycle.info,
+            tried.cycle.info.pod,
+            self.view,
+            row,
+            pre_filter_results=pre_filter_results,
+            assumed=assumed,
         )
-        self.put(tried.position, row)
+        self.place(tried.position, row)
 
-    def put(self, position: Position, row: Row) -> None:
-        """Put a pod on a node without what would be reserved for it."""
+    def place(self, position: Position, row: Row) -> None:
+        """Place a pod on a node without reserving anything."""
         self.view.nominate(position, NO_ROW)
         self.view.assume(position, row)
 
-    def preempt(self, tried: Tried) -> Preempted:
-        """Nominate it for the first by name of the candidates that cost equally little, whose victims go."""
+    def preempt(self, tried: TriedPod) -> PreemptionResult:
+        """Nominate the pod for the first, by name, of the cheapest candidates, and evict the victims."""
         assert tried.cycle is not None
         outcome = run_post_filter(tried.cycle)
         tied = next(filter(len, map(tied_candidates, outcome.results.values())), NO_CANDIDATES)
         if not tied:
-            if any(_in_vain(result) for result in outcome.results.values()):
+            if any(_tried_in_vain(result) for result in outcome.results.values()):
                 self.view.nominate(tried.position, NO_ROW)
-            return Preempted(outcome)
+            return PreemptionResult(outcome)
         names = self.view.nodes.names
         chosen: Candidate = min(tied, key=lambda candidate: names[candidate.row])
-        cleared = self._outdone(chosen.row, tried.cycle.info.priority)
+        cleared = self._find_outranked(chosen.row, tried.cycle.info.priority)
         for position in cleared:
             self.view.nominate(position, NO_ROW)
         self.evict(chosen.victims)
         self.view.nominate(tried.position, chosen.row)
-        return Preempted(outcome, tied, chosen.row, chosen.victims, cleared)
+        return PreemptionResult(outcome, tied, chosen.row, chosen.victims, cleared)
 
-    def _outdone(self, row: Row, priority: int) -> list[Position]:
-        """The pods of lower priority that wait for a node."""
+    def _find_outranked(self, row: Row, priority: int) -> list[Position]:
+        """Return the pods of lower priority that are nominated for the node."""
         rows, positions = self.view.nominations
         waiting = [Position(position) for position in positions[rows == row].tolist()]
         return [p for p in waiting if self.view.pods.infos[self.view.pods.info[p]].priority < priority]
@@ -136,7 +145,7 @@ class Following:
         self.gone.update(positions)
 
     def take_off(self, positions: Sequence[Position]) -> None:
-        """Take pods off their nodes; their devices are free again."""
+        """Take pods off their nodes and release their devices."""
         for position in positions:
             self.view.forget(position)
         profiles = map(self.scheduler.framework, self.scheduler.configuration.profiles)
@@ -150,6 +159,6 @@ class Following:
         release(plugins.values(), self.view, positions)
 
 
-def _in_vain(result: PostFilterResult) -> bool:
-    """Preemption was tried: then the pod waits for no node any more."""
+def _tried_in_vain(result: PostFilterResult) -> bool:
+    """Return whether preemption was tried, after which the pod loses its nomination."""
     return isinstance(result.report, Preemption) and result.report.eligible

@@ -1,4 +1,4 @@
-"""The best nodes for pods alike, found by looking at one node of each group whose nodes no plugin tells apart."""
+"""The best nodes for identical pods, found by looking at one example of each group that no plugin distinguishes."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ from kschedctl.scheduler.framework.distinctions import (
     RowScores,
     RowVerdicts,
 )
-from kschedctl.scheduler.simulation.claim_answers import Refusing
-from kschedctl.scheduler.simulation.local_scores import NOWHERE, LocalScores
+from kschedctl.scheduler.simulation.claim_answers import RejectingPlugin
+from kschedctl.scheduler.simulation.local_scores import NO_ROWS, LocalScores
 from kschedctl.scheduler.simulation.ranked_groups import RankedGroups, TiedRows
 from kschedctl.snapshot.nodes import Domains
 from kschedctl.snapshot.pod_info import PodInfo
 
-MOST_GROUPS = 64
-"""So many groups are worth their while in any cluster; in a large one as many as a quarter of its nodes."""
-MOST_CHANGED = 32
-"""Where more rows are refused or no longer, the groups are made anew, once in so many pods as ``PATIENCE``."""
+MAX_GROUPS = 64
+"""Number of groups that is worthwhile in any cluster. In a large one, a quarter of its nodes is."""
+MAX_CHANGED_REJECTIONS = 32
+"""If more rejections change, the groups are rebuilt, at most once in PATIENCE pods."""
 PATIENCE = 64
+"""Minimum number of pods between two rebuilds of the groups."""
 
 
 class FixedScores(NamedTuple):
-    """A plugin of which the raw scores (N,) never change, with its state and weight."""
+    """A score plugin whose raw scores (N,) never change, with its state and weight."""
 
     plugin: ScorePlugin
     state: Any
@@ -39,19 +40,23 @@ class FixedScores(NamedTuple):
     weight: int
 
 
-class AskedPlugins(NamedTuple):
-    """Who is asked about pods like ``info``: ``always`` (N,) and ``fixed`` never change, what the others say does."""
+class ConsultedPlugins(NamedTuple):
+    """The plugins to consult about pods like `info`."""
 
     framework: FrameworkLike
     info: PodInfo
     local: LocalScores
     always: Scores | None
+    """Scores that never change, (N,), or None if all are equal."""
     fixed: Sequence[FixedScores]
-    filters: Sequence[Refusing]
+    """Plugins whose raw scores never change."""
+    filters: Sequence[RejectingPlugin]
+    """Plugins whose verdicts change as pods move."""
     scorers: Sequence[ScorePlugin]
+    """Plugins whose scores change as pods move."""
 
-    def verdicts(self) -> list[RowVerdicts] | None:
-        """Those of all filters; None where one cannot tell them of single rows. Raises PluginError."""
+    def build_row_verdicts(self) -> list[RowVerdicts] | None:
+        """Return the verdicts of all filters, or None if a filter cannot judge single rows. Raises PluginError."""
         verdicts = []
         for plugin, prepares, filters in self.filters:
             if not (prepares and filters and offers(plugin, DistinguishingFilter)):
@@ -62,8 +67,8 @@ class AskedPlugins(NamedTuple):
             verdicts.append(judging)
         return verdicts
 
-    def scores(self) -> list[tuple[int, RowScores]] | None:
-        """Those of all scorers, with their weights, or None in the same way. Raises PluginError."""
+    def build_row_scores(self) -> list[tuple[int, RowScores]] | None:
+        """Return the weights and scores of all scorers, or None if one cannot score single rows. Raises PluginError."""
         prepared = {plugin.name for plugin in self.framework.plugins_at("preScore")}
         scores = []
         for plugin in self.scorers:
@@ -75,140 +80,145 @@ class AskedPlugins(NamedTuple):
 
 
 class RowAnswers:
-    """What those who judge and score pods alike say of any rows, as pods are now."""
+    """Verdicts and scores of the plugins for any rows in the current state."""
 
     def __init__(
-        self, asked: AskedPlugins, verdicts: Sequence[RowVerdicts], scores: Sequence[tuple[int, RowScores]]
+        self, consulted: ConsultedPlugins, verdicts: Sequence[RowVerdicts], scores: Sequence[tuple[int, RowScores]]
     ) -> None:
-        self.asked, self.verdicts, self.scores = asked, verdicts, scores
+        self.consulted, self.verdicts, self.scores = consulted, verdicts, scores
 
     @classmethod
-    def of(cls, asked: AskedPlugins) -> RowAnswers | None:
-        """None where some plugin does not say how it tells nodes apart. Raises PluginError."""
-        verdicts, scores = asked.verdicts(), asked.scores()
-        return None if verdicts is None or scores is None else cls(asked, verdicts, scores)
+    def from_plugins(cls, consulted: ConsultedPlugins) -> RowAnswers | None:
+        """Return the answers, or None if a plugin does not say how it distinguishes nodes. Raises PluginError."""
+        verdicts, scores = consulted.build_row_verdicts(), consulted.build_row_scores()
+        return None if verdicts is None or scores is None else cls(consulted, verdicts, scores)
 
-    def refused(self, rows: Rows) -> Bools:
-        """(F,): which of the rows the filters refuse."""
-        refused = np.zeros(len(rows), np.bool_)
+    def find_rejected(self, rows: Rows) -> Bools:
+        """Return which of the rows the filters reject, (F,)."""
+        rejected = np.zeros(len(rows), np.bool_)
         for verdicts in self.verdicts:
-            refused |= verdicts.rejected(rows)
-        return refused
+            rejected |= verdicts.rejected(rows)
+        return rejected
 
-    def added(self, rows: Rows, counts: Counts) -> Scores:
-        """(F,): what is added to the local scores where each row stands for so many, and no others are scored."""
-        added = np.zeros(len(rows), np.int64)
-        for plugin, state, raw, weight in self.asked.fixed:
-            added += weight * plugin.normalize(state, raw[rows])
+    def score_rows(self, rows: Rows, counts: Counts) -> Scores:
+        """Return what is added to the local scores, (F,), if each row stands for `counts` nodes and no others are
+        scored.
+        """
+        total = np.zeros(len(rows), np.int64)
+        for plugin, state, raw, weight in self.consulted.fixed:
+            total += weight * plugin.normalize(state, raw[rows])
         for weight, scores in self.scores:
             raw = scores.raw_scores(rows, scores.count_domains(rows, counts))
-            added += weight * scores.normalize(raw, scores.counted[rows])
-        return added
+            total += weight * scores.normalize(raw, scores.counted[rows])
+        return total
 
 
 class GroupedRanking:
-    """The groups of nodes for pods alike, of which ``answers`` judges and scores an example of each."""
+    """Groups of nodes for identical pods, of which one example each is judged and scored."""
 
     def __init__(self, answers: RowAnswers) -> None:
-        self.asked, self.verdicts, self.scores = answers.asked, answers.verdicts, answers.scores
+        self.consulted, self.verdicts, self.scores = answers.consulted, answers.verdicts, answers.scores
         self.answers = answers
-        self.refusing: RejectedRows | None = None
-        self._ranked = 0
-        self.groups = self._grouped()
+        self.rejections: RejectedRows | None = None
+        self._pods_since_rebuild = 0
+        self.groups = self._build_groups()
 
     @classmethod
-    def of(cls, asked: AskedPlugins) -> GroupedRanking | None:
-        """None where some plugin does not say how it tells nodes apart, or tells too many apart. Raises PluginError."""
-        if any(peers_of(fixed.plugin) is Peers.ALL for fixed in asked.fixed):
+    def from_plugins(cls, consulted: ConsultedPlugins) -> GroupedRanking | None:
+        """Return a ranking, or None if nodes cannot be grouped or there would be too many groups. Raises
+        PluginError.
+        """
+        if any(peers_of(fixed.plugin) is Peers.ALL for fixed in consulted.fixed):
             return None
-        answers = RowAnswers.of(asked)
+        answers = RowAnswers.from_plugins(consulted)
         if answers is None:
             return None
         ranking = cls(answers)
-        return ranking if len(ranking.groups) <= ranking.most else None
+        return ranking if len(ranking.groups) <= ranking.max_groups else None
 
-    def _grouped(self) -> RankedGroups:
-        asked = self.asked
-        local = asked.local.scores if asked.always is None else asked.local.scores + asked.always
+    def _build_groups(self) -> RankedGroups:
+        """Group the nodes by all distinctions in the current state."""
+        consulted = self.consulted
+        local = consulted.local.scores if consulted.always is None else consulted.local.scores + consulted.always
         distinctions = [distinction for verdicts in self.verdicts for distinction in verdicts.distinctions]
         distinctions += [distinction for _, scores in self.scores for distinction in scores.distinctions]
-        distinctions += self.refusing.distinctions if self.refusing else []
-        return RankedGroups(local, [fixed.raw for fixed in asked.fixed], distinctions, asked.local.view.trail)
+        distinctions += self.rejections.distinctions if self.rejections else []
+        return RankedGroups(local, [fixed.raw for fixed in consulted.fixed], distinctions, consulted.local.view.trail)
 
     @property
-    def most(self) -> int:
-        """With more groups looking at all nodes is as well."""
-        return max(MOST_GROUPS, len(self.groups.score) // 4)
+    def max_groups(self) -> int:
+        """Number of groups above which looking at all nodes is as fast."""
+        return max(MAX_GROUPS, len(self.groups.score) // 4)
 
-    def in_few_groups(self) -> GroupedRanking | None:
-        """This ranking, without empty groups where there are many; None where these are not the most part."""
-        if len(self.groups) <= self.most:
+    def compact(self) -> GroupedRanking | None:
+        """Return the ranking without empty groups if there are many groups, or None if too many remain."""
+        if len(self.groups) <= self.max_groups:
             return self
-        self.groups = self._grouped()
-        return self if len(self.groups) <= self.most // 2 else None
+        self.groups = self._build_groups()
+        return self if len(self.groups) <= self.max_groups // 2 else None
 
-    def bring_up(self, more: Rows = NOWHERE) -> None:
-        """Take in what moved, and what changed on ``more`` rows; the local scores are up to date."""
-        self.groups.bring_up(self.asked.local.scores, self.asked.always, more)
+    def update(self, changed_rows: Rows = NO_ROWS) -> None:
+        """Update the groups after moves and after changes on `changed_rows`. The local scores must be up to date."""
+        self.groups.update(self.consulted.local.scores, self.consulted.always, changed_rows)
 
-    def rank(self, refused: Bools | bool = False) -> tuple[TiedRows | Rows, int] | None:
-        """The rows that share the highest score, and how many rows fit.
+    def rank(self, rejected: Bools | bool = False) -> tuple[TiedRows | Rows, int] | None:
+        """Return the rows that share the highest score, and the number of feasible rows.
 
-        ``rejected`` (N,), or of all: for the pod's claims, or for pods nominated ahead of it. None if that is another
-        answer so often that looking at all nodes is as well.
+        `rejected`, (N,) or one bool for all nodes, applies to this pod only: its claims or pods nominated ahead of it
+        reject the nodes. Return None if rejections change so often that looking at all nodes is as fast.
         """
-        more = self._refuse(refused)
-        if more is None:
+        changed_rows = self._update_rejections(rejected)
+        if changed_rows is None:
             return None
-        self.bring_up(more)
+        self.update(changed_rows)
         groups = self.groups
-        live = groups.live
-        alone = not (self.verdicts or self.scores or self.asked.fixed or self.refusing)
-        if alone or not len(live):
-            return (groups.tied(live), int(groups.count[0])) if len(live) else (NOWHERE, 0)
-        rows = groups.example[live]
-        if (self.verdicts or self.refusing) and (refused := self._refused_to_it(rows)).any():
-            live, rows = live[~refused], rows[~refused]
-            if not len(live):
-                return NOWHERE, 0
-        counts = groups.count[live]
-        total = groups.top[live] + self.answers.added(rows, counts)
-        return groups.tied(live[total == total.max()]), int(counts.sum())
+        feasible = groups.feasible_groups
+        is_local = not (self.verdicts or self.scores or self.consulted.fixed or self.rejections)
+        if is_local or not len(feasible):
+            return (groups.get_best_rows(feasible), int(groups.count[0])) if len(feasible) else (NO_ROWS, 0)
+        rows = groups.example[feasible]
+        if (self.verdicts or self.rejections) and (rejected := self._find_rejected(rows)).any():
+            feasible, rows = feasible[~rejected], rows[~rejected]
+            if not len(feasible):
+                return NO_ROWS, 0
+        counts = groups.count[feasible]
+        total = groups.top[feasible] + self.answers.score_rows(rows, counts)
+        return groups.get_best_rows(feasible[total == total.max()]), int(counts.sum())
 
-    def _refuse(self, refused: Bools | bool) -> Rows | None:
-        """Take in which rows are refused besides; those to be looked at for that, None for too many too often."""
-        if self.refusing is None:
-            if refused is False:
-                return NOWHERE
-            self.refusing, self._ranked = RejectedRows(len(self.groups.score)), PATIENCE
-            self.refusing.update(refused)
-            self.groups = self._grouped()
-            return NOWHERE
-        self._ranked += 1
-        changed = self.refusing.update(refused)
-        if len(changed) <= MOST_CHANGED:
+    def _update_rejections(self, rejected: Bools | bool) -> Rows | None:
+        """Apply the rejections, and return the rows that changed, or None if too many change too often."""
+        if self.rejections is None:
+            if rejected is False:
+                return NO_ROWS
+            self.rejections, self._pods_since_rebuild = RejectedRows(len(self.groups.score)), PATIENCE
+            self.rejections.update(rejected)
+            self.groups = self._build_groups()
+            return NO_ROWS
+        self._pods_since_rebuild += 1
+        changed = self.rejections.update(rejected)
+        if len(changed) <= MAX_CHANGED_REJECTIONS:
             return changed
-        if self._ranked < PATIENCE:
-            self.refusing.mask[changed] ^= 1
+        if self._pods_since_rebuild < PATIENCE:
+            self.rejections.mask[changed] ^= 1
             return None
-        self._ranked, self.groups = 0, self._grouped()
-        return NOWHERE
+        self._pods_since_rebuild, self.groups = 0, self._build_groups()
+        return NO_ROWS
 
-    def _refused_to_it(self, rows: Rows) -> Bools:
-        """(F,): by filters, or besides."""
-        refused = self.answers.refused(rows)
-        return refused | self.refusing.rejected(rows) if self.refusing else refused
+    def _find_rejected(self, rows: Rows) -> Bools:
+        """Return which of the rows the filters or the pod's own rejections exclude, (F,)."""
+        rejected = self.answers.find_rejected(rows)
+        return rejected | self.rejections.rejected(rows) if self.rejections else rejected
 
-    def refused(self) -> Bools:
-        """(N,): the rows that the filters refuse, of those whose local score does not say so."""
-        groups, live = self.groups, self.groups.live
+    def find_filtered_out(self) -> Bools:
+        """Return which rows the filters reject, (N,). Rows that their local score excludes may be False."""
+        groups, feasible = self.groups, self.groups.feasible_groups
         by_group = np.zeros(len(groups), np.bool_)
-        by_group[live] = self.answers.refused(groups.example[live])
+        by_group[feasible] = self.answers.find_rejected(groups.example[feasible])
         return by_group.take(groups.group)
 
-    def added(self, rows: Rows) -> Scores | int:
-        """(F,): what the score plugins add to the local scores of rows that alone are scored."""
-        if not (self.scores or self.asked.fixed):
+    def score_rows(self, rows: Rows) -> Scores | int:
+        """Return what the score plugins add to the local scores if only these rows are scored, (F,)."""
+        if not (self.scores or self.consulted.fixed):
             return 0
         groups, by_group = self.groups, np.zeros(len(self.groups), np.int64)
         codes, counts, example = groups.group.take(rows), groups.count[: len(groups)], groups.example
@@ -216,7 +226,7 @@ class GroupedRanking:
             counts, example = np.bincount(codes, minlength=len(groups)), np.zeros(len(groups), np.int64)
             example[codes] = rows
         scored = counts.nonzero()[0]
-        by_group[scored] = self.answers.added(example[scored], counts[scored])
+        by_group[scored] = self.answers.score_rows(example[scored], counts[scored])
         return by_group.take(codes)
 
 
@@ -239,8 +249,8 @@ class RejectedRows:
         refused: Bools = self.mask.take(rows) > 0
         return refused
 
-    def update(self, refused: Bools | bool) -> Rows:
+    def update(self, rejected: Bools | bool) -> Rows:
         """Reject exactly these nodes, and return the rows whose verdict changed."""
-        changed: Rows = (self.mask != refused).nonzero()[0]
+        changed: Rows = (self.mask != rejected).nonzero()[0]
         self.mask[changed] ^= 1
         return changed

@@ -1,7 +1,7 @@
-"""The pods of a simulation in the scheduling queue: who is tried when, and who is tried again after what.
+"""The pods of a simulation in the scheduling queue: which pod is tried next, and which are tried again after an event.
 
-A pod that is placed, and one that is evicted, is an event, which the plugins that refused the others hear of. When
-nobody is left to try time passes: backoffs end, and after five minutes all are tried again, as long as something moves.
+Placing or evicting a pod is an event that the plugins which rejected other pods hear of. When no pod is ready, time
+passes: backoffs end, and after five minutes all pods are tried again, as long as something moved.
 """
 
 from __future__ import annotations
@@ -37,333 +37,359 @@ DELETED = ClusterEvent(ASSIGNED_POD, ActionType.DELETE)
 
 
 class QueuedPods:
-    """Pods by their positions, worked off once.
+    """The scheduling queue of a simulation, which every pod leaves once it is placed or cannot be placed.
 
-    What refuses a pod that fits nowhere is mostly found when an event comes to which it matters: ``_unjudged`` are
-    those to which none came, by the numbers of their infos. ``gangs``: those that wait on their nodes for each other;
-    what happens meanwhile concerns them, too.
+    Pods that fit nowhere are judged lazily: the plugins that reject them are only determined when an event comes that
+    may matter to them.
     """
 
     def __init__(self, attempts: Attempts, positions: Sequence[Position]) -> None:
         self.view, self._attempts, scheduler = attempts.view, attempts, attempts.scheduler
-        self._rejectors = attempts.failures.rejectors
-        self._groups = groups = attempts.gangs.together(attempts.queue(positions))
+        self._rejectors = attempts.failures.find_rejectors
+        self._group_members = groups = attempts.gangs.group_pods(attempts.sort_for_queue(positions))
         """The pods of each group that wait, in order."""
         self.clock = Clock()
-        self._advice = _AdviceOfAlikes(scheduler, attempts.placements, attempts.gangs.info)
+        self._advice = _SharedQueuePlugins(scheduler, attempts.placements, attempts.gangs.build_own_info)
         order = QueueOrder(scheduler.queue_sort, self.view)
         members = frozenset(member for group in groups.values() for member in group)
         rules = QueueRules.from_configuration(scheduler.configuration, scheduler.gates, members)
-        self.queue = SchedulingQueue(self._advice, rules, self.clock, order)
-        self.gangs, self.waits = attempts.gangs.one_by_one(positions), PermitWaits(self.view)
+        self.scheduling_queue = SchedulingQueue(self._advice, rules, self.clock, order)
+        self.gangs, self.waits = attempts.gangs.find_gang_pods(positions), PermitWaits(self.view)
         queued = bool(self.gangs) or scheduler.queue_sort is not None
-        self._new = [] if queued else attempts.queue(positions)[::-1]
-        """Pods that were not tried yet, the next one last: they came before all that come back."""
+        self._new = [] if queued else attempts.sort_for_queue(positions)[::-1]
+        """Pods that were not tried yet, the next one last. They were created before all pods that come back."""
         self._untried = (
-            {position: QueuedPod(position, self._priority(position)) for position in positions} if queued else {}
+            {position: QueuedPod(position, self._get_priority(position)) for position in positions} if queued else {}
         )
-        """Pods that are in the queue like all others, as they may come after these."""
+        """Untried pods that are in the scheduling queue like all others, because retried pods may precede them."""
         for pod in self._untried.values():
-            self.queue.add(pod)
+            self.scheduling_queue.add(pod)
         self.tried: dict[Position, QueuedPod] = {}
-        """Pods that were tried in vain: while there is none, nobody has to be asked or told anything."""
+        """Pods that were tried in vain. While there are none, no event needs to be handled."""
         self._unjudged: dict[int, list[QueuedPod]] = {}
+        """The rejected pods that no relevant event has reached yet, by the number of their PodInfo."""
         self._judged: dict[Position, Rejectors | None] = {}
-        """What refused them, where it is known all the same."""
-        self._of_groups: list[tuple[QueuedPod, Rejectors, int]] = []
-        """Pods of groups of which not enough fit since the latest move, what refused them, and when."""
-        self._moved = self._moves()
+        """The rejectors of unjudged pods for which they are known anyway."""
+        self._rejected_members: list[tuple[QueuedPod, Rejectors, int]] = []
+        """Group members that did not fit since the latest move, with their rejectors and the time of the rejection."""
+        self._moves_at_flush = self._count_moves()
 
     def pop(self) -> Position | None:
         """Return the next pod to try, or None if the passing of time changes nothing any more."""
         if not self.tried and self._new:
-            self.queue.cycle += 1
+            self.scheduling_queue.cycle += 1
             return self._new.pop()
         while self._new and self._new[-1] in self.tried:  # it was tried with others of its group
             self._new.pop()
-        if self._new and not self._overtaken():
-            self.queue.cycle += 1
+        if self._new and not self._has_retry_of_higher_priority():
+            self.scheduling_queue.cycle += 1
             return self._new.pop()
-        while (queued := self.queue.pop()) is None:
-            if not self._time_passes():
+        while (queued := self.scheduling_queue.pop()) is None:
+            if not self._advance_time():
                 return None
         if queued.position not in self.gangs:
             self.done(queued.position)  # what happens to it until it is judged is not asked for
         return queued.position
 
     def add(self, position: Position) -> None:
-        """Add a pod that was created while others wait; an earlier pod in its place is forgotten."""
+        """Add a pod that was created while others wait, replacing an earlier pod at its position."""
         self.tried.pop(position, None)
         self._judged.pop(position, None)
-        pod = self._untried[position] = QueuedPod(position, self._priority(position))
-        self.queue.add(pod)
+        pod = self._untried[position] = QueuedPod(position, self._get_priority(position))
+        self.scheduling_queue.add(pod)
 
     def done(self, position: Position) -> None:
         """Record that a popped pod is bound or not tried."""
-        self.queue.done(position)
+        self.scheduling_queue.done(position)
 
-    def moved_by(self, position: Position) -> str:
-        """Return the label of the event after which a pod is tried again; empty the first time."""
+    def find_retry_label(self, position: Position) -> str:
+        """Return the label of the event after which a pod is tried again, or "" the first time."""
         queued = self.tried.get(position)
         return queued.moved_by if queued else ""
 
-    def refused(self, position: Position, rejectors: Rejectors | None) -> None:
-        """Record that the pod fits nowhere now; `rejectors` is None if they may be determined later."""
+    def record_rejection(self, position: Position, rejectors: Rejectors | None) -> None:
+        """Record that the pod fits nowhere now. `rejectors` is None if they may be determined later."""
         if rejectors and self.gangs:  # where the order changes while pods wait, it matters when each comes back
-            self.failed(position, rejectors)
+            self.put_back(position, rejectors)
             return
-        pod = self.known(position)
+        pod = self.get_queued_pod(position)
         pod.timestamp = self.clock.now()
         self._judged[position] = rejectors
         self._unjudged.setdefault(int(self.view.pods.info[position]), []).append(pod)
 
-    def failed(self, position: Position, rejectors: Rejectors) -> None:
+    def put_back(self, position: Position, rejectors: Rejectors) -> None:
         """Put back a pod that these plugins rejected in its attempt."""
-        self.queue.add_unschedulable(self.known(position), rejectors)
+        self.scheduling_queue.add_unschedulable(self.get_queued_pod(position), rejectors)
 
-    def left(self, position: Position) -> Occurrence:
+    def build_departure(self, position: Position) -> Occurrence:
         """Return the event that a pod which waited at Permit left its node."""
         self._put_groups_back()
-        return self._advice.left(position)
+        return self._advice.build_departure(position)
 
-    def _progress(self) -> None:
+    def _record_move(self) -> None:
         """Wake parked pods and record the move, after a pod came to a node or left it."""
-        self.waits.unpark(self.queue)
+        self.waits.unpark(self.scheduling_queue)
         if self.view.gang_history:
             self.view.gang_history.note_move()
 
-    def members(self, group: AnyGroupKey) -> list[Position]:
+    def take_group(self, group: AnyGroupKey) -> list[Position]:
         """Return the waiting pods of a group and take them out of the queue."""
-        members = self._groups[group]
+        members = self._group_members[group]
         for member in members:
-            self.known(member)
-            self.queue.delete(member)
+            self.get_queued_pod(member)
+            self.scheduling_queue.delete(member)
         return members
 
-    def group_refused(
+    def record_group_rejection(
         self,
         group: AnyGroupKey,
         members: Mapping[Position, Rejectors],
         victims: Sequence[Position],
         again: Sequence[Position],
     ) -> None:
-        """Not enough pods of a group fit now: these wait on, with what refused each; the victims left their nodes.
+        """Record that not enough pods of a group fit now.
 
-        ``again``: those that are tried again at once, since others of the group came to nodes.
+        `members` keep waiting, with the plugins that rejected each. The victims have left their nodes. The pods in
+        `again` are tried again at once because other members of the group were placed.
         """
-        self._groups[group] = list(members)
-        self._of_groups += [(self.known(member), by, self.clock.now()) for member, by in members.items()]
+        self._group_members[group] = list(members)
+        self._rejected_members += [
+            (self.get_queued_pod(member), rejectors, self.clock.now()) for member, rejectors in members.items()
+        ]
         if again:
             self._put_groups_back()
-            self.queue.activate(again)
+            self.scheduling_queue.activate(again)
         if victims:
-            self.vacated(victims)
+            self.move_after_evictions(victims)
 
-    def before(self, positions: Iterable[Position], victims: Iterable[Position]) -> None:
+    def judge_before_moves(self, positions: Iterable[Position], victims: Iterable[Position]) -> None:
         """Judge the waiting pods that these moves may concern, while the state before the moves is known."""
         if not self._unjudged:
             return
         advice = self._advice
-        for occurrence in [advice.came(position) for position in positions] + [
-            advice.left(victim) for victim in victims
+        for occurrence in [advice.build_arrival(position) for position in positions] + [
+            advice.build_departure(victim) for victim in victims
         ]:
             self._judge(occurrence)
 
     def _judge(self, occurrence: Occurrence) -> None:
         """Put pods that the event may wake into the queue, with the plugins that reject them now."""
-        woken = self._advice.told(self._unjudged.keys(), occurrence)
-        for pod in sorted((pod for number in woken for pod in self._unjudged.pop(number)), key=_refused_at):
+        info_numbers = self._advice.find_woken(self._unjudged.keys(), occurrence)
+        for pod in sorted((pod for number in info_numbers for pod in self._unjudged.pop(number)), key=_get_timestamp):
             rejectors = self._judged[pod.position] or self._rejectors(pod.position)
-            self.queue.add_unschedulable(pod, rejectors, pod.timestamp)
+            self.scheduling_queue.add_unschedulable(pod, rejectors, pod.timestamp)
 
-    def before_loss(self, position: Position) -> None:
+    def judge_before_nomination_loss(self, position: Position) -> None:
         """Determine what rejects the pods that yield to this one, before its nomination is lost."""
         for pod in (pod for alike in self._unjudged.values() for pod in alike):
-            if pod.priority <= self._priority(position):
+            if pod.priority <= self._get_priority(position):
                 self._judged[pod.position] = self._judged[pod.position] or self._rejectors(pod.position)
 
-    def after_losses(self, positions: Iterable[Position]) -> None:
+    def move_after_nomination_losses(self, positions: Iterable[Position]) -> None:
         """Move waiting pods after nominations were lost, as if the nominated pods had left their nodes."""
         self._put_groups_back()
-        for occurrence in filter(None, map(self._advice.promise_lost, positions)):
+        for occurrence in filter(None, map(self._advice.find_nomination_loss, positions)):
             self._judge(occurrence)
-            self._tell(occurrence)
+            self._deliver(occurrence)
 
-    def after(self, position: Position) -> None:
-        """Move waiting pods after a pod came to a node."""
+    def move_after_placement(self, position: Position) -> None:
+        """Move waiting pods after a pod was placed on a node."""
         if self.gangs:
-            self._progress()
+            self._record_move()
         self._put_groups_back()
-        if self.queue.unschedulable or self.waits.pods:
-            self._tell(self._advice.came(position))
+        if self.scheduling_queue.unschedulable or self.waits.pods:
+            self._deliver(self._advice.build_arrival(position))
 
-    def vacated(self, victims: Sequence[Position]) -> None:
+    def move_after_evictions(self, victims: Sequence[Position]) -> None:
         """Move waiting pods after pods were evicted."""
         if victims and self.gangs:
-            self._progress()
+            self._record_move()
         self._put_groups_back()
         for victim in victims:
-            self._tell(self._advice.left(victim))
+            self._deliver(self._advice.build_departure(victim))
 
     def _put_groups_back(self) -> None:
-        """Put back the pods of groups that did not fit; before anything moved, trying them again is useless."""
-        for pod, rejectors, refused_at in self._of_groups:
-            self.queue.add_unschedulable(pod, rejectors, refused_at)
-        self._of_groups = []
+        """Put back the pods of groups that did not fit. Before anything moved, trying them again would be useless."""
+        for pod, rejectors, refused_at in self._rejected_members:
+            self.scheduling_queue.add_unschedulable(pod, rejectors, refused_at)
+        self._rejected_members = []
 
-    def _overtaken(self) -> bool:
+    def _has_retry_of_higher_priority(self) -> bool:
         """Return whether a pod that came back has a higher priority than all pods not tried yet."""
-        first = self.queue.active.peek() if len(self.queue.active) else None
-        return first is not None and first.priority > self._priority(self._new[-1])
+        first = self.scheduling_queue.active.peek() if len(self.scheduling_queue.active) else None
+        return first is not None and first.priority > self._get_priority(self._new[-1])
 
-    def known(self, position: Position) -> QueuedPod:
+    def get_queued_pod(self, position: Position) -> QueuedPod:
+        """Return the queue entry of a pod that has been tried, creating it if needed."""
         if position not in self.tried:
-            pod = self._untried.get(position) or QueuedPod(position, self._priority(position), attempts=1)
+            pod = self._untried.get(position) or QueuedPod(position, self._get_priority(position), attempts=1)
             self.tried[position] = pod
         return self.tried[position]
 
-    def _priority(self, position: Position) -> int:
+    def _get_priority(self, position: Position) -> int:
         return int(self.view.pods.priority[self.view.pods.info[position]])
 
-    def _tell(self, occurrence: Occurrence) -> None:
-        heard = any(
-            self._advice.interested(rejector, occurrence.event) for rejector in self.queue.unschedulable.rejectors()
+    def _deliver(self, occurrence: Occurrence) -> None:
+        """Move waiting pods after the event if any of their plugins is interested in it."""
+        is_interesting = any(
+            self._advice.interested(rejector, occurrence.event)
+            for rejector in self.scheduling_queue.unschedulable.rejectors()
         )
-        if heard or self.waits.pods:
-            self.queue.move(occurrence)
+        if is_interesting or self.waits.pods:
+            self.scheduling_queue.move(occurrence)
 
-    def _moves(self) -> int:
-        """How often a pod came or went, those that wait for others aside."""
+    def _count_moves(self) -> int:
+        """Return how often a pod was placed or left its node, not counting pods that wait at Permit."""
         return self._attempts.moves - len(self.waits.pods)
 
-    def _time_passes(self) -> bool:
-        """Whether somebody may be tried again then, before the first has waited on its node in vain."""
-        end, waited, flush = self.queue.backoff.next_completion(), self.waits.first_end(), self._next_flush()
-        first = min((time for time in (end, waited, flush) if time is not None), default=None)
-        if first is None or first not in (end, flush):
+    def _advance_time(self) -> bool:
+        """Advance the clock to the next end of a backoff or flush, and return whether pods may be tried again.
+
+        Time stops before the first pod that waits at Permit runs into its timeout.
+        """
+        backoff_end, permit_timeout, flush = (
+            self.scheduling_queue.backoff.next_completion(),
+            self.waits.first_end(),
+            self._find_next_flush(),
+        )
+        first = min((time for time in (backoff_end, permit_timeout, flush) if time is not None), default=None)
+        if first is None or first not in (backoff_end, flush):
             return False
         self.clock.time = max(self.clock.time, first)
-        if first == end:
-            self.queue.flush_backoff()
+        if first == backoff_end:
+            self.scheduling_queue.flush_backoff()
         else:
             self._flush_unschedulable()
         return True
 
-    def _next_flush(self) -> int | None:
-        """Return when pods that waited for long are tried, if something moved or a gang backed off meanwhile."""
-        if not (self.queue.unschedulable or self._unjudged):
+    def _find_next_flush(self) -> int | None:
+        """Return when unschedulable pods are flushed, or None if nothing moved and no gang backs off."""
+        if not (self.scheduling_queue.unschedulable or self._unjudged):
             return None
-        soon, history = self.clock.time + MAX_UNSCHEDULABLE_TIME, self.view.gang_history
-        if self._moved != self._moves():
-            return soon
-        returns = history.next_return() if history else None
-        return None if returns is None else max(soon, returns + 1)
+        flush_time, history = self.clock.time + MAX_UNSCHEDULABLE_TIME, self.view.gang_history
+        if self._moves_at_flush != self._count_moves():
+            return flush_time
+        gang_return = history.next_return() if history else None
+        return None if gang_return is None else max(flush_time, gang_return + 1)
 
     def _flush_unschedulable(self) -> None:
-        self._moved = self._moves()
+        """Put all pods that waited for MAX_UNSCHEDULABLE_TIME back into the active queue."""
+        self._moves_at_flush = self._count_moves()
         if self.view.gang_history:
             self.view.gang_history.flushed()
-        self.queue.flush_unschedulable()
+        self.scheduling_queue.flush_unschedulable()
         for pod in (pod for alike in self._unjudged.values() for pod in alike):
             pod.moved_by, pod.flushed = TIMEOUT, True
-            self.queue.active.add(pod)
+            self.scheduling_queue.active.add(pod)
         self._unjudged = {}
 
 
-def _refused_at(pod: QueuedPod) -> int:
+def _get_timestamp(pod: QueuedPod) -> int:
     return pod.timestamp
 
 
-class _AdviceOfAlikes(QueuePlugins):
-    """What plugins say of pods alike, and to pods alike that come and go, is found once.
+class _SharedQueuePlugins(QueuePlugins):
+    """Queue plugins whose answers are shared by identical pods and by events of identical pods.
 
-    No plugin gates a pod but while evictions for it, not for one like it, are under way: ``own`` is its own info.
+    A pod is gated only while evictions for that very pod are under way, so gates ask `own`, which returns a pod's own
+    PodInfo.
     """
 
     def __init__(self, scheduler: Scheduler, placements: Placements, own: Callable[[Position], PodInfo]) -> None:
         super().__init__(scheduler, placements.view, placements.arriving)
-        self._own = QueuePlugins(scheduler, placements.view, own)
-        self._came: dict[int, Occurrence] = {}
-        self._left: dict[int, Occurrence] = {}
-        self._lost: dict[int, Occurrence | None] = {}
-        """What happens when a pod of an info comes to a node, leaves it, or waits for it no longer."""
+        self._unshared = QueuePlugins(scheduler, placements.view, own)
+        self._arrivals: dict[int, Occurrence] = {}
+        """The event that a pod of this PodInfo was placed on a node."""
+        self._departures: dict[int, Occurrence] = {}
+        """The event that a pod of this PodInfo left a node."""
+        self._nomination_losses: dict[int, Occurrence | None] = {}
+        """The event that a pod of this PodInfo lost its nomination."""
         self._strategies: dict[tuple[int, Rejectors, int, bool], QueueingStrategy] = {}
-        self._deaf: dict[int, set[int]] = {}
-        """The infos to which what happens does not matter."""
+        self._unaffected: dict[int, set[int]] = {}
+        """By the id of an event, the numbers of the PodInfos to which it does not matter."""
         self._listening: dict[ClusterEvent, tuple[set[int], set[int]]] = {}
-        self._told: dict[int, Occurrence] = {}
-        """By their ids, which no other object gets as long as they are kept here."""
+        """By event, the PodInfos already checked, and those of them to which such events may matter."""
+        self._seen_events: dict[int, Occurrence] = {}
+        """Events by their ids. Keeping the events alive keeps their ids unique."""
 
-    def came(self, position: Position) -> Occurrence:
-        """The event that a pod like this one came to a node."""
+    def build_arrival(self, position: Position) -> Occurrence:
+        """Return the event that a pod like this one was placed on a node."""
         number = int(self._view.pods.info[position])
-        if number not in self._came:
-            self._came[number] = Occurrence(ADDED, ChangedObject(POD, None, self._there(position)))
-        return self._came[number]
+        if number not in self._arrivals:
+            self._arrivals[number] = Occurrence(ADDED, ChangedObject(POD, None, self._build_placed_pod(position)))
+        return self._arrivals[number]
 
-    def left(self, position: Position) -> Occurrence:
-        """The event that a pod like this one left a node."""
+    def build_departure(self, position: Position) -> Occurrence:
+        """Return the event that a pod like this one left a node."""
         number = int(self._view.pods.info[position])
-        if number not in self._left:
-            self._left[number] = Occurrence(DELETED, ChangedObject(POD, self._there(position), None))
-        return self._left[number]
+        if number not in self._departures:
+            self._departures[number] = Occurrence(DELETED, ChangedObject(POD, self._build_placed_pod(position), None))
+        return self._departures[number]
 
-    def promise_lost(self, position: Position) -> Occurrence | None:
-        """The event that it waits for a node no longer; None where the scheduler does not listen."""
+    def find_nomination_loss(self, position: Position) -> Occurrence | None:
+        """Return the event that a pod like this one lost its nomination, or None if the scheduler ignores it."""
         number = int(self._view.pods.info[position])
-        if number not in self._lost:
+        if number not in self._nomination_losses:
             pod = self._info(position).pod
             waiting = replace(pod, status=replace(pod.status, nominated_node_name=self._view.nodes.names[0]))
             occurrences = self._scheduler.event_handlers.occurrences(ChangedObject(POD, waiting, None))
-            self._lost[number] = next(iter(occurrences), None)
-        return self._lost[number]
+            self._nomination_losses[number] = next(iter(occurrences), None)
+        return self._nomination_losses[number]
 
-    def _there(self, position: Position) -> Pod:
+    def _build_placed_pod(self, position: Position) -> Pod:
+        """Return the pod as placed on a node."""
         pod = self._info(position).pod
         return replace(pod, spec=replace(pod.spec, node_name=pod.spec.node_name or self._view.nodes.names[0]))
 
-    def told(self, numbers: Set[int], occurrence: Occurrence) -> list[int]:
-        """The infos of which the event could put pods back into the queue, whichever plugins refused them."""
-        deaf, (known, listening) = self._deaf.setdefault(self._number(occurrence), set()), self._of(occurrence.event)
-        listening.update(number for number in numbers - known if not self._is_spared(number, occurrence.event))
-        known.update(numbers)
-        asked = numbers & listening - deaf
-        hearing = [number for number in asked if self._matters(number, occurrence)]
-        deaf.update(asked - set(hearing))
-        return sorted(hearing)
+    def find_woken(self, numbers: Set[int], occurrence: Occurrence) -> list[int]:
+        """Return the PodInfos whose pods the event could put back into the queue, whichever plugins rejected them."""
+        unaffected, (checked, listening) = (
+            self._unaffected.setdefault(self._get_event_id(occurrence), set()),
+            self._get_listening(occurrence.event),
+        )
+        listening.update(number for number in numbers - checked if not self._skips_all(number, occurrence.event))
+        checked.update(numbers)
+        to_ask = numbers & listening - unaffected
+        woken = [number for number in to_ask if self._may_wake(number, occurrence)]
+        unaffected.update(to_ask - set(woken))
+        return sorted(woken)
 
-    def _of(self, event: ClusterEvent) -> tuple[set[int], set[int]]:
-        """The infos of which is known whether such events may matter to them, and those to which they may."""
+    def _get_listening(self, event: ClusterEvent) -> tuple[set[int], set[int]]:
+        """Return the PodInfos checked for such events, and those of them to which the events may matter."""
         return self._listening.setdefault(event, (set(), set()))
 
-    def _is_spared(self, number: int, event: ClusterEvent) -> bool:
+    def _skips_all(self, number: int, event: ClusterEvent) -> bool:
+        """Return whether every plugin that registered for such events skips pods of this PodInfo."""
         info = self._view.pods.infos[number]
         return self._scheduler.registrations(info.spec.scheduler_name).skips_all(info, event, self._view)
 
-    def _number(self, occurrence: Occurrence) -> int:
-        self._told[id(occurrence)] = occurrence
+    def _get_event_id(self, occurrence: Occurrence) -> int:
+        """Return the event's id, and keep the event alive."""
+        self._seen_events[id(occurrence)] = occurrence
         return id(occurrence)
 
-    def _matters(self, number: int, occurrence: Occurrence) -> bool:
+    def _may_wake(self, number: int, occurrence: Occurrence) -> bool:
+        """Return whether the event may put pods of this PodInfo back into the queue."""
         info = self._view.pods.infos[number]
-        if not _reaches(occurrence, info.priority):
+        if not _reaches_priority(occurrence, info.priority):
             return False
-        asked = self._scheduler.registrations(info.spec.scheduler_name)
-        return may_queue(asked, info, occurrence, self._view)
+        registrations = self._scheduler.registrations(info.spec.scheduler_name)
+        return may_queue(registrations, info, occurrence, self._view)
 
     def gating_plugin(self, pod: QueuedPod) -> str:
-        return self._own.gating_plugin(pod) if self._view.preempting else ""
+        return self._unshared.gating_plugin(pod) if self._view.preempting else ""
 
     def hears(self, pod: QueuedPod, occurrence: Occurrence) -> bool:
-        return super().hears(pod, occurrence) if pod.gating_plugin else _reaches(occurrence, pod.priority)
+        return super().hears(pod, occurrence) if pod.gating_plugin else _reaches_priority(occurrence, pod.priority)
 
     def strategy(self, pod: QueuedPod, occurrence: Occurrence, in_flight: bool = False) -> QueueingStrategy:
-        key = int(self._view.pods.info[pod.position]), pod.rejectors, self._number(occurrence), in_flight
+        """Return the queueing strategy for the pod after the event, cached for identical pods."""
+        key = int(self._view.pods.info[pod.position]), pod.rejectors, self._get_event_id(occurrence), in_flight
         if key not in self._strategies:
             self._strategies[key] = super().strategy(pod, occurrence, in_flight)
         return self._strategies[key]
 
 
-def _reaches(occurrence: Occurrence, priority: int) -> bool:
-    """Whether pods of this priority are told."""
+def _reaches_priority(occurrence: Occurrence, priority: int) -> bool:
+    """Return whether pods of this priority hear of the event."""
     return occurrence.up_to_priority is None or priority <= occurrence.up_to_priority

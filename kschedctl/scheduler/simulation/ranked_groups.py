@@ -1,7 +1,7 @@
-"""The nodes that pods alike may go to, in groups between which no plugin that looks at other pods makes a difference.
+"""Nodes grouped so that, for identical pods, no plugin that looks at other pods distinguishes the nodes of a group.
 
-In a group the nodes with the highest local score come first, so these stand for it; and a placement moves one node from
-a place in one group to a place in another. So no placement has to look at all nodes.
+In a group the nodes with the highest local score come first and stand for the group. A placement moves one node between
+groups or scores, so no placement has to look at all nodes.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from kschedctl.api.arrays import Ints, Rows, Scores
 from kschedctl.scheduler.framework.distinctions import Distinction
 from kschedctl.snapshot.trail import Trail
 
-KEPT = 256
-"""So many of the best rows of a group, and those tied with the last of them, are kept in order."""
-FEW = 8
-"""So few rows are taken in one by one; so few lists are searched without putting them together."""
+SORTED_ROWS = 256
+"""Number of the best rows of a group that are kept in order, plus those tied with the last of them."""
+SMALL_COUNT = 8
+"""Up to this many rows are updated one by one, and up to this many lists are searched without merging them."""
 
 
 class TiedRows:
-    """Rows of several ascending lists as one. It holds until pods move; its length for good."""
+    """Rows of several ascending lists as one sequence, valid until pods move. Its length stays valid."""
 
     def __init__(self, lists: Sequence[array[int]]) -> None:
         self._lists = lists
@@ -33,65 +33,72 @@ class TiedRows:
         return self._length
 
     def __getitem__(self, place: int) -> int:
-        """The row with so many lower ones before it."""
+        """Return the row at this place in ascending order."""
         if len(self._lists) == 1:
             return self._lists[0][place]
-        if len(self._lists) > FEW:
+        if len(self._lists) > SMALL_COUNT:
             return int(np.partition(self.unordered(), place)[place])
         return self._search(place)
 
     def tolist(self) -> list[int]:
-        """The rows in order."""
+        """Return the rows in ascending order."""
         rows: list[int] = np.sort(self.unordered()).tolist()
         return rows
 
     def unordered(self) -> Ints:
-        """The rows, list by list."""
-        return np.concatenate([_numbers(rows) for rows in self._lists])
+        """Return the rows list by list."""
+        return np.concatenate([_view_as_array(rows) for rows in self._lists])
 
     def _search(self, place: int) -> int:
-        """The lowest row such that more than ``place`` are not above it: by guesses, as rows lie about evenly, in turn
-        with bisection. ``below`` are lower than ``low``, ``up_to`` not above ``high``.
+        """Return the lowest row such that more than `place` rows are less than or equal to it.
+
+        Interpolation, which suits evenly spread rows, alternates with bisection. `below` rows are less than `low`, and
+        `up_to` rows are at most `high`.
         """
         low, high = min([rows[0] for rows in self._lists]), max([rows[-1] for rows in self._lists])
         below, up_to, guesses = 0, self._length, True
         while low < high:
-            at = (high - low) * (place - below) // (up_to - below) if guesses else (high - low) // 2
+            offset = (high - low) * (place - below) // (up_to - below) if guesses else (high - low) // 2
             number = 0
             for rows in self._lists:
-                number += bisect_right(rows, low + at)
+                number += bisect_right(rows, low + offset)
             if number > place:
-                high, up_to = low + at, number
+                high, up_to = low + offset, number
             else:
-                low, below = low + at + 1, number
+                low, below = low + offset + 1, number
             guesses = not guesses
         return low
 
 
 class RankedGroups:
-    """N rows in groups: those of one group share the ``fixed`` columns (N,) and what the ``distinctions`` tell.
-
-    ``score`` (N,): the local scores, below zero where a pod does not fit. It and ``group`` (N,) are as they were when
-    the trail was ``seen``. By group, in arrays that grow: ``count``: how many rows fit; ``top``: the highest score;
-    ``example``: one of the rows that have it. ``_lists``: by group and score the rows in order, of all scores of at
-    least ``_floor``.
-    """
+    """N rows in groups whose rows share the `fixed` columns (N,) and the values of the `distinctions`."""
 
     def __init__(
         self, score: Scores, fixed: Sequence[Rows | Scores], distinctions: Sequence[Distinction], trail: Trail
     ) -> None:
-        self.trail, self.seen = trail, len(trail)
+        self.trail = trail
+        self.seen = len(trail)
+        """Length of the trail when the groups were updated last."""
         rows = np.arange(len(score))
-        self._own = [distinction for distinction in distinctions if distinction.domains.alone]
-        self._lasting = combined([*fixed, *map(_lasting, distinctions)], len(score))
-        self._values = [distinction.values_at(rows) for distinction in self._own]
-        self.score, self.group = score.copy(), combined([self._lasting, *self._values], len(score))
+        self._single_node_distinctions = [distinction for distinction in distinctions if distinction.domains.alone]
+        self._lasting_codes = combine_columns([*fixed, *map(_get_lasting_codes, distinctions)], len(score))
+        self._values = [distinction.values_at(rows) for distinction in self._single_node_distinctions]
+        self.score = score.copy()
+        """Local scores (N,), below zero where a pod does not fit."""
+        self.group = combine_columns([self._lasting_codes, *self._values], len(score))
+        """The group of each row (N,)."""
         self._lists: list[dict[int, array[int]]] = []
+        """By group and score, the rows in order, for all scores of at least `_floor`."""
         self._floor: list[int] = []
-        self._number: dict[tuple[int, ...], int] = {}
-        self.count, self.top, self.example = (np.zeros(1, np.int64) for _ in range(3))
-        for members in split(self.group):
-            group = self._new_group(self._key(int(members[0])))
+        self._group_by_key: dict[tuple[int, ...], int] = {}
+        self.count = np.zeros(1, np.int64)
+        """By group, the number of feasible rows. Like the next two arrays it grows with the number of groups."""
+        self.top = np.zeros(1, np.int64)
+        """By group, the highest score."""
+        self.example = np.zeros(1, np.int64)
+        """By group, one of the rows that have the highest score."""
+        for members in split_by_value(self.group):
+            group = self._add_group(self._build_key(int(members[0])))
             fitting = members[self.score[members] >= 0]
             self.count[group] = len(fitting)
             self._fill(group, fitting)
@@ -100,95 +107,99 @@ class RankedGroups:
         return len(self._lists)
 
     @property
-    def live(self) -> Rows:
-        """The groups in which some row fits."""
+    def feasible_groups(self) -> Rows:
+        """The groups that have a feasible row."""
         return self.count[: len(self._lists)].nonzero()[0]
 
-    def tied(self, groups: Rows) -> TiedRows:
-        """The rows of the highest score in each of these groups."""
+    def get_best_rows(self, groups: Rows) -> TiedRows:
+        """Return the rows of the highest score in each of these groups."""
         tops = self.top[groups].tolist()
         return TiedRows([self._lists[group][top] for group, top in zip(groups.tolist(), tops, strict=True)])
 
-    def bring_up(self, score: Scores, always: Scores | None, more: Rows) -> None:
-        """Take in what moved since: the local scores are these now, and what is added to them for good.
+    def update(self, score: Scores, always: Scores | None, changed_rows: Rows) -> None:
+        """Update the groups with the current local scores and the scores that are always added.
 
-        ``more``: rows that a distinction tells apart otherwise now, though nobody came to them or left.
+        `more` are rows whose distinction changed although no pod came to them or left them.
         """
-        new = len(self.trail) - self.seen
-        if not (new or len(more)):
+        new_moves = len(self.trail) - self.seen
+        if not (new_moves or len(changed_rows)):
             return
-        rows = self._moved(new)
-        if len(more):
-            rows = sorted({*map(int, rows), *more.tolist()})
+        rows = self._list_moved_rows(new_moves)
+        if len(changed_rows):
+            rows = sorted({*map(int, rows), *changed_rows.tolist()})
         self.seen = len(self.trail)
-        if len(rows) <= FEW:
+        if len(rows) <= SMALL_COUNT:
             for row in map(int, rows):
-                now = int(score[row]) if always is None else int(score[row] + always[row])
-                self._move(row, self._group_now(row), now)
+                new_score = int(score[row]) if always is None else int(score[row] + always[row])
+                self._move(row, self._find_current_group(row), new_score)
         else:
             chosen = np.asarray(rows)
             self._move_many(chosen, score[chosen] if always is None else score[chosen] + always[chosen])
 
-    def _moved(self, new: int) -> Rows | Sequence[int]:
-        """The rows of the latest moves, so many, each once and in order."""
-        if new == 1:
+    def _list_moved_rows(self, count: int) -> Rows | Sequence[int]:
+        """Return the rows of the latest moves, in order and without duplicates."""
+        if count == 1:
             return (self.trail.latest.row,)
-        return sorted({move[0] for move in self.trail.recent(new)}) if new <= FEW else self.trail.rows_since(self.seen)
+        return (
+            sorted({move[0] for move in self.trail.recent(count)})
+            if count <= SMALL_COUNT
+            else self.trail.rows_since(self.seen)
+        )
 
     def _move(self, row: int, group: int, score: int) -> None:
-        """One row is in this group now, with this score."""
-        old, before = int(self.group[row]), int(self.score[row])
-        if group == old and score == before:
+        """Move one row to this group and score."""
+        old_group, old_score = int(self.group[row]), int(self.score[row])
+        if group == old_group and score == old_score:
             return
         self.group[row], self.score[row] = group, score
-        if before >= 0:
-            self.count[old] -= 1
-            if before >= self._floor[old]:
-                self._take_out(old, before, [row])
+        if old_score >= 0:
+            self.count[old_group] -= 1
+            if old_score >= self._floor[old_group]:
+                self._remove_rows(old_group, old_score, [row])
         if score >= 0:
             self.count[group] += 1
-            self._enter(group, row, score)
-        self._settle(old)
-        if group != old:
-            self._settle(group)
+            self._insert_row(group, row, score)
+        self._update_top(old_group)
+        if group != old_group:
+            self._update_top(group)
 
-    def _move_many(self, rows: Rows, now: Scores) -> None:
-        """These rows, in order, have these scores now."""
-        if self._own:
+    def _move_many(self, rows: Rows, new_scores: Scores) -> None:
+        """Move these rows, which are in order, to these scores."""
+        if self._single_node_distinctions:
             regrouped = np.zeros(len(rows), np.bool_)
-            for distinction, values in zip(self._own, self._values, strict=True):
+            for distinction, values in zip(self._single_node_distinctions, self._values, strict=True):
                 regrouped |= distinction.values_at(rows) != values[rows]
-            for row, score in zip(rows[regrouped].tolist(), now[regrouped].tolist(), strict=True):
-                self._move(row, self._group_now(row), score)
-        before = self.score.take(rows)
-        changed = (now != before).nonzero()[0]
+            for row, score in zip(rows[regrouped].tolist(), new_scores[regrouped].tolist(), strict=True):
+                self._move(row, self._find_current_group(row), score)
+        old_scores = self.score.take(rows)
+        changed = (new_scores != old_scores).nonzero()[0]
         if not len(changed):
             return
-        rows, before, now = rows.take(changed), before.take(changed), now.take(changed)
+        rows, old_scores, new_scores = rows.take(changed), old_scores.take(changed), new_scores.take(changed)
         if len(self) == 1:
-            self._move_within(0, rows, before, now)
+            self._move_within(0, rows, old_scores, new_scores)
             return
         groups = self.group.take(rows)
         for group in set(groups.tolist()):
-            mine = groups == group
-            self._move_within(group, rows[mine], before[mine], now[mine])
+            in_group = groups == group
+            self._move_within(group, rows[in_group], old_scores[in_group], new_scores[in_group])
 
-    def _move_within(self, group: int, rows: Rows, before: Scores, now: Scores) -> None:
-        """Rows of one group get other scores."""
-        self.score[rows] = now
-        self.count[group] += np.count_nonzero(now >= 0) - np.count_nonzero(before >= 0)
+    def _move_within(self, group: int, rows: Rows, old_scores: Scores, new_scores: Scores) -> None:
+        """Give rows of one group other scores."""
+        self.score[rows] = new_scores
+        self.count[group] += np.count_nonzero(new_scores >= 0) - np.count_nonzero(old_scores >= 0)
         floor = self._floor[group]
-        for score in {score for score in before.tolist() if score >= floor}:
-            self._take_out(group, score, rows[before == score].tolist())
-        rising = now >= floor
-        for row, score in zip(rows[rising].tolist(), now[rising].tolist(), strict=True):
-            self._enter(group, row, score)
-        self._settle(group)
+        for score in {score for score in old_scores.tolist() if score >= floor}:
+            self._remove_rows(group, score, rows[old_scores == score].tolist())
+        rising = new_scores >= floor
+        for row, score in zip(rows[rising].tolist(), new_scores[rising].tolist(), strict=True):
+            self._insert_row(group, row, score)
+        self._update_top(group)
 
     # -- lists ---------------------------------------------------------------------------------------------------
 
-    def _enter(self, group: int, row: int, score: int) -> None:
-        """A row comes into its list, where there is one for its score."""
+    def _insert_row(self, group: int, row: int, score: int) -> None:
+        """Insert a row into the list for its score, unless scores this low are not listed."""
         if score < self._floor[group]:
             return
         lists = self._lists[group]
@@ -198,22 +209,22 @@ class RankedGroups:
         else:
             rows.insert(bisect_left(rows, row), row)
 
-    def _take_out(self, group: int, score: int, leaving: Sequence[int]) -> None:
-        """Rows, in order, leave their list."""
+    def _remove_rows(self, group: int, score: int, leaving: Sequence[int]) -> None:
+        """Remove rows, which are in order, from their list."""
         lists = self._lists[group]
         rows = lists[score]
-        if len(leaving) <= FEW:
+        if len(leaving) <= SMALL_COUNT:
             for row in leaving:
                 del rows[bisect_left(rows, row)]
         else:
-            numbers = _numbers(rows)
+            numbers = _view_as_array(rows)
             staying = np.ones(len(numbers), np.bool_)
             staying[numbers.searchsorted(np.array(leaving, np.int32))] = False
             rows = lists[score] = array("i", numbers[staying].tobytes())
         if not rows:
             del lists[score]
 
-    def _settle(self, group: int) -> None:
+    def _update_top(self, group: int) -> None:
         """Find the highest score of a group in which rows moved, and a row that has it."""
         if not self.count[group]:
             return
@@ -225,37 +236,38 @@ class RankedGroups:
         self.top[group], self.example[group] = top, lists[top][0]
 
     def _fill(self, group: int, rows: Rows) -> None:
-        """List the best of the rows of a group that fit, in order; until all that are listed left it that is enough."""
+        """List the best feasible rows of a group in order. The list suffices until all its rows have left it."""
         if not len(rows):
             return
         scores, floor = self.score[rows], 0
-        if len(rows) > KEPT:
-            floor = int(np.partition(scores, len(rows) - KEPT)[len(rows) - KEPT])
+        if len(rows) > SORTED_ROWS:
+            floor = int(np.partition(scores, len(rows) - SORTED_ROWS)[len(rows) - SORTED_ROWS])
             rows, scores = rows[scores >= floor], scores[scores >= floor]
         self._floor[group] = floor
-        for tied in split(scores):
+        for tied in split_by_value(scores):
             self._lists[group][int(scores[tied[0]])] = array("i", rows[tied].astype(np.int32).tobytes())
-        self._settle(group)
+        self._update_top(group)
 
     # -- groups --------------------------------------------------------------------------------------------------
 
-    def _group_now(self, row: int) -> int:
-        """The group of a row as pods are now."""
+    def _find_current_group(self, row: int) -> int:
+        """Return the group of a row in the current state, creating the group if it is new."""
         changed = False
-        for distinction, values in zip(self._own, self._values, strict=True):
+        for distinction, values in zip(self._single_node_distinctions, self._values, strict=True):
             value = distinction.value_at(row)
             if value != values[row]:
                 changed, values[row] = True, value
         if not changed:
             return int(self.group[row])
-        key = self._key(row)
-        return self._number[key] if key in self._number else self._new_group(key)
+        key = self._build_key(row)
+        return self._group_by_key[key] if key in self._group_by_key else self._add_group(key)
 
-    def _key(self, row: int) -> tuple[int, ...]:
-        return (int(self._lasting[row]), *[int(values[row]) for values in self._values])
+    def _build_key(self, row: int) -> tuple[int, ...]:
+        return (int(self._lasting_codes[row]), *[int(values[row]) for values in self._values])
 
-    def _new_group(self, key: tuple[int, ...]) -> int:
-        group = self._number[key] = len(self._lists)
+    def _add_group(self, key: tuple[int, ...]) -> int:
+        """Add an empty group for the key, and return its number."""
+        group = self._group_by_key[key] = len(self._lists)
         self._lists.append({})
         self._floor.append(0)
         if group == len(self.count):
@@ -265,40 +277,40 @@ class RankedGroups:
         return group
 
 
-def combined(columns: Sequence[Rows | Ints], length: int) -> Ints:
-    """(N,): equal where all columns are.
+def combine_columns(columns: Sequence[Rows | Ints], length: int) -> Ints:
+    """Return codes, (N,), that are equal for rows that are equal in all columns.
 
-    >>> combined([np.array([5, 5, 7]), np.array([1, 2, 1])], 3).tolist()
+    >>> combine_columns([np.array([5, 5, 7]), np.array([1, 2, 1])], 3).tolist()
     [0, 1, 2]
     """
     codes = np.zeros(length, np.int64)
     for column in columns if length else ():
-        number, other = numbered(column)
-        if number > 1:
-            _, codes = numbered(codes * number + other)
+        distinct, column_codes = rank_values(column)
+        if distinct > 1:
+            _, codes = rank_values(codes * distinct + column_codes)
     return codes.astype(np.int32)
 
 
-def numbered(values: Rows | Ints) -> tuple[int, Rows]:
-    """How many values there are, and (N,) the place of each among them, the lowest first; as np.unique, but sooner.
+def rank_values(values: Rows | Ints) -> tuple[int, Rows]:
+    """Return the number of distinct values and each value's rank among them, (N,). Faster than np.unique.
 
-    >>> numbered(np.array([7, 5, 7]))
+    >>> rank_values(np.array([7, 5, 7]))
     (2, array([1, 0, 1]))
     """
     low, high = int(values.min()), int(values.max())
     if high - low > 4 * len(values):
-        several, places = np.unique(values, return_inverse=True)
-        return len(several), places
-    there = np.zeros(high - low + 1, np.bool_)
-    there[values - low] = True
-    places = there.cumsum() - 1
+        distinct, places = np.unique(values, return_inverse=True)
+        return len(distinct), places
+    occurs = np.zeros(high - low + 1, np.bool_)
+    occurs[values - low] = True
+    places = occurs.cumsum() - 1
     return int(places[-1]) + 1, places[values - low]
 
 
-def split(values: Rows | Ints) -> list[Rows]:
-    """The places of each value, in order, from the lowest value to the highest.
+def split_by_value(values: Rows | Ints) -> list[Rows]:
+    """Return the places of each value, in order, from the lowest value to the highest.
 
-    >>> [places.tolist() for places in split(np.array([7, 5, 7]))]
+    >>> [places.tolist() for places in split_by_value(np.array([7, 5, 7]))]
     [[1], [0, 2]]
     """
     if not len(values):
@@ -307,12 +319,12 @@ def split(values: Rows | Ints) -> list[Rows]:
     return np.split(order, np.flatnonzero(np.diff(values[order])) + 1)
 
 
-def _lasting(distinction: Distinction) -> Rows:
-    """(N,): what of a distinction no pod changes."""
+def _get_lasting_codes(distinction: Distinction) -> Rows:
+    """Return what of a distinction no pod changes, (N,)."""
     domains = distinction.domains
     return (domains.present if domains.alone else domains.codes).astype(np.int64)
 
 
-def _numbers(rows: array[int]) -> Ints:
-    """A view of the rows, which nobody may change meanwhile."""
+def _view_as_array(rows: array[int]) -> Ints:
+    """Return a view of the rows, which must not change while it is used."""
     return np.frombuffer(rows, np.int32) if rows else np.empty(0, np.int32)

@@ -1,4 +1,4 @@
-"""Where pods of a simulation go, and what could be done for those that fit nowhere, from answers that pods alike share.
+"""Node choices and preemption candidates of a simulation, reusing answers between identical pods.
 
 Upstream: schedulePod in pkg/scheduler/schedule_one.go and prepareCandidate in
 pkg/scheduler/framework/preemption/executor.go (v1.36).
@@ -34,55 +34,65 @@ from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
-MOST_RETURNS = 10
-"""A pod that was driven away so often drives nobody away again where quotas, not priorities, decide who has to go."""
+MAX_RETURNS = 10
+"""A pod that was preempted this often preempts no more if quotas, not priorities, choose victims."""
 
 
 class Preemptors:
-    """For which pods preemption is worth a try in a simulation. ``driven_away``: how often a pod was preempted.
+    """Decides for which pods of a simulation preemption is worth a try.
 
-    Where victims have a lower priority it ends by itself; otherwise pods could drive each other away in turn.
+    If victims have a lower priority, preemption ends by itself. Otherwise pods could preempt each other in turn
+    forever.
     """
 
     def __init__(self, view: Fork) -> None:
         self.view = view
-        self.driven_away: Counter[Position] = Counter()
+        self.preemption_counts: Counter[Position] = Counter()
+        """How often each pod was preempted."""
         self.futile: set[Position] = set()
         """The pods whose victims return to the node before them again and again."""
         self._lowest = int(view.pods.priority.min(initial=0))
-        self._example: Position | None = None
+        self._low_priority_pod: Position | None = None
 
-    def eligible(self, framework: FrameworkLike, position: Position, info: PodInfo) -> bool:
-        """Whether the pod may preempt others, as far as that does not depend on where pods are."""
+    def may_preempt(self, framework: FrameworkLike, position: Position, info: PodInfo) -> bool:
+        """Return whether the pod may preempt others, judged without regard to where pods are."""
         if info.spec.preemption_policy == "Never" or position in self.futile:
             return False
-        return info.priority > self._lowest if by_priority(framework) else self.driven_away[position] < MOST_RETURNS
+        return (
+            info.priority > self._lowest
+            if preempts_only_lower_priority(framework)
+            else self.preemption_counts[position] < MAX_RETURNS
+        )
 
-    def any_victim(self, framework: FrameworkLike, priority: int) -> bool:
-        """Whether a pod of this priority might find somebody to evict."""
-        return self.any_below(priority) if by_priority(framework) else bool((self.view.node >= 0).any())
+    def has_victim(self, framework: FrameworkLike, priority: int) -> bool:
+        """Return whether a pod of this priority might find a pod to evict."""
+        return (
+            self.has_lower_priority(priority)
+            if preempts_only_lower_priority(framework)
+            else bool((self.view.node >= 0).any())
+        )
 
-    def any_below(self, priority: int) -> bool:
-        """Whether some pod of lower priority has a node."""
+    def has_lower_priority(self, priority: int) -> bool:
+        """Return whether a pod of lower priority has a node."""
         view, pods = self.view, self.view.pods
-        example = self._example
+        example = self._low_priority_pod
         if example is not None and view.node[example] >= 0 and pods.priority[pods.info[example]] < priority:
             return True
         placed = np.flatnonzero(view.node >= 0)
         priorities = pods.priority[pods.info[placed]]
         if not len(placed) or priorities.min() >= priority:
             return False
-        self._example = Position(int(placed[priorities.argmin()]))
+        self._low_priority_pod = Position(int(placed[priorities.argmin()]))
         return True
 
 
-def by_priority(framework: FrameworkLike) -> bool:
-    """Whether all that preemption evicts by this profile has a lower priority."""
+def preempts_only_lower_priority(framework: FrameworkLike) -> bool:
+    """Return whether all victims of preemption in this profile have a lower priority."""
     return all(plugin.by_priority for plugin in find_preemption_plugins(framework))
 
 
-def chosen_candidate(outcome: PostFilterOutcome, random: Random) -> Candidate | None:
-    """One of the equally good candidates, by the seed."""
+def choose_candidate(outcome: PostFilterOutcome, random: Random) -> Candidate | None:
+    """Return one of the equally good candidates, chosen by the seed."""
     if outcome.status.code is not Code.SUCCESS:
         return None
     for result in outcome.results.values():
@@ -92,105 +102,111 @@ def chosen_candidate(outcome: PostFilterOutcome, random: Random) -> Candidate | 
 
 
 class KnownFailures:
-    """What fits nowhere as things are, and why; pods alike share it, until a pod moves.
-
-    ``framework`` finds the profile that serves a pod. ``said``: why Permit refused pods, or had them leave their nodes.
-    """
+    """Which pods fit nowhere in the current state, and why, shared by identical pods until a pod moves."""
 
     def __init__(self, placements: Placements, gangs: Gangs, framework: Callable[[Position], Framework]) -> None:
         self.view, self._placements, self._gangs, self._framework = placements.view, placements, gangs, framework
-        self.said: dict[Position, Failed] = {}
-        self._found: dict[Hashable, Rejectors | None] = {}
+        self.permit_failures: dict[Position, Failed] = {}
+        """Pods that Permit rejected or made leave their nodes, with the reason."""
+        self._rejectors_by_likeness: dict[Hashable, Rejectors | None] = {}
         self._seen = -1
 
-    def known(self, position: Position) -> bool:
-        """Whether a pod like this one was found to fit nowhere as things are."""
-        known = self._known
-        return bool(known) and self._likeness(position) in known
+    def is_known(self, position: Position) -> bool:
+        """Return whether an identical pod was found to fit nowhere in the current state."""
+        failures = self._current_failures
+        return bool(failures) and self._find_likeness(position) in failures
 
     def add(self, position: Position, rejectors: Rejectors | None = None) -> None:
-        """The pod fits nowhere; ``rejectors``: the plugins that refuse it, where they are known."""
-        known, like = self._known, self._likeness(position)
-        known[like] = known.get(like) if rejectors is None else rejectors
+        """Record that the pod fits nowhere. `rejectors` are the plugins that reject it, if they are known."""
+        failures, likeness = self._current_failures, self._find_likeness(position)
+        failures[likeness] = failures.get(likeness) if rejectors is None else rejectors
 
     def forget(self) -> None:
-        """Pods wait for other nodes now."""
-        self._found = {}
+        """Forget all failures because nominations changed."""
+        self._rejectors_by_likeness = {}
 
-    def rejectors(self, position: Position) -> Rejectors:
-        """The plugins that refuse a pod that fits nowhere now."""
-        known, like = self._known, self._likeness(position)
-        if known.get(like) is None:
-            known[like] = find_rejectors(self._placements.cycle(self._framework(position), position))
-        return known[like] or NO_REJECTORS
+    def find_rejectors(self, position: Position) -> Rejectors:
+        """Return the plugins that reject a pod that fits nowhere now."""
+        failures, likeness = self._current_failures, self._find_likeness(position)
+        if failures.get(likeness) is None:
+            failures[likeness] = find_rejectors(self._placements.run_cycle(self._framework(position), position))
+        return failures[likeness] or NO_REJECTORS
 
-    def message(self, position: Position) -> str:
-        """Why a pod fits nowhere now, as kube-scheduler says it."""
-        cycle = self._placements.cycle(self._framework(position), position)
+    def build_message(self, position: Position) -> str:
+        """Return kube-scheduler's message for a pod that fits nowhere now."""
+        cycle = self._placements.run_cycle(self._framework(position), position)
         self.add(position, find_rejectors(cycle))
         return cycle.error or fit_error(cycle, run_post_filter(cycle).message)
 
-    def explained(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
-        """The outcomes, with why pods fit nowhere as things are now, where it is not said."""
+    def explain(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
+        """Return the outcomes with a message for every pod that fits nowhere in the current state."""
         messages: dict[Hashable, str] = {}
         outcomes, explained = list(outcomes), []
-        silent = [o.position for o in outcomes if o.verdict == UNSCHEDULABLE and not o.message]
-        in_groups = [p for p in silent if p not in self.said or self.said[p].message != PREEMPTION_LOOP.message]
-        of_groups = self._gangs.messages(in_groups, self._framework)
+        unexplained = [o.position for o in outcomes if o.verdict == UNSCHEDULABLE and not o.message]
+        group_candidates = [
+            p
+            for p in unexplained
+            if p not in self.permit_failures or self.permit_failures[p].message != PREEMPTION_LOOP.message
+        ]
+        group_messages = self._gangs.explain_groups(group_candidates, self._framework)
         for outcome in outcomes:
             position = outcome.position
             if outcome.verdict != UNSCHEDULABLE or outcome.message:
                 explained.append(outcome)
                 continue
-            if position in of_groups or position in self.said:
-                explained.append(outcome._replace(message=of_groups.get(position) or self.said[position].message))
+            if position in group_messages or position in self.permit_failures:
+                explained.append(
+                    outcome._replace(message=group_messages.get(position) or self.permit_failures[position].message)
+                )
                 continue
-            like = self._likeness(position)
-            if like not in messages:
-                messages[like] = self.message(position)
-            explained.append(outcome._replace(message=messages[like]))
+            likeness = self._find_likeness(position)
+            if likeness not in messages:
+                messages[likeness] = self.build_message(position)
+            explained.append(outcome._replace(message=messages[likeness]))
         return explained
 
     @property
-    def _known(self) -> dict[Hashable, Rejectors | None]:
+    def _current_failures(self) -> dict[Hashable, Rejectors | None]:
+        """The rejectors of pods that fit nowhere, by likeness, emptied when a pod has moved."""
         if self._seen != len(self.view.trail):
-            self._seen, self._found = len(self.view.trail), {}
-        return self._found
+            self._seen, self._rejectors_by_likeness = len(self.view.trail), {}
+        return self._rejectors_by_likeness
 
-    def _likeness(self, position: Position) -> Hashable:
-        like, history = self._placements.likeness(self._framework(position), position), self.view.gang_history
-        gang = self._gangs.key(position) if history else None
+    def _find_likeness(self, position: Position) -> Hashable:
+        """Return a key that is equal for pods that fail for the same reasons."""
+        like, history = self._placements.find_likeness(self._framework(position), position), self.view.gang_history
+        gang = self._gangs.find_group_key(position) if history else None
         return (like, history.state(gang)) if history and isinstance(gang, GangKey) else like
 
 
 class ReusedAnswers:
-    """Finds nodes for pods from what is kept of pods alike; whom preemption evicts is one of the equally good choices.
+    """Finds nodes and preemption candidates for pods, reusing answers for identical pods.
 
-    Without ``preemption`` nobody has to go. ``members``: the pods of gangs that are tried one by one, and wait on their
-    nodes for each other: what refuses others may change meanwhile.
+    Without `preemption`, no pod is evicted. `members` are the pods of gangs that are tried one by one and wait on their
+    nodes for each other. What rejects other pods may change meanwhile.
     """
 
     def __init__(self, placements: Placements, gangs: Gangs, nominations: Nominations, failures: KnownFailures) -> None:
         self.placements, self.gangs, self.nominations, self.failures = placements, gangs, nominations, failures
         self.preemption = True
         self.preemptors = Preemptors(placements.view)
-        self.members: Collection[Position] = frozenset()
-        self._known = False
+        self.gang_pods: Collection[Position] = frozenset()
+        self._is_known_failure = False
 
-    def info(self, position: Position) -> PodInfo:
-        """What is asked for by the very pod, which pods alike share else."""
-        return self.gangs.info(position)
+    def build_info(self, position: Position) -> PodInfo:
+        """Return the pod's own PodInfo instead of the one that identical pods share."""
+        return self.gangs.build_own_info(position)
 
     def find(self, position: Position, framework: Framework) -> Choice | None:
-        """The node for a pod; None when it fits nowhere. Raises PluginError."""
-        self._known = position not in self.members and self.failures.known(position)
-        return None if self._known else self.placements.choose(framework, position)
+        """Return the node for a pod, or None if it fits nowhere. Raises PluginError."""
+        self._is_known_failure = position not in self.gang_pods and self.failures.is_known(position)
+        return None if self._is_known_failure else self.placements.choose(framework, position)
 
     def run_post_filter(self, position: Position, framework: Framework) -> PostFilterEffect:
-        """What could be done for a pod for which no node was found just now. Raises PluginError."""
-        in_gang = position in self.members
-        rejectors = self.failures.rejectors(position) if in_gang else None
-        candidate, outcome = self.candidate(position, framework)
+        """Return what preemption could do for a pod for which no node was found just now. Raises PluginError."""
+        in_gang = position in self.gang_pods
+        rejectors = self.failures.find_rejectors(position) if in_gang else None
+        candidate, outcome = self.find_candidate(position, framework)
         if outcome is not None:
             asked: Collection[str] = outcome.results
         else:
@@ -200,31 +216,35 @@ class ReusedAnswers:
                 else ()
             )
         if candidate is not None and outcome is not None:
-            failure = Failed(Code.UNSCHEDULABLE, "", self.failures.rejectors(position), candidate.row)
-            later = in_gang and are_victims_evicted_asynchronously(outcome, self.gangs.scheduler.gates)
-            return PostFilterEffect(failure, candidate.victims, asked, later)
-        if not in_gang and not self._known:
+            failure = Failed(Code.UNSCHEDULABLE, "", self.failures.find_rejectors(position), candidate.row)
+            evicted_later = in_gang and are_victims_evicted_asynchronously(outcome, self.gangs.scheduler.gates)
+            return PostFilterEffect(failure, candidate.victims, asked, evicted_later)
+        if not in_gang and not self._is_known_failure:
             self.failures.add(position)
-        if self.members or self.placements.looks_at_others(framework, position):  # pods that come may hide it
-            rejectors = self.failures.rejectors(position)
+        if self.gang_pods or self.placements.depends_on_other_nodes(framework, position):  # pods that come may hide it
+            rejectors = self.failures.find_rejectors(position)
         return PostFilterEffect(Failed(Code.UNSCHEDULABLE, "", rejectors, None), asked=asked)
 
-    def candidate(self, position: Position, framework: Framework) -> tuple[Candidate | None, PostFilterOutcome | None]:
-        """Whom evicting makes room, and what PostFilter said, None where it could not help. Raises PluginError."""
+    def find_candidate(
+        self, position: Position, framework: Framework
+    ) -> tuple[Candidate | None, PostFilterOutcome | None]:
+        """Return the preemption candidate, and the PostFilter outcome or None if PostFilter cannot help. Raises
+        PluginError.
+        """
         info = self.placements.find_incoming(int(self.placements.view.pods.info[position]))
-        if self._known or not self.preemption or info.spec.preemption_policy == "Never":
+        if self._is_known_failure or not self.preemption or info.spec.preemption_policy == "Never":
             return None, None
-        eligible = self.preemptors.eligible(framework, position, info)
-        if not eligible or not self.preemptors.any_victim(framework, info.priority):
+        may_preempt = self.preemptors.may_preempt(framework, position, info)
+        if not may_preempt or not self.preemptors.has_victim(framework, info.priority):
             self.nominations.give_up(position)
             return None, None
-        cycle = self.placements.cycle(framework, position)
+        cycle = self.placements.run_cycle(framework, position)
         cycle = replace(
             cycle, only_best_candidates=not cycle.consultation.extenders
         )  # these choose among all candidates
         outcome = run_post_filter(cycle)
         self.failures.add(position, find_rejectors(cycle))
-        candidate = chosen_candidate(outcome, self.placements.random)
+        candidate = choose_candidate(outcome, self.placements.random)
         if candidate is None and clears_nomination(outcome):
             self.nominations.give_up(position)
         return candidate, outcome

@@ -1,9 +1,9 @@
-"""A queue worked off until nobody is worth another try: what a cycle sets going is done, and heard of, at once.
+"""The scheduling loop of a simulation, which runs until no pod is worth another try.
 
 Upstream: ScheduleOne in pkg/scheduler/schedule_one.go (v1.36). A pod is bound as soon as it is placed, and has started
-when the next is tried; a victim is gone as soon as it is preempted. Who preempted it waits for its node, and is tried
-again when the queue says so, as is a pod that fits nowhere; others yield to it, but may come before it. Controllers
-recreate victims while the loop runs if the simulation has a rule for that.
+when the next pod is tried. A victim is gone as soon as it is preempted. The preemptor waits with its nomination and is
+tried again when the queue says so, like a pod that fits nowhere. Other pods yield to it, but may be tried before it.
+Controllers recreate victims while the loop runs if the simulation has a rule for that.
 """
 
 from __future__ import annotations
@@ -24,23 +24,20 @@ from kschedctl.scheduler.queueing.pods_on_nodes import Choice
 from kschedctl.scheduler.queueing.scheduling_loop import Failed, SchedulingLoop
 from kschedctl.scheduler.queueing.waiting_pods import PREEMPTED, PREEMPTION_LOOP, PermitWait
 from kschedctl.scheduler.simulation.attempts import Attempts
-from kschedctl.scheduler.simulation.gangs import REFUSED
+from kschedctl.scheduler.simulation.gangs import UNFIT_MEMBER
 from kschedctl.scheduler.simulation.outcome import ERROR, SCHEDULED, Outcome, Progress, Recreation, RecreationRule
 from kschedctl.scheduler.simulation.queued_pods import QueuedPods
 from kschedctl.snapshot.gang_history import GangHistory
 from kschedctl.snapshot.pods import AnyGroupKey
 
-MOST_EVICTIONS_OF_A_PAIR = 3
-"""A pod that evicted the same pod so often preempts nobody any more: kube-scheduler would go on forever."""
+MAX_EVICTIONS_PER_PAIR = 3
+"""A pod that evicted the same pod this often preempts no more. kube-scheduler would go on forever."""
 
 
 class SettlingLoop(SchedulingLoop):
-    """One run over the pods ``waiting``.
+    """One run of the scheduling loop over the pods in `waiting`.
 
-    ``outcomes``: what came of pods so far; a pod that was evicted and recreated has one for each time it was placed.
-    ``recreation``: when controllers recreate victims; None: they do not while the loop runs. ``recreated``: the victims
-    that wait, or waited, for another node. The view keeps who was evicted and, until the run ends, what became of gangs
-    whose pods wait for each other.
+    While it runs, the view records which pods were evicted and how gangs whose pods wait for each other fared.
     """
 
     def __init__(
@@ -50,157 +47,174 @@ class SettlingLoop(SchedulingLoop):
         outcomes: list[Outcome],
         recreation: RecreationRule | None = None,
     ) -> None:
-        self.attempts, self.outcomes, self.recreation = attempts, outcomes, recreation
+        self.attempts = attempts
+        self.outcomes = outcomes
+        """The outcomes so far. A pod that was evicted and recreated has one for each time it was placed."""
+        self.recreation = recreation
+        """When controllers recreate victims. With None they do not while the loop runs."""
         self.recreated: dict[Position, None] = {}
+        """The victims that wait or waited for another node."""
         self._recreated_later: dict[Position, list[Position]] = {}
         """Preemptor -> the victims whose replacements are created after its next attempt."""
         self._evicted_by: Counter[tuple[Position, Position]] = Counter()
-        self.line = QueuedPods(attempts, waiting)
-        super().__init__(attempts, self.line.queue, attempts.search, self.line.waits)
-        attempts.search.members, attempts.nominations.before_loss = self.line.gangs, self.line.before_loss
-        self._promised: set[Position] = set()
-        if self.line.gangs:
+        self.queued_pods = QueuedPods(attempts, waiting)
+        super().__init__(attempts, self.queued_pods.scheduling_queue, attempts.search, self.queued_pods.waits)
+        attempts.search.gang_pods, attempts.nominations.before_loss = (
+            self.queued_pods.gangs,
+            self.queued_pods.judge_before_nomination_loss,
+        )
+        self._nominated_before: set[Position] = set()
+        if self.queued_pods.gangs:
             view = self.view
             view.gang_history = GangHistory(self.queue.clock)
             view.absent = np.zeros(len(view.pods), np.bool_) if view.absent is None else view.absent
             view.absent[waiting] = False
 
     def run(self, retried: dict[Position, list[str]], progress: Progress) -> None:
-        """Try pod after pod, and those of a group together, until none is worth another try.
+        """Try pods and groups until none is worth another try.
 
-        ``retried``: the pods that are tried again, and the label of the event before each time.
+        `retried` collects the label of the event before each retry of a pod.
         """
-        line = self.line
-        while (position := line.pop()) is not None or (line.gangs and self.time_out()) or self._create_remaining():
+        queued_pods = self.queued_pods
+        while (
+            (position := queued_pods.pop()) is not None
+            or (queued_pods.gangs and self.time_out())
+            or self._create_remaining()
+        ):
             if position is not None:
-                if line.tried and (label := line.moved_by(position)):
+                if queued_pods.tried and (label := queued_pods.find_retry_label(position)):
                     retried.setdefault(position, []).append(label)
-                progress(self._next(position))
-            self._promises_lost()
-            if line.gangs:
-                self._stop_rounds()
+                progress(self._process(position))
+            self._process_lost_nominations()
+            if queued_pods.gangs:
+                self._stop_gang_rounds()
 
-    def _promises_lost(self) -> None:
-        """Others hear of the pods that wait for nodes no longer."""
+    def _process_lost_nominations(self) -> None:
+        """Move waiting pods that lost nominations concern."""
         nominations = self.pods.nominations
         if nominations.lost:
             self.attempts.failures.forget()
-            self.line.after_losses(nominations.lost)
+            self.queued_pods.move_after_nomination_losses(nominations.lost)
             nominations.lost = []
 
     def close(self) -> None:
-        """Nobody waits in the queue any more, nor on a node."""
-        if self.line.gangs:
+        """Take pods that wait at Permit off their nodes, and detach from the attempts."""
+        if self.queued_pods.gangs:
             for waiting in self.waiting.park():
                 self.pods.leave(waiting.pod.position)
             self.view.gang_history = None
-        self.attempts.search.members, self.pods.nominations.before_loss = frozenset(), None
+        self.attempts.search.gang_pods, self.pods.nominations.before_loss = frozenset(), None
 
-    def _stop_rounds(self) -> None:
-        """Gangs whose pods preempt each other on and on are not tried for as long as nothing happens."""
+    def _stop_gang_rounds(self) -> None:
+        """Fail gangs whose pods preempt each other forever, until another event happens."""
         failure = Failed(Code.ERROR, PREEMPTION_LOOP.message)
         for position in self.waiting.stop_rounds(self.queue, self.settle):
-            self.attempts.failures.said[position] = failure
+            self.attempts.failures.permit_failures[position] = failure
 
-    def _next(self, position: Position) -> int:
-        """A pod that was popped, alone or with those of its group, and who hears of those that came to nodes.
-
-        How many are done with.
+    def _process(self, position: Position) -> int:
+        """Try a popped pod, alone or with its group, wake the pods that its placement concerns, and return the
+        number of new outcomes.
         """
-        known, later = len(self.outcomes), self._recreated_later.pop(position, ())
-        self._cycle(position)
-        self._create(later)
-        new = self.outcomes[known:]
-        for outcome in new if self.line.tried else ():
+        outcome_count, replacements = len(self.outcomes), self._recreated_later.pop(position, ())
+        self._try_popped(position)
+        self._create(replacements)
+        new_outcomes = self.outcomes[outcome_count:]
+        for outcome in new_outcomes if self.queued_pods.tried else ():
             if outcome.row >= 0:
-                self.line.after(outcome.position)
-        return len(new)
+                self.queued_pods.move_after_placement(outcome.position)
+        return len(new_outcomes)
 
-    def _cycle(self, position: Position) -> None:
-        """What comes of a pod that was popped, or with it of those of its group."""
-        gangs, known = self.attempts.gangs, len(self.outcomes)
-        gang = gangs.key(position) if gangs.any else None
+    def _try_popped(self, position: Position) -> None:
+        """Try a popped pod, alone or with its group, and record outcomes."""
+        gangs, outcome_count = self.attempts.gangs, len(self.outcomes)
+        gang = gangs.find_group_key(position) if gangs.has_groups else None
         if gang is not None and not isinstance(gang, GangKey):
-            self._group(gang)
+            self._try_group(gang)
             return
         framework = self.pods.framework(position)
-        settled = self.attempts.settled(position, framework)
+        settled = self.attempts.find_outcome_without_cycle(position, framework)
         if settled is not None or framework is None:
-            self.line.done(position)
+            self.queued_pods.done(position)
             self.outcomes += [settled] if settled else []
             return
         self.attempt(position, framework)
-        if gang is not None and self.outcomes[known:] and self.outcomes[-1].verdict == SCHEDULED:
+        if gang is not None and self.outcomes[outcome_count:] and self.outcomes[-1].verdict == SCHEDULED:
             self.settle_waiting(gang)
             objects = self.view.pods.objects
-            self.outcomes[known:] = sorted(self.outcomes[known:], key=lambda outcome: objects[outcome.position].key)
+            self.outcomes[outcome_count:] = sorted(
+                self.outcomes[outcome_count:], key=lambda outcome: objects[outcome.position].key
+            )
 
-    def _group(self, key: AnyGroupKey) -> None:
-        """The pods of a group that wait, tried together; those that wait on come back when something moved."""
-        members = self.line.members(key)
-        self.line.before(members, ())
-        outcomes, attempt = self.attempts.tried_together(members, queued=True)
+    def _try_group(self, key: AnyGroupKey) -> None:
+        """Try the waiting pods of a group together. Those that keep waiting come back when something moves."""
+        members = self.queued_pods.take_group(key)
+        self.queued_pods.judge_before_moves(members, ())
+        outcomes, attempt = self.attempts.try_group(members, queued=True)
         victims: Sequence[Position] = tuple(chain(*attempt.victims.values()))
         if victims:
-            self.line.before((), victims)
-            victims = self._make_room(victims, members[0])
+            self.queued_pods.judge_before_moves((), victims)
+            victims = self._evict_victims(victims, members[0])
         nominated = {position: failure.nominated for position, failure in attempt.failed.items()}
-        self.pods.nominations.of_group(nominated, attempt.preempting)
-        for member, gone in attempt.victims.items():
-            self._went(member, [victim for victim in gone if victim in victims])
-        done = {outcome.position for outcome in outcomes}
-        left = {member: attempt.failed.get(member, REFUSED).rejectors for member in members if member not in done}
-        self.line.group_refused(key, left, victims, attempt.again)
+        self.pods.nominations.of_group(nominated, attempt.nominated_rows)
+        for member, member_victims in attempt.victims.items():
+            self._record_evictions(member, [victim for victim in member_victims if victim in victims])
+        finished = {outcome.position for outcome in outcomes}
+        still_waiting = {
+            member: attempt.failed.get(member, UNFIT_MEMBER).rejectors for member in members if member not in finished
+        }
+        self.queued_pods.record_group_rejection(key, still_waiting, victims, attempt.retried_at_once)
         self._recreate(victims, members[0])
         self.outcomes += outcomes
 
     # -- what a cycle does ----------------------------------------------------------------------------------------
 
     def queued(self, position: Position) -> QueuedPod:
-        return self.line.known(position)
+        return self.queued_pods.get_queued_pod(position)
 
     def prepare_moves(self, coming: Sequence[Position], leaving: Sequence[Position]) -> None:
-        if self.line.gangs:
-            self._promised.update(position for position in coming if self.view.nominated_row(position) != NO_ROW)
-        self.line.before(coming, leaving)
+        if self.queued_pods.gangs:
+            self._nominated_before.update(
+                position for position in coming if self.view.nominated_row(position) != NO_ROW
+            )
+        self.queued_pods.judge_before_moves(coming, leaving)
 
     def record_bound(self, position: Position, choice: Choice) -> None:
-        if self.line.gangs:
-            self.line.done(position)
-            self._promised.discard(position)
-        victims = self.attempts.went_for(position)
+        if self.queued_pods.gangs:
+            self.queued_pods.done(position)
+            self._nominated_before.discard(position)
+        victims = self.attempts.pop_victims(position)
         self.outcomes.append(Outcome(position, SCHEDULED, choice.row, len(choice.tied), choice.feasible, victims))
 
     def put_back(self, position: Position, failure: Failed) -> None:
-        said = self.attempts.failures.said
+        permit_failures = self.attempts.failures.permit_failures
         if failure.message:
-            said[position] = failure
+            permit_failures[position] = failure
         else:
-            said.pop(position, None)
+            permit_failures.pop(position, None)
         if failure.nominated is None or failure.nominated == NO_ROW or failure.rejectors is None:
-            self.line.refused(position, failure.rejectors)
+            self.queued_pods.record_rejection(position, failure.rejectors)
         else:
             self.pods.nominations.make(position, failure.nominated)
-            self.line.failed(position, failure.rejectors)
+            self.queued_pods.put_back(position, failure.rejectors)
 
     def record_error(self, position: Position, message: str) -> None:
-        self.line.done(position)
+        self.queued_pods.done(position)
         self.outcomes.append(Outcome(position, ERROR, message=message))
 
     def build_deletion_events(self, waiting: PermitWait) -> Sequence[Occurrence]:
         position = waiting.pod.position
-        event = self.line.left(position)
-        if position in self._promised:
-            self._promised.discard(position)
+        event = self.queued_pods.build_departure(position)
+        if position in self._nominated_before:
+            self._nominated_before.discard(position)
             self.pods.nominations.lose(position)
         return [event]
 
     def preempt(self, position: Position, victims: Sequence[Position], row: Row) -> None:
-        self._promises_lost()
-        gone = self._make_room(victims, position)
-        self._went(position, gone)
-        self.line.vacated(gone)
-        self._recreate(gone, position)
+        self._process_lost_nominations()
+        evicted = self._evict_victims(victims, position)
+        self._record_evictions(position, evicted)
+        self.queued_pods.move_after_evictions(evicted)
+        self._recreate(evicted, position)
 
     def select_waiting(self, seconds: Mapping[str, int], plugin: GangPlugin | None) -> dict[str, int]:
         """Pods wait for their gangs alone; other plugins are taken to allow them at once."""
@@ -216,9 +230,11 @@ class SettlingLoop(SchedulingLoop):
         if self.recreation is None:
             return
         for victim in victims:
-            when = Recreation.NEVER if self.attempts.gangs.key(victim) is not None else self.recreation(victim)
-            only = when is Recreation.WHEN_GONE and len(victims) == 1
-            if only and not self._others_wait(preemptor, victims):
+            when = (
+                Recreation.NEVER if self.attempts.gangs.find_group_key(victim) is not None else self.recreation(victim)
+            )
+            sole_victim = when is Recreation.WHEN_GONE and len(victims) == 1
+            if sole_victim and not self._others_wait(preemptor, victims):
                 self._recreated_later.setdefault(preemptor, []).append(victim)
             elif when is not Recreation.NEVER:
                 self._create((victim,))
@@ -232,11 +248,11 @@ class SettlingLoop(SchedulingLoop):
         """Add recreated pods to the queue."""
         for position in positions:
             self.attempts.gone.discard(position)
-            self.attempts.failures.said.pop(position, None)
-            if self.line.gangs and self.view.absent is not None:
+            self.attempts.failures.permit_failures.pop(position, None)
+            if self.queued_pods.gangs and self.view.absent is not None:
                 self.view.absent[position] = False
             self.recreated[position] = None
-            self.line.add(position)
+            self.queued_pods.add(position)
 
     def _create_remaining(self) -> bool:
         """Add the recreated pods whose preemptors are not tried again; return whether there were any."""
@@ -245,23 +261,24 @@ class SettlingLoop(SchedulingLoop):
         self._create(remaining)
         return bool(remaining)
 
-    def _went(self, position: Position, victims: Sequence[Position]) -> None:
+    def _record_evictions(self, position: Position, victims: Sequence[Position]) -> None:
         """Record who was evicted for a pod, which gives up if the same pods return again and again."""
         self.attempts.log_evictions(position, victims)
         self._evicted_by.update((position, victim) for victim in victims)
-        if any(self._evicted_by[position, victim] >= MOST_EVICTIONS_OF_A_PAIR for victim in victims):
+        if any(self._evicted_by[position, victim] >= MAX_EVICTIONS_PER_PAIR for victim in victims):
             self.attempts.search.preemptors.futile.add(position)
         self.attempts.victims[position] = (*self.attempts.victims.get(position, ()), *victims)
 
-    def _make_room(self, victims: Sequence[Position], preemptor: Position) -> Sequence[Position]:
-        """The victims that go; of those that wait on their nodes each leaves its own, by name, and is tried again.
+    def _evict_victims(self, victims: Sequence[Position], preemptor: Position) -> Sequence[Position]:
+        """Evict the victims and return them, except those that wait at Permit.
 
-        Others may have left before, with others of their gang.
+        Those leave their nodes in the order of their names and are tried again. Pods that have left already with others
+        of their gang are ignored.
         """
-        if self.line.gangs:
-            there = [victim for victim in victims if self.view.node[victim] != NO_ROW]
-            waiting, objects = self.waiting.preempted(there, preemptor), self.view.pods.objects
+        if self.queued_pods.gangs:
+            placed = [victim for victim in victims if self.view.node[victim] != NO_ROW]
+            waiting, objects = self.waiting.preempted(placed, preemptor), self.view.pods.objects
             for position in sorted(waiting, key=lambda position: objects[position].key):
                 self.settle(waiting[position], PREEMPTED)
-            victims = [victim for victim in there if victim not in waiting]
-        return self.attempts.make_room(victims)
+            victims = [victim for victim in placed if victim not in waiting]
+        return self.attempts.evict_victims(victims)

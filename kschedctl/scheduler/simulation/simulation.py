@@ -17,11 +17,7 @@ from kschedctl.snapshot.fork import Fork
 
 
 class Simulation(Attempts):
-    """A fork of a scheduler's snapshot on which pods are scheduled one by one or in the order of the queue.
-
-    `retried` has the pods that were tried again, with the label of the event before each retry. `recreation` tells when
-    controllers recreate preempted pods; with None they stay gone until somebody adds them again.
-    """
+    """A fork of a scheduler's snapshot on which pods are scheduled one by one or in the order of the queue."""
 
     def __init__(
         self,
@@ -43,11 +39,13 @@ class Simulation(Attempts):
 
         Pods that fit nowhere come last. After an interrupt `interrupted` is set, and the remaining pods were not tried.
         """
-        return self.explained(self.schedule(positions))
+        return self.explain(self.schedule(positions))
 
     @without_garbage_collection()
     def schedule(self, positions: Iterable[Position], progress: Progress | None = None) -> list[Outcome]:
-        """Schedule the pods without the reasons of those that fit nowhere, which cost more than everything else."""
+        """Schedule the pods without explaining those that fit nowhere, since explanations cost more than everything
+        else.
+        """
         outcomes: list[Outcome] = []
         waiting = list(positions)
         verdict, loop = UNSCHEDULABLE, SettlingLoop(self, waiting, outcomes, self.recreation)
@@ -60,21 +58,23 @@ class Simulation(Attempts):
         evicted = {position for position in loop.recreated if self.view.node[position] < 0}
         done = {outcome.position for outcome in outcomes if outcome.row < 0 or outcome.position not in evicted}
         unplaced = dict.fromkeys((*waiting, *loop.recreated))
-        left = [position for position in self.queue(unplaced) if position not in done]
-        return outcomes + [Outcome(position, verdict, victims=self.victims.get(position, ())) for position in left]
+        unplaced_in_order = [position for position in self.sort_for_queue(unplaced) if position not in done]
+        return outcomes + [
+            Outcome(position, verdict, victims=self.victims.get(position, ())) for position in unplaced_in_order
+        ]
 
-    def explained(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
-        """Return the outcomes with the reasons why pods fit nowhere now, unless they have one."""
-        return self.failures.explained(outcomes)
+    def explain(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
+        """Return the outcomes with a message for every pod that fits nowhere now."""
+        return self.failures.explain(outcomes)
 
-    def rejectors(self, position: Position) -> Rejectors:
+    def find_rejectors(self, position: Position) -> Rejectors:
         """Return the plugins that reject a pod that fits nowhere now."""
-        return self.failures.rejectors(position)
+        return self.failures.find_rejectors(position)
 
-    def message(self, position: Position) -> str:
+    def build_message(self, position: Position) -> str:
         """Return kube-scheduler's message for a pod that fits nowhere now."""
-        return self.failures.message(position)
+        return self.failures.build_message(position)
 
-    def cycle(self, position: Position) -> Cycle:
-        """The full cycle of a pod as things are now."""
-        return self.placements.cycle(self.require_framework(position), position)
+    def run_cycle(self, position: Position) -> Cycle:
+        """Return the full scheduling cycle of a pod in the current state."""
+        return self.placements.run_cycle(self.require_framework(position), position)

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from itertools import takewhile
 
-from kschedctl.lint.objects.subject import Located
+from kschedctl.lint.objects.subject import Location
 from kschedctl.lint.objects.variants import AppliedSet
 from kschedctl.sources.applied.appliers import Applied, Applier, charts_of_helmfile
 from kschedctl.sources.applied.kustomizations import Kustomizations
@@ -57,7 +57,7 @@ class AppliedSets:
                 if any(is_within(path, top) for top in tops):
                     self._declared.setdefault(path, set()).add(cluster)
 
-    def of(self, place: Located) -> frozenset[AppliedSet]:
+    def of(self, place: Location) -> frozenset[AppliedSet]:
         if place.build:
             return frozenset({AppliedSet(f"build {place.build}")})
         path = os.path.abspath(place.file)

@@ -14,7 +14,7 @@ import yaml
 from golden_cases import SETTINGS, Json, family_lines
 
 from kschedctl import demo
-from kschedctl.autoscaling.node_groups.found import Given
+from kschedctl.autoscaling.node_groups.found import UserGroups
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.one_pod import explain_with_fixes, find_target
 from kschedctl.fixes.new_node import explain_new_node, find_autoscaler_fixes
@@ -49,7 +49,7 @@ def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(RemedySearch, "_is_over", lambda search: search.trials.replayed > MOST_TRIALS)
 
 
-def question(source: str, name: str) -> tuple[Cluster, str, Given]:
+def question(source: str, name: str) -> tuple[Cluster, str, UserGroups]:
     """Return the cluster, the pod and the node groups of a row of the table.
 
     Names of rows: ``namespace/name`` of a pod; ``family number`` of a golden case; ``file namespace/name`` of a field
@@ -59,14 +59,18 @@ def question(source: str, name: str) -> tuple[Cluster, str, Given]:
         family, number = name.split()
         case = json.loads(family_lines(family)[int(number)])
         settings = {key: case[field] for key, field in SETTINGS.items() if field in case}
-        return Cluster.from_objects(case["objects"], **settings), case["pod"], Given()
+        return Cluster.from_objects(case["objects"], **settings), case["pod"], UserGroups()
     if source == "field":
         file, pod = name.split()
         groups = (FIELD / file).with_name("groups.yaml")
-        given = Given(yaml.load(groups.read_text(), yaml.CSafeLoader)["nodeGroups"]) if groups.exists() else Given()
+        given = (
+            UserGroups(yaml.load(groups.read_text(), yaml.CSafeLoader)["nodeGroups"])
+            if groups.exists()
+            else UserGroups()
+        )
         items = yaml.load((FIELD / file).read_text(), yaml.CSafeLoader)["items"]
         return Cluster.from_objects(items), pod, given
-    return cluster_of(source), name, Given()
+    return cluster_of(source), name, UserGroups()
 
 
 def offered(source: str, name: str) -> tuple[Remedy, ...]:

@@ -34,7 +34,7 @@ from kschedctl.scheduler.engine.preemption.evaluator import NEVER, TERMINATING, 
 from kschedctl.scheduler.framework import Code, PostFilterResult
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.scheduler_plugins.capacity_scheduling import NOT_ASKED, CapacityScheduling
-from kschedctl.scheduler.simulation.reused_answers import MOST_RETURNS, Preemptors
+from kschedctl.scheduler.simulation.reused_answers import MAX_RETURNS, Preemptors
 from kschedctl.scheduler.simulation.simulation import Simulation
 
 Json = dict[str, Any]
@@ -424,7 +424,7 @@ def test_who_was_driven_away_often_drives_nobody_away() -> None:
     info = simulation.placements.arriving(web)
     assert framework is not None
     assert preemptors.eligible(framework, web, info)
-    preemptors.driven_away[web] = MOST_RETURNS
+    preemptors.preemption_counts[web] = MAX_RETURNS
     assert not preemptors.eligible(framework, web, info)
 
 

@@ -105,10 +105,10 @@ def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Start]:
             servers.append(super().__enter__())
             return self
 
-        def show(self, report: Any, seconds: float) -> None:
+        def publish(self, report: Any, seconds: float) -> None:
             if over.is_set():
                 raise ClusterError("the test is over")
-            super().show(report, seconds)
+            super().publish(report, seconds)
             shown.append(seconds)
 
     monkeypatch.setattr(serving_metrics, "MetricsServer", Telling)

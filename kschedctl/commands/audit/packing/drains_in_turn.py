@@ -130,7 +130,7 @@ class UndoableDrain(EmptyingDrain):
 
     def _has_room_elsewhere(self, position: Position) -> bool:
         """Return whether another node may have room for the pod."""
-        rows = self.simulation.placements.roomy(self.simulation.require_framework(position), position)
+        rows = self.simulation.placements.find_locally_feasible(self.simulation.require_framework(position), position)
         rows[self.row] = False
         return bool(rows.any())
 
@@ -303,7 +303,7 @@ class DrainsInTurn:
         """Return whether a cordon has no effect on the pod except to keep it off the node."""
         simulation = self.simulation
         framework, info = simulation.framework(position), simulation.incoming(position)
-        if framework is None or framework.extenders or simulation.gangs.key(position) is not None:
+        if framework is None or framework.extenders or simulation.gangs.find_group_key(position) is not None:
             return False
         in_tree = framework.plugins.keys() <= IN_TREE.keys()
         return in_tree and cordon_only_rejects(framework.plugins_at("filter"), framework.plugins_at("score"), info)

@@ -80,7 +80,7 @@ class EmptyingDrain(NodeDrain):
     def _attempt_preemption_last(self, position: Position) -> Outcome:
         """Attempt to place a pod, trying preemption only if it could still make room."""
         simulation = self.simulation
-        if simulation.gangs.key(position) is not None:
+        if simulation.gangs.find_group_key(position) is not None:
             return super()._attempt(position)
         simulation.preemption = False
         outcome = simulation.attempt(position)
@@ -101,7 +101,7 @@ class EmptyingDrain(NodeDrain):
 
     def _find_lasting_rejection(self, position: Position) -> str:
         """Return why no node can ever take the pod, or an empty string if that is not certain."""
-        cycle = self.simulation.cycle(position)
+        cycle = self.simulation.run_cycle(position)
         return f"{self._get_pod_key(position)}: {_format_fit_error(cycle)}" if _is_rejected_for_good(cycle) else ""
 
     def _find_remaining_blocker(self) -> tuple[str, str]:
@@ -111,7 +111,7 @@ class EmptyingDrain(NodeDrain):
         if self.lost:
             lost = self._get_pod_key(self.lost[0])
             return lost, f"{lost} would be lost: nothing recreates it"
-        for outcome in self.simulation.explained(self.outcomes.values()):
+        for outcome in self.simulation.explain(self.outcomes.values()):
             if outcome.row < 0:
                 first, _, _ = (outcome.message or outcome.verdict).partition(". ")  # without what preemption could do
                 return self._get_pod_key(outcome.position), f"{self._get_pod_key(outcome.position)}: {first}"

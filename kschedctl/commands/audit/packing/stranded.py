@@ -61,7 +61,7 @@ def find_stranded_capacity(scheduler: Scheduler, pools: Pools, pending: Sequence
     for typical_pod in (*_iter_typical_pods(view, pools), *_iter_pending_pods(view, pending)):
         if simulation.framework(typical_pod.position) is None:
             continue
-        cycle = simulation.cycle(typical_pod.position)
+        cycle = simulation.run_cycle(typical_pod.position)
         fits = _find_feasible_nodes(cycle)
         usable |= fits
         rejections.append((typical_pod, dict(_iter_rejection_reasons(cycle))))

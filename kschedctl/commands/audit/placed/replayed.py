@@ -49,7 +49,7 @@ NODE_AFFINITY, PORTS, SPREAD, INTER_POD_AFFINITY = (
     InterPodAffinity.name,
 )
 VOLUMES = (VolumeRestrictions.name, VolumeZone.name, VolumeBinding.name)
-NO_EXECUTE, NOT_WELCOME = "NoExecute", "NoSchedule"
+NO_EXECUTE, NO_SCHEDULE = "NoExecute", "NoSchedule"
 CONDITION_TAINT_PREFIXES = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 """Prefixes of the taints that controllers set while a node has a problem, which are no rules about pods."""
 
@@ -215,7 +215,7 @@ def _find_untolerated_pods(group: _PodInfoGroup, view: Fork, comparison_operator
         is_on_node: Bools = taint_set[group.rows] == number
         if not (taints and is_on_node.any()):
             continue
-        for effect in (NO_EXECUTE, NOT_WELCOME):
+        for effect in (NO_EXECUTE, NO_SCHEDULE):
             lasting = [taint for taint in taints if not _is_condition_taint(taint)]
             untolerated = find_untolerated(lasting, group.info.spec.tolerations, (effect,), comparison_operators)
             if untolerated is not None:
@@ -224,7 +224,7 @@ def _find_untolerated_pods(group: _PodInfoGroup, view: Fork, comparison_operator
 
 def _is_condition_taint(taint: Taint) -> bool:
     """Return whether a taint reports a temporary condition of the node."""
-    return taint.effect == NOT_WELCOME and (
+    return taint.effect == NO_SCHEDULE and (
         taint.key == UNSCHEDULABLE_TAINT.key or taint.key.startswith(CONDITION_TAINT_PREFIXES)
     )
 

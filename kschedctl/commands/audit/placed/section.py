@@ -22,8 +22,8 @@ from kschedctl.commands.audit.placed.overcommitted import iter_overcommitted_nod
 from kschedctl.commands.audit.placed.replayed import (
     INTER_POD_AFFINITY,
     NO_EXECUTE,
+    NO_SCHEDULE,
     NODE_AFFINITY,
-    NOT_WELCOME,
     PORTS,
     SPREAD,
     VOLUMES,
@@ -146,7 +146,7 @@ _RULE_BY_REJECTION = {
     PORTS: CLASH,
     SPREAD: DRIFTED_SPREAD,
     NO_EXECUTE: NOT_EVICTED,
-    NOT_WELCOME: DRIFTED_TAINT,
+    NO_SCHEDULE: DRIFTED_TAINT,
     **dict.fromkeys(VOLUMES, STRANDED),
 }
 ADVICE_BY_KUBELET_REASON = {

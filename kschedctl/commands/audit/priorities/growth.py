@@ -57,7 +57,7 @@ def grow_tier(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits, done: 
     pods, simulation = tiers.pods, Simulation(scheduler)
     template_pod = tiers.find_pod_with_info(number)
     outcomes = simulation.schedule(simulation.view.clone(template_pod, limits.grow), done)
-    message = next((o.message for o in simulation.explained(outcomes) if o.row < 0), "")
+    message = next((o.message for o in simulation.explain(outcomes) if o.row < 0), "")
     simulation.preemption = False  # nobody else is evicted for those who come back
     simulation.schedule(recreate_gone(simulation, list_victims(outcomes)))
     tier = int(tiers.tier_by_info[number])

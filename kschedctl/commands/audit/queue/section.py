@@ -60,7 +60,7 @@ IN_VAIN = AuditRule(
 )
 
 
-class QueuedPod(NamedTuple):
+class AuditedQueuePod(NamedTuple):
     """A pending pod and its queue."""
 
     waiting: WaitingPod
@@ -104,15 +104,15 @@ def build_queue_section(audited: AuditedCluster) -> QueueSection:
     )
 
 
-def _iter_queued_pods(audited: AuditedCluster) -> Iterator[QueuedPod]:
+def _iter_queued_pods(audited: AuditedCluster) -> Iterator[AuditedQueuePod]:
     """Yield every pending pod with its queue; pods rejected alike follow each other."""
     waiting_by_key = {waiting_pod.pod.key: waiting_pod for waiting_pod in audited.compute_once(find_waiting_pods)}
     served_pods = [waiting_pod.pod for waiting_pod in waiting_by_key.values() if _is_served(waiting_pod)]
     for refused, pods in iter_rejected_groups(audited.scheduler, served_pods):
         for pod in pods:
-            yield QueuedPod(waiting_by_key[pod.key], _find_queue(waiting_by_key[pod.key], refused), refused)
+            yield AuditedQueuePod(waiting_by_key[pod.key], _find_queue(waiting_by_key[pod.key], refused), refused)
     yield from (
-        QueuedPod(waiting_pod, "none") for waiting_pod in waiting_by_key.values() if not _is_served(waiting_pod)
+        AuditedQueuePod(waiting_pod, "none") for waiting_pod in waiting_by_key.values() if not _is_served(waiting_pod)
     )
 
 
@@ -137,9 +137,9 @@ def _find_queue(waiting: WaitingPod, refused: RejectedPod) -> str:
     return "unknown" if was_tried(waiting.pod) else "activeQ"
 
 
-def _group_by_queue(queued: Iterable[QueuedPod]) -> list[list[QueuedPod]]:
+def _group_by_queue(queued: Iterable[AuditedQueuePod]) -> list[list[AuditedQueuePod]]:
     """Group pods by queue and rejecting plugins, longest-waiting first. The groups are in the order of `QUEUES`."""
-    groups: dict[tuple[str, tuple[str, ...]], list[QueuedPod]] = {}
+    groups: dict[tuple[str, tuple[str, ...]], list[AuditedQueuePod]] = {}
     for in_queue in queued:
         groups.setdefault((in_queue.queue, in_queue.rejected_by), []).append(in_queue)
     for group in groups.values():
@@ -148,7 +148,7 @@ def _group_by_queue(queued: Iterable[QueuedPod]) -> list[list[QueuedPod]]:
     return sorted(groups.values(), key=lambda group: (order.index(group[0].queue), -len(group)))
 
 
-def _build_pods_in_queue(group: Sequence[QueuedPod], audited: AuditedCluster) -> PodsInQueue:
+def _build_pods_in_queue(group: Sequence[AuditedQueuePod], audited: AuditedCluster) -> PodsInQueue:
     """Build the report about a group of pods."""
     first = group[0]
     wake_ups = wake_ups_after_attempt(audited.scheduler, first.rejected) if first.rejected else None
@@ -167,7 +167,7 @@ def _build_pods_in_queue(group: Sequence[QueuedPod], audited: AuditedCluster) ->
     )
 
 
-def _find_back_off_end(group: Sequence[QueuedPod], audited: AuditedCluster) -> str:
+def _find_back_off_end(group: Sequence[AuditedQueuePod], audited: AuditedCluster) -> str:
     """Return the latest time at which the last pod of the group leaves back-off, empty if unknown.
 
     A back-off doubles with each attempt up to the configured maximum.
@@ -178,7 +178,7 @@ def _find_back_off_end(group: Sequence[QueuedPod], audited: AuditedCluster) -> s
     return subtract_seconds(max(times), -max_backoff) if times and len(times) == len(last_messages) else ""
 
 
-def _describe_queue(first: QueuedPod, wake_ups: WakeUps | None) -> str:
+def _describe_queue(first: AuditedQueuePod, wake_ups: WakeUps | None) -> str:
     """Return one line about why the first pod of a group is in its queue."""
     if first.queue == "unknown":
         return "fits now and was refused before: in activeQ if something woke it, else it waits for the flush"
@@ -189,7 +189,7 @@ def _describe_queue(first: QueuedPod, wake_ups: WakeUps | None) -> str:
     return wake_ups.headline if wake_ups else first.waiting.reason
 
 
-def _merge_attempt_bases(queued: Iterable[QueuedPod], audited: AuditedCluster) -> Basis:
+def _merge_attempt_bases(queued: Iterable[AuditedQueuePod], audited: AuditedCluster) -> Basis:
     """Return what the replayed attempts depend on."""
     refused = {id(in_queue.rejected): in_queue.rejected for in_queue in queued if in_queue.rejected}
     return merge_bases([build_basis(audited.scheduler, refusal) for refusal in refused.values()])
@@ -270,7 +270,7 @@ def _describe_missed_changes(between: WakesBetween | None) -> str:
 
 
 def _build_headline(
-    queued: Sequence[QueuedPod], between: WakesBetween | None, reported_pods: Sequence[PodBetween]
+    queued: Sequence[AuditedQueuePod], between: WakesBetween | None, reported_pods: Sequence[PodBetween]
 ) -> str:
     """Return the number of pods in each queue and of missed wake-ups, as text."""
     if not queued:

@@ -46,7 +46,7 @@ class Expiry:
 def parse_expiry(text: str) -> Expiry:
     """Parse a duration, `adaptive` or `never`; 0 means never. Raises UsageError.
 
-    >>> parse_expiry("120s").text, parse_expiry("0").text, parse_expiry("compute_adaptive_ttl").ttl(2000)
+    >>> parse_expiry("120s").text, parse_expiry("0").text, parse_expiry("adaptive").ttl(2000)
     ('120s', 'never', 60.0)
     """
     if text == ADAPTIVE:
@@ -155,8 +155,8 @@ def _validate_range(option: str, values: Iterable[float], least: float, most: fl
             raise UsageError(f"{option} {value:g}: from {least:g} to {most:,g}")
 
 
-class GivenFields(TypedDict, total=False):
-    """The parameters that options or the cluster give."""
+class RaceFields(TypedDict, total=False):
+    """The parameters of a comparison that options or the cluster give; all are optional."""
 
     nodes: Sequence[int]
     rates: Sequence[float]
@@ -171,11 +171,11 @@ class GivenFields(TypedDict, total=False):
     runs: int
 
 
-def build_question(given: GivenFields, measures: Measures | None) -> RaceQuestion:
+def build_question(fields: RaceFields, measures: Measures | None) -> RaceQuestion:
     """Build the parameters from the given fields, with those of the cluster for the others. Raises UsageError."""
     cluster_fields = _build_cluster_fields(measures)
-    used_fields = set(cluster_fields.keys() - given.keys())
-    question = RaceQuestion(**(cluster_fields | given))
+    used_fields = set(cluster_fields.keys() - fields.keys())
+    question = RaceQuestion(**(cluster_fields | fields))
     latencies = (question.binding, question.informer)
     measured_latencies = [latency for latency in latencies if isinstance(latency, MeasuredLatency)]
     if measured_latencies:
@@ -189,9 +189,9 @@ def build_question(given: GivenFields, measures: Measures | None) -> RaceQuestio
     return question
 
 
-def _build_cluster_fields(measures: Measures | None) -> GivenFields:
+def _build_cluster_fields(measures: Measures | None) -> RaceFields:
     """Return the parameters that the cluster gives."""
-    fields = GivenFields()
+    fields = RaceFields()
     if measures is None:
         return fields
     if measures.nodes is not None:

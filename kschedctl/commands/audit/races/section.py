@@ -13,7 +13,7 @@ from kschedctl.commands.audit.races.measured import Measures, measure_cluster
 from kschedctl.commands.audit.races.question import (
     MIN_ARRIVAL_SECONDS,
     NEVER,
-    GivenFields,
+    RaceFields,
     build_question,
     parse_expiry,
 )
@@ -82,7 +82,7 @@ def _simulate(audited: AuditedCluster, measures: Measures, instances: int, nodes
     if not nodes or measures.rate is None or measures.room is None:
         return None
     rate = min(measures.rate, MAX_RATE)
-    fields = GivenFields(
+    fields = RaceFields(
         expiries=(parse_expiry("30s"), parse_expiry(NEVER)),
         instances=instances,
         seconds=min(MIN_ARRIVAL_SECONDS, MAX_PODS / rate),

@@ -181,12 +181,12 @@ def _find_owners(view: Fork) -> list[Owner | None]:
     return owners
 
 
-def _group_infos(info: Ints, of: Rows, workloads: int) -> tuple[tuple[int, ...], ...]:
+def _group_infos(info: Ints, workload_by_pod: Rows, workload_count: int) -> tuple[tuple[int, ...], ...]:
     """Return the numbers of the PodInfos of each workload, the most frequent first."""
     numbers, first, counts = np.unique(info, return_index=True, return_counts=True)
-    infos: list[list[int]] = [[] for _ in range(workloads)]
+    infos: list[list[int]] = [[] for _ in range(workload_count)]
     for position in np.argsort(-counts, kind="stable").tolist():
-        infos[of[first[position]]].append(int(numbers[position]))
+        infos[workload_by_pod[first[position]]].append(int(numbers[position]))
     return tuple(map(tuple, infos))
 
 

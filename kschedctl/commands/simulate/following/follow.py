@@ -16,7 +16,7 @@ from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.messages import fit_error
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.scheduler.simulation.following import Following, Tried
+from kschedctl.scheduler.simulation.following import StepwiseScheduler, TriedPod
 
 MAX_TRIES = 3
 Retry = Literal["now", "end"]
@@ -37,7 +37,7 @@ def follow(
     >>> follow(Cluster.from_objects([]), []).steps
     ()
     """
-    following = Following(Scheduler(cluster))
+    following = StepwiseScheduler(Scheduler(cluster))
     view = following.view
     if retry not in ("now", "end"):
         raise UsageError(f'retry "{retry}": now or end')
@@ -51,7 +51,7 @@ def follow(
 
 
 def _iter_steps(
-    following: Following, queue: deque[Position], choices: Sequence[str | None], retry: Retry
+    following: StepwiseScheduler, queue: deque[Position], choices: Sequence[str | None], retry: Retry
 ) -> Iterator[FollowedStep]:
     tries: Counter[Position] = Counter()
     number = 0
@@ -65,7 +65,7 @@ def _iter_steps(
             (queue.appendleft if retry == "now" else queue.append)(position)
 
 
-def _follow_pod(following: Following, position: Position, choice: str | None) -> FollowedStep:
+def _follow_pod(following: StepwiseScheduler, position: Position, choice: str | None) -> FollowedStep:
     pod = following.view.pods.objects[position].key
     if position in following.gone:
         return FollowedStep(pod, gone=True)
@@ -83,7 +83,7 @@ def _follow_pod(following: Following, position: Position, choice: str | None) ->
     return _reject_pod(following, tried, cycle)
 
 
-def _place_pod(following: Following, tried: Tried, cycle: Cycle, choice: str | None) -> FollowedStep:
+def _place_pod(following: StepwiseScheduler, tried: TriedPod, cycle: Cycle, choice: str | None) -> FollowedStep:
     names = cycle.view.nodes.names
     best = {names[row]: Row(row) for row in cycle.scores.best.tolist()}
     node = choice if choice is not None and choice in best else min(best)
@@ -104,7 +104,7 @@ def _place_pod(following: Following, tried: Tried, cycle: Cycle, choice: str | N
     )
 
 
-def _reject_pod(following: Following, tried: Tried, cycle: Cycle) -> FollowedStep:
+def _reject_pod(following: StepwiseScheduler, tried: TriedPod, cycle: Cycle) -> FollowedStep:
     names, pods = cycle.view.nodes.names, cycle.view.pods.objects
     plugins = tuple(sorted(cycle.unschedulable_plugins))
     done = following.preempt(tried)

@@ -1,4 +1,4 @@
-"""A real rollout followed pod by pod: where the real scheduler chose otherwise than the replay, and why."""
+"""A real rollout replayed pod by pod: where the real scheduler chose another node than the replay, and why."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from kschedctl.scheduler.engine.pre_filter import selected_by_name
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchTerms
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.scheduler.simulation.following import Following, Tried
+from kschedctl.scheduler.simulation.following import StepwiseScheduler, TriedPod
 from kschedctl.text.counts import agreeing, counted
 
 Done = Callable[[int], None]
@@ -57,12 +57,12 @@ MILLISECOND, SECOND = 1_000_000, 1_000_000_000
 
 
 class RealPlacement(NamedTuple):
-    """A pod (``namespace/name``) that was put on a node."""
+    """A pod that the real scheduler put on a node."""
 
     nanoseconds: int
-    """When, since 1970."""
+    """Time of the placement since 1970."""
     time: str
-    """When, as it was written."""
+    """Time of the placement as written in the source."""
     pod: str
     node: str
     scheduler: str = ""
@@ -91,7 +91,7 @@ def follow_rollout(
     shared = prepare(cluster, manifests) if manifests else None
     made = shared.workloads if shared else {}
     scheduler = Scheduler(shared.cluster if shared else cluster, call_extender)
-    followed = _RolloutReplay(Following(scheduler, time_passes=True, sampling=sampling), placements, made)
+    followed = _RolloutReplay(StepwiseScheduler(scheduler, time_passes=True, sampling=sampling), placements, made)
     steps = []
     interrupted = False
     try:
@@ -122,6 +122,7 @@ def _drop_later_attachments(cluster: Cluster, placements: Sequence[RealPlacement
 
 
 def _parse_created(timestamp: str | None) -> int:
+    """Parse a creation timestamp to nanoseconds, 0 if missing."""
     return parse_nanoseconds(timestamp) if timestamp else 0
 
 
@@ -132,6 +133,7 @@ def _build_report(
     interrupted: bool,
     sampling: SampledFrom | None,
 ) -> FollowedRollout:
+    """Build the report of the comparisons."""
     following, outcomes = followed.following, Counter(placement.outcome for placement in placements)
     unknown = summarize_unknowns(
         (*find_unread_dependencies(following.view.cluster), *following.unknown), IN_SIMULATIONS
@@ -164,18 +166,21 @@ def _explain_no_comparison(outcomes: Counter[str]) -> UnknownKind:
 
 
 class _RolloutReplay:
-    """The pods of the placements in a cluster as it was before the first of them.
+    """A replay that starts with the cluster as it was before the first placement."""
 
-    ``made`` holds the workload of each pod that manifests create, ``notes`` the assumptions.
-    """
+    def __init__(
+        self, following: StepwiseScheduler, placements: Sequence[RealPlacement], created_pods: Mapping[str, str]
+    ) -> None:
+        """Take the pods of the placements, and all later ones, off their nodes.
 
-    def __init__(self, following: Following, placements: Sequence[RealPlacement], made: Mapping[str, str]) -> None:
+        `created_pods` has the workload of each pod that manifests create.
+        """
         self.following, self.view, self.notes = following, following.view, list[str]()
         self.placements = placements
         self._placed: list[tuple[int, Position, Row]] = []
         self._in_vain = 0
         self._made: dict[str, list[Position]] = {}
-        for pod, workload in made.items():
+        for pod, workload in created_pods.items():
             name = pod.partition("/")[0] + "/" + workload.rpartition("/")[2].rpartition(" ")[2]
             self._made.setdefault(name, []).append(self.view.pods.index[pod])
         index = self.view.pods.index
@@ -209,10 +214,11 @@ class _RolloutReplay:
         """Return nominated pods that were created after the first placement, latest first."""
         first = placements[0].nanoseconds if placements else 0
         promised = zip(*(column.tolist() for column in self.view.nominations), strict=True)
-        created = [(self._created(position), Position(position), Row(row)) for row, position in promised]
+        created = [(self._get_created(position), Position(position), Row(row)) for row, position in promised]
         return sorted((step for step in created if step[0] > first), reverse=True)
 
-    def _created(self, position: int) -> int:
+    def _get_created(self, position: int) -> int:
+        """Return the creation time of a pod in nanoseconds."""
         return _parse_created(self.view.pods.objects[position].metadata.creation_timestamp)
 
     def iter_steps(self) -> Iterator[FollowedPlacement]:
@@ -221,24 +227,25 @@ class _RolloutReplay:
             yield self._follow_placement(number, placement)
 
     def _follow_placement(self, number: int, placement: RealPlacement) -> FollowedPlacement:
+        """Add what came since the last placement, try the pod, compare, and put it where it really went."""
         while self._later and self._later[-1][0] <= placement.nanoseconds:
             _, other, row = self._later.pop()
             self.view.assume(other, row)
         while self._promised and self._promised[-1][0] <= placement.nanoseconds:
             _, other, row = self._promised.pop()
             self.view.nominate(other, row)
-        position = self._position(placement.pod)
+        position = self._find_pod(placement.pod)
         if position is None:
-            return _told(placement, UNKNOWN_POD, reasons=("there is no such pod here",))
+            return _build_comparison(placement, UNKNOWN_POD, reasons=("there is no such pod here",))
         if self.view.node[position] >= 0:  # scheduled once more under the same name
             self.following.take_off([position])
         row = Row(self.view.nodes.index.get(placement.node, NO_ROW))
         tried = self.following.attempt(position)
-        compared = _compared(placement, tried, row, self.following)
+        compared = _compare(placement, tried, row, self.following)
         if compared.outcome in (NOT_BEST, NOT_FEASIBLE):
             compared = self._explain_by_order(number, position, row, compared)
         if row != NO_ROW:
-            self._put(tried, row)
+            self._put_on_node(tried, row)
             self._placed.append((placement.nanoseconds, position, row))
         return compared
 
@@ -246,10 +253,10 @@ class _RolloutReplay:
         self, number: int, position: Position, row: Row, placement: FollowedPlacement
     ) -> FollowedPlacement:
         """Return the comparison, or a better one if another order of overlapping bindings explains the placement."""
-        nearby = self._nearby(number, position)
+        nearby = self._find_nearby(number, position)
 
         def other(moved: Sequence[NearbyPlacement]) -> FollowedPlacement:
-            return self._moving(number, position, row, moved)
+            return self._compare_reordered(number, position, row, moved)
 
         for moved in iter_reorderings(nearby):
             again = other(moved)
@@ -264,10 +271,10 @@ class _RolloutReplay:
             self.notes.append(
                 f"after {MAX_UNEXPLAINED:,} placements that no overlapping binding explains none is looked for"
             )
-        return replace(placement, overlapping=tuple(map(self._told, moved)))
+        return replace(placement, overlapping=tuple(map(self._build_overlapping, moved)))
 
-    def _nearby(self, number: int, position: Position) -> list[NearbyPlacement]:
-        """Other pods that came at about the time of a placement, in the order of time."""
+    def _find_nearby(self, number: int, position: Position) -> list[NearbyPlacement]:
+        """Return other pods placed within WITHIN of a placement, in the order of time."""
         now = self.placements[number].nanoseconds
         before = [NearbyPlacement(p, row, time - now) for time, p, row in self._placed[-2 * MOST_WITHIN :]]
         index, nodes = self.view.pods.index, self.view.nodes.index
@@ -284,49 +291,55 @@ class _RolloutReplay:
         ]
         return [nearby for nearby in (*gone, *come) if abs(nearby.nanoseconds) < WITHIN]
 
-    def _moving(self, number: int, position: Position, row: Row, moved: Sequence[NearbyPlacement]) -> FollowedPlacement:
-        """The pod tried with nearby ones gone that came before it, and come that came after; then all is as it was."""
+    def _compare_reordered(
+        self, number: int, position: Position, row: Row, moved: Sequence[NearbyPlacement]
+    ) -> FollowedPlacement:
+        """Try the pod with nearby earlier pods removed and later ones added, then restore the view."""
         searches = self.following.sampling
         start = searches.start if searches else 0
         for nearby in moved:
-            self._move(nearby, 1 if nearby.nanoseconds > 0 else -1)
+            self._apply_move(nearby, 1 if nearby.nanoseconds > 0 else -1)
         try:
-            return _compared(self.placements[number], self.following.attempt(position), row, self.following)
+            return _compare(self.placements[number], self.following.attempt(position), row, self.following)
         finally:
             for nearby in reversed(moved):
-                self._move(nearby, -1 if nearby.nanoseconds > 0 else 1)
+                self._apply_move(nearby, -1 if nearby.nanoseconds > 0 else 1)
             if searches:
                 searches.start = start
 
-    def _move(self, other: NearbyPlacement, sign: int) -> None:
+    def _apply_move(self, nearby: NearbyPlacement, sign: int) -> None:
+        """Put a pod on its node, or remove it if `sign` is negative."""
         if sign > 0:
-            self.view.assume(other.position, other.row)
+            self.view.assume(nearby.position, nearby.row)
         else:
-            self.view.forget(other.position)
+            self.view.forget(nearby.position)
 
-    def _told(self, other: NearbyPlacement) -> OverlappingBinding:
-        pod, node = self.view.pods.objects[other.position].key, self.view.nodes.names[other.row]
-        return OverlappingBinding(pod, node, round(other.nanoseconds / MILLISECOND))
+    def _build_overlapping(self, nearby: NearbyPlacement) -> OverlappingBinding:
+        """Return the report entry of a nearby placement."""
+        pod, node = self.view.pods.objects[nearby.position].key, self.view.nodes.names[nearby.row]
+        return OverlappingBinding(pod, node, round(nearby.nanoseconds / MILLISECOND))
 
-    def _position(self, pod: str) -> Position | None:
-        """The pod itself, else the next of those that manifests make for a workload of which it has the name."""
+    def _find_pod(self, pod: str) -> Position | None:
+        """Return the pod's position, or that of the next pod created for the workload whose name its name starts
+        with.
+        """
         if pod in self.view.pods.index:
             return self.view.pods.index[pod]
         owners = [name for name in self._made if pod.startswith(f"{name}-") and self._made[name]]
         return self._made[max(owners, key=len)].pop(0) if owners else None
 
-    def _put(self, tried: Tried, row: Row) -> None:
-        """On its node, with what is reserved for it there, as far as that fits."""
+    def _put_on_node(self, tried: TriedPod, row: Row) -> None:
+        """Put the pod on its real node, with plugins' reservations if it fits there."""
         if tried.cycle is not None and row in tried.cycle.feasible:
             try:
                 self.following.assume(tried, row)
                 return
             except PluginError as failure:
                 self.notes.append(f"{self.view.pods.objects[tried.position].key}: nothing is reserved: {failure}")
-        self.following.put(tried.position, row)
+        self.following.place(tried.position, row)
 
 
-def _told(
+def _build_comparison(
     placement: RealPlacement,
     outcome: str,
     *,
@@ -337,6 +350,7 @@ def _told(
     plugin: str = "",
     reasons: tuple[str, ...] = (),
 ) -> FollowedPlacement:
+    """Build a comparison."""
     return FollowedPlacement(
         placement.pod,
         placement.node,
@@ -352,41 +366,42 @@ def _told(
     )
 
 
-def _compared(placement: RealPlacement, tried: Tried, row: Row, following: Following) -> FollowedPlacement:
+def _compare(placement: RealPlacement, tried: TriedPod, row: Row, following: StepwiseScheduler) -> FollowedPlacement:
+    """Compare the replay with the node the pod really went to."""
     cycle, served = tried.cycle, following.scheduler.configuration.profiles
     if cycle is None or (placement.scheduler and placement.scheduler not in served):
-        return _told(placement, OTHER_SCHEDULER)
+        return _build_comparison(placement, OTHER_SCHEDULER)
     if row == NO_ROW:
-        return _told(placement, UNKNOWN_NODE)
+        return _build_comparison(placement, UNKNOWN_NODE)
     if cycle.error is not None:
-        return _told(placement, NOT_COMPARED, reasons=(cycle.error,))
+        return _build_comparison(placement, NOT_COMPARED, reasons=(cycle.error,))
     feasible = len(cycle.feasible)
     if row not in cycle.feasible:
-        return _not_feasible(placement, cycle, row, feasible)
+        return _explain_infeasible(placement, cycle, row, feasible)
     best = tuple(sorted(cycle.view.nodes.names[row] for row in cycle.scores.best.tolist()))
     if placement.node in best:
-        return _told(placement, AS_REPLAYED, feasible=feasible, best=best)
-    behind, lost = _behind(cycle, row, best[0])
-    part = following.sampling is None and _best_of_a_part(cycle, row, following)
+        return _build_comparison(placement, AS_REPLAYED, feasible=feasible, best=best)
+    behind, lost = _score_deficit(cycle, row, best[0])
+    part = following.sampling is None and _is_best_of_sample(cycle, row, following)
     outcome = BEST_OF_A_PART if part else NOT_BEST
-    return _told(placement, outcome, feasible=feasible, best=best, behind=behind, lost=lost)
+    return _build_comparison(placement, outcome, feasible=feasible, best=best, behind=behind, lost=lost)
 
 
-def _not_feasible(placement: RealPlacement, cycle: Cycle, row: Row, feasible: int) -> FollowedPlacement:
-    """The node is refused, by PreFilter or Filter plugins, or was not looked at."""
+def _explain_infeasible(placement: RealPlacement, cycle: Cycle, row: Row, feasible: int) -> FollowedPlacement:
+    """Return why the real node is not feasible: rejected by a plugin, or not searched."""
     if cycle.pre_filter.status.rejected:
         plugin, status = cycle.pre_filter.plugin, cycle.pre_filter.status
     elif not cycle.filter.passing[row]:
         plugin, status = cycle.filter.first_fail(row)
     elif cycle.search is not None and not cycle.considered[row]:
-        return _told(placement, NOT_LOOKED_AT, feasible=feasible)
+        return _build_comparison(placement, NOT_LOOKED_AT, feasible=feasible)
     else:
         plugin, status = " ".join(cycle.pre_filter.narrowed_by), cycle.node_status(row)
-    return _told(placement, NOT_FEASIBLE, feasible=feasible, plugin=plugin, reasons=status.reasons)
+    return _build_comparison(placement, NOT_FEASIBLE, feasible=feasible, plugin=plugin, reasons=status.reasons)
 
 
-def _behind(cycle: Cycle, row: Row, best: str) -> tuple[int, dict[str, int]]:
-    """By how many points a node is behind the best, and what each plugin has to do with it."""
+def _score_deficit(cycle: Cycle, row: Row, best: str) -> tuple[int, dict[str, int]]:
+    """Return by how many points a node is behind the best, in total and per plugin."""
     rows = cycle.scores.rows.tolist()
     mine, other = rows.index(row), rows.index(cycle.view.nodes.index[best])
     lost = {name: int(scores[other] - scores[mine]) for name, scores in cycle.scores.weighted.items()}
@@ -394,14 +409,14 @@ def _behind(cycle: Cycle, row: Row, best: str) -> tuple[int, dict[str, int]]:
     return int(total[other] - total[mine]), {name: points for name, points in lost.items() if points}
 
 
-def _best_of_a_part(cycle: Cycle, row: Row, following: Following) -> bool:
-    """Whether the scheduler, which looks at a part of so many nodes, may have seen no better one.
+def _is_best_of_sample(cycle: Cycle, row: Row, following: StepwiseScheduler) -> bool:
+    """Return whether the scheduler, which samples nodes, may not have seen a better node.
 
-    As many nodes that fit, one after the other in its order, would have to be no better than this one; the scores are
-    those among all nodes.
+    It searches until enough feasible nodes are found. The node may be the best of these if at least as many consecutive
+    nodes, in the scheduler's order, are no better. Scores are those among all nodes.
     """
     offered = int(selected_by_name(cycle.pre_filter, cycle.view).sum())
-    enough = following.searches(SampledFrom()).feasible_needed_for_scoring(
+    enough = following.start_sampling(SampledFrom()).feasible_needed_for_scoring(
         offered, SearchTerms.from_profile(cycle.framework.profile, cycle.framework.release)
     )
     total, mine = cycle.scores.total, cycle.scores.rows.tolist().index(row)

@@ -21,7 +21,7 @@ from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, for_each_workload
 from kschedctl.lint.objects.subject import Problem
-from kschedctl.lint.objects.workload import Workload, compiled
+from kschedctl.lint.objects.workload import Workload, compile_selector
 from kschedctl.scheduler.configuration.version_fields import AFFINITY_LABEL_KEYS
 from kschedctl.snapshot.node_order import HOSTNAME, REGION, ZONE
 from kschedctl.text.counts import counted
@@ -32,8 +32,8 @@ _Preference = PreferredSchedulingTerm | WeightedPodAffinityTerm
 def find_workloads_without_spread(workload: Workload) -> Iterator[Problem]:
     """Find serving workloads whose replicas nothing keeps apart."""
     apart = any("podAntiAffinity" in path for path, _ in iter_pod_terms(workload)) or any(iter_host_ports(workload))
-    if workload.serving and not apart and not workload.spec.topology_spread_constraints:
-        yield workload.problem((), f"{workload.range} replicas, and nothing spreads them")
+    if workload.is_serving_replicas and not apart and not workload.spec.topology_spread_constraints:
+        yield workload.build_problem((), f"{workload.replica_range} replicas, and nothing spreads them")
 
 
 TS_MISSING = Rule(
@@ -54,10 +54,10 @@ def find_replicas_that_may_share_a_node(workload: Workload) -> Iterator[Problem]
     keys = {term.topology_key for path, term in iter_pod_terms(workload) if "podAntiAffinity" in path}
     keys |= {constraint.topology_key for constraint in spec.topology_spread_constraints}
     apart = HOSTNAME in keys or any(iter_required_anti_affinity(workload)) or any(iter_host_ports(workload))
-    if not workload.serving or not keys or apart:
+    if not workload.is_serving_replicas or not keys or apart:
         return
     field = "topologySpreadConstraints" if spec.topology_spread_constraints else "affinity"
-    yield workload.problem((field,), f"kept apart by {', '.join(sorted(keys))} only: replicas may share a node")
+    yield workload.build_problem((field,), f"kept apart by {', '.join(sorted(keys))} only: replicas may share a node")
 
 
 AF_NO_HOST_ANTI = Rule(
@@ -74,10 +74,12 @@ AF_NO_HOST_ANTI = Rule(
 def find_replicas_with_host_port(workload: Workload) -> Iterator[Problem]:
     """Find serving workloads with a host port, which only one pod per node can use."""
     host_port = next(iter_host_ports(workload), None)
-    if host_port is not None and workload.serving and not workload.spec.host_network:
+    if host_port is not None and workload.is_serving_replicas and not workload.spec.host_network:
         path, number = host_port
-        message = f"port {number} can be used once per node: {workload.range} replicas need as many nodes"
-        yield workload.problem((*path, "hostPort"), message + ", an update one more" * (workload.surge()[0] > 0))
+        message = f"port {number} can be used once per node: {workload.replica_range} replicas need as many nodes"
+        yield workload.build_problem(
+            (*path, "hostPort"), message + ", an update one more" * (workload.compute_surge()[0] > 0)
+        )
 
 
 HP_ONE_A_NODE = Rule(
@@ -97,7 +99,7 @@ def find_terms_without_selector(workload: Workload) -> Iterator[Problem]:
         if term.label_selector is None:
             required_affinity = "podAffinity" in path and PREFERRED not in path
             effect = "the pod can never be scheduled" if required_affinity else "it does nothing"
-            yield workload.problem(path, f"a term without labelSelector matches no pods: {effect}")
+            yield workload.build_problem(path, f"a term without labelSelector matches no pods: {effect}")
 
 
 AF_NULL_SELECTOR = Rule(
@@ -115,8 +117,8 @@ AF_NULL_SELECTOR = Rule(
 def find_anti_affinity_without_matches(context: LintContext) -> Iterator[Problem]:
     """Find anti-affinity terms whose selector matches no pods, not even the workload's own."""
     for workload in context.workloads:
-        for path, term in iter_pod_terms(workload) if workload.serving else ():
-            selector = compiled(term.label_selector)
+        for path, term in iter_pod_terms(workload) if workload.is_serving_replicas else ():
+            selector = compile_selector(term.label_selector)
             own_namespace_only = not term.namespaces and term.namespace_selector is None
             if "podAntiAffinity" not in path or not own_namespace_only or selector is None:
                 continue
@@ -124,7 +126,7 @@ def find_anti_affinity_without_matches(context: LintContext) -> Iterator[Problem
                 continue
             if not _may_match_pods(context, workload, selector):
                 message = f'selector "{selector}" matches no pods, not even their own: nothing keeps them apart'
-                yield workload.problem((*path, "labelSelector"), message)
+                yield workload.build_problem((*path, "labelSelector"), message)
 
 
 AF_ANTI_NOT_SELF = Rule(
@@ -141,7 +143,7 @@ AF_ANTI_NOT_SELF = Rule(
 def _uses_own_keys_with_other_values(workload: Workload, selector: Selector) -> bool:
     """Return whether the selector uses labels that the workload's pods have and still does not match the pods."""
     keys = {requirement.key for requirement in selector.requirements}
-    return bool(keys & workload.labels.keys()) and not workload.selected_by(selector)
+    return bool(keys & workload.labels.keys()) and not workload.is_selected_by(selector)
 
 
 def _may_match_pods(context: LintContext, workload: Workload, selector: Selector) -> bool:
@@ -163,8 +165,8 @@ def find_invalid_weights(workload: Workload) -> Iterator[Problem]:
     for name, part in parts:
         preferred: Iterable[_Preference] = part.preferred_during_scheduling_ignored_during_execution if part else ()
         for i, term in enumerate(preferred):
-            at = workload.at_field("affinity", name, PREFERRED, i, "weight")
-            yield from workload.refused(validate_weight(term.weight, at))
+            at = workload.get_path("affinity", name, PREFERRED, i, "weight")
+            yield from workload.to_problems(validate_weight(term.weight, at))
 
 
 AF_WEIGHT_RANGE = Rule(
@@ -190,7 +192,7 @@ def find_anti_affinity_against_all_pods(workload: Workload) -> Iterator[Problem]
             where = ", ".join(sorted(term.namespaces)) if term.namespaces else "other namespaces too"
             domain = format_domain_noun(term.key).removesuffix("s")
             message = f"the empty selector matches every pod ({where}): none of them may share its {domain}"
-            yield workload.problem((*term.path, "labelSelector"), message)
+            yield workload.build_problem((*term.path, "labelSelector"), message)
 
 
 AF_ANTI_EVERYTHING = Rule(
@@ -213,13 +215,12 @@ def find_more_replicas_than_usual_domains(context: LintContext) -> Iterator[Prob
     for workload in context.workloads if context.cluster is None else ():
         for term in iter_required_anti_affinity(workload):
             usual_max = USUAL_MAX_DOMAINS.get(term.key)
-            if usual_max is None or not workload.serving:
+            if usual_max is None or not workload.is_serving_replicas:
                 continue
-            if term.selects_itself and workload.at_most > usual_max:
-                message = (
-                    f"{workload.range} replicas need as many {format_domain_noun(term.key)}: most clusters have fewer"
-                )
-                yield workload.problem((*term.path, "topologyKey"), message)
+            if term.selects_itself and workload.highest_replicas > usual_max:
+                domains = format_domain_noun(term.key)
+                message = f"{workload.replica_range} replicas need as many {domains}: most clusters have fewer"
+                yield workload.build_problem((*term.path, "topologyKey"), message)
 
 
 AF_ANTI_MANY_REPLICAS = Rule(
@@ -240,16 +241,16 @@ def find_anti_affinity_with_surge(context: LintContext) -> Iterator[Problem]:
     With a cluster, ``af-rollout-deadlock`` replays the rollout instead.
     """
     for workload in context.workloads if context.cluster is None else ():
-        surging, unavailable = workload.surge()
-        if workload.kind != "Deployment" or not workload.serving or unavailable or not surging:
+        surging, unavailable = workload.compute_surge()
+        if workload.kind != "Deployment" or not workload.is_serving_replicas or unavailable or not surging:
             continue
         for term in iter_required_anti_affinity(workload):
             if term.selects_itself and term.matches_all_revisions and _lacks_spare_domain(workload, term):
-                domains, count = format_domain_noun(term.key), workload.at_least
+                domains, count = format_domain_noun(term.key), workload.lowest_replicas
                 message = (
                     f"no old pod may go first, so a rollout needs {count + 1} {domains} for {counted(count, 'replica')}"
                 )
-                yield workload.problem(term.path, f"{message}: with {count} it never ends")
+                yield workload.build_problem(term.path, f"{message}: with {count} it never ends")
 
 
 AF_ANTI_SURGE = Rule(
@@ -271,8 +272,10 @@ def _lacks_spare_domain(workload: Workload, term: RequiredTerm) -> bool:
     That is so if maxUnavailable is explicitly 0 or there are hardly more domains than replicas.
     """
     explicit_zero = workload.strategy.rolling_update.max_unavailable in (0, "0%")
-    few_domains = term.key in (ZONE, REGION) and workload.at_least >= _USUAL_ZONES
-    return (explicit_zero or few_domains) and workload.at_most <= USUAL_MAX_DOMAINS.get(term.key, workload.at_most)
+    few_domains = term.key in (ZONE, REGION) and workload.lowest_replicas >= _USUAL_ZONES
+    return (explicit_zero or few_domains) and workload.highest_replicas <= USUAL_MAX_DOMAINS.get(
+        term.key, workload.highest_replicas
+    )
 
 
 def find_daemon_sets_kept_apart(context: LintContext) -> Iterator[Problem]:
@@ -283,14 +286,14 @@ def find_daemon_sets_kept_apart(context: LintContext) -> Iterator[Problem]:
         for term in iter_required_anti_affinity(workload):
             if term.selects_itself and term.key != HOSTNAME:
                 message = f"one pod per {term.key}: the other nodes get none"
-                yield workload.problem((*term.path, "topologyKey"), message)
+                yield workload.build_problem((*term.path, "topologyKey"), message)
     for workload, path, constraint in iter_spread_constraints(context.workloads):
-        selector = compiled(constraint.label_selector)
+        selector = compile_selector(constraint.label_selector)
         if workload.kind != "DaemonSet" or constraint.when_unsatisfiable != HARD:
             continue
-        if constraint.topology_key != HOSTNAME and selector is not None and workload.selected_by(selector):
+        if constraint.topology_key != HOSTNAME and selector is not None and workload.is_selected_by(selector):
             message = f"where one {constraint.topology_key} has more nodes than another, some are left without a pod"
-            yield workload.problem((*path, "topologyKey"), message)
+            yield workload.build_problem((*path, "topologyKey"), message)
 
 
 DS_KEPT_APART = Rule(

@@ -13,7 +13,7 @@ from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import WARNING, Rule
 from kschedctl.lint.objects.subject import Problem
-from kschedctl.lint.objects.workload import Workload, compiled
+from kschedctl.lint.objects.workload import Workload, compile_selector
 from kschedctl.lint.rules.affinity.fields import find_anti_affinity_without_matches
 
 _EQUALITY_OPERATORS = (EQUALS, IN)
@@ -65,14 +65,16 @@ def find_misspelt_terms(context: LintContext) -> Iterator[Problem]:
     for workload in context.workloads:
         for path, term in iter_pod_terms(workload):
             at = (*path, "labelSelector")
-            if (workload.subject, workload.at_field(*at)) in reported:
+            if (workload.subject, workload.get_path(*at)) in reported:
                 continue
             own_namespace_only = not term.namespaces and term.namespace_selector is None
             namespaces = [workload.namespace] if own_namespace_only else list(context.workloads_by_namespace)
             labels_of_term = {namespace: labels[namespace] for namespace in namespaces}
             for label, meant, owner in _iter_misspelt_labels(context, workload, term, labels_of_term):
                 whose = "its own pods" if owner is workload else f"those of {owner.subject}"
-                yield workload.problem(at, f"no pods have the label {label}; {whose} have {meant}", f"Write {meant}")
+                yield workload.build_problem(
+                    at, f"no pods have the label {label}; {whose} have {meant}", f"Write {meant}"
+                )
 
 
 AF_MISSPELT = Rule(
@@ -93,7 +95,7 @@ def _iter_misspelt_labels(
 
     Yields nothing if the term selects pods.
     """
-    selector = compiled(term.label_selector)
+    selector = compile_selector(term.label_selector)
     if selector is None or any(context.select_workloads(namespace, selector) for namespace in labels_by_namespace):
         return
     for requirement in selector.requirements:
@@ -104,7 +106,7 @@ def _iter_misspelt_labels(
             continue
         for labels in labels_by_namespace.values():
             meant, owners = labels.find_similar_label(key, value)
-            coexisting = [w for w in owners if context.variants.together(workload.subject, w.subject)]
+            coexisting = [w for w in owners if context.variants.can_coexist(workload.subject, w.subject)]
             if coexisting:
                 owner = workload if workload in coexisting else coexisting[0]
                 yield _MisspeltLabel(f"{key}={value}", meant, owner)
@@ -122,13 +124,13 @@ def find_terms_without_template(context: LintContext) -> Iterator[Problem]:
     reported |= {(problem.subject, problem.path) for problem in find_terms_for_other_namespaces(context)}
     for workload in context.workloads:
         for term in iter_required_affinity(workload):
-            paths = (workload.at_field(*term.path), workload.at_field(*term.path, "labelSelector"))
+            paths = (workload.get_path(*term.path), workload.get_path(*term.path, "labelSelector"))
             explained = any((workload.subject, path) in reported for path in paths)
             if explained or not _selects_no_workload(context, workload, term):
                 continue
             where = ", ".join(sorted(term.namespaces))
             message = f'no template of namespace {where} has the labels "{term.selector}"'
-            yield workload.problem((*term.path, "labelSelector"), message)
+            yield workload.build_problem((*term.path, "labelSelector"), message)
 
 
 AF_NOBODY = Rule(
@@ -149,7 +151,7 @@ def _selects_no_workload(context: LintContext, workload: Workload, term: Require
         return False
     for namespace in term.namespaces:
         neighbours = [w for w in context.workloads_by_namespace.get(namespace, ()) if w is not workload]
-        if not any(context.variants.together(w.subject, workload.subject) for w in neighbours):
+        if not any(context.variants.can_coexist(w.subject, workload.subject) for w in neighbours):
             return False
         if context.select_workloads(namespace, term.selector):
             return False
@@ -174,7 +176,7 @@ def find_terms_for_other_namespaces(context: LintContext) -> Iterator[Problem]:
             ]
             if matches and not context.may_have_unknown_pods((workload.namespace,)):
                 message = f"speaks of pods of namespace {workload.namespace} only, not of those of {matches[0].subject}"
-                yield workload.problem(term.path, message)
+                yield workload.build_problem(term.path, message)
 
 
 AF_OTHER_NAMESPACE = Rule(

@@ -31,12 +31,16 @@ def find_more_replicas_than_domains(context: LintContext) -> Iterator[Problem]:
             eligible = facts.get_eligible_nodes(workload)
             rows = facts.pick_row_per_domain(term.key, eligible)
             unlabelled = (eligible & ~facts.get_nodes_with_label(term.key)).any()
-            if not term.selects_itself or unlabelled or not len(rows) or workload.at_most <= len(rows):
+            if not term.selects_itself or unlabelled or not len(rows) or workload.highest_replicas <= len(rows):
                 continue
             if facts.is_full_after(workload, rows):
-                excess = workload.at_most - len(rows)
-                message = f"{workload.at_most} replicas, but only {format_usable_domains(len(rows), term.key)}: "
-                yield workload.problem(term.path, f"{message}{excess} {agreeing(excess, 'stays', 'stay')} Pending")
+                excess = workload.highest_replicas - len(rows)
+                message = (
+                    f"{workload.highest_replicas} replicas, but only {format_usable_domains(len(rows), term.key)}: "
+                )
+                yield workload.build_problem(
+                    term.path, f"{message}{excess} {agreeing(excess, 'stays', 'stay')} Pending"
+                )
 
 
 AF_ANTI_REPLICAS_OVER_DOMAINS = Rule(
@@ -55,7 +59,7 @@ def find_rollout_deadlocks(context: LintContext) -> Iterator[Problem]:
     """Find Deployments whose rollout can never start since an old pod is in every domain, proved by a replay."""
     facts = context.facts
     for workload in context.workloads:
-        surge, unavailable = workload.surge()
+        surge, unavailable = workload.compute_surge()
         if workload.kind != "Deployment" or not workload.subject.document or unavailable or not surge:
             continue
         for term in iter_required_anti_affinity(workload):
@@ -73,7 +77,7 @@ def find_rollout_deadlocks(context: LintContext) -> Iterator[Problem]:
                     "pod, none may go first: no "
                     "rollout ever ends"
                 )
-                yield workload.problem(term.path, message)
+                yield workload.build_problem(term.path, message)
 
 
 AF_ROLLOUT_DEADLOCK = Rule(
@@ -97,7 +101,7 @@ def find_terms_without_target_pods(context: LintContext) -> Iterator[Problem]:
         for term in iter_required_affinity(workload):
             namespaces = term.list_namespaces(facts.view.namespace_labels, workload.namespace)
             if term.selects_itself or any(
-                w.selected_by(term.selector) and w.namespace in namespaces for w in context.workloads
+                w.is_selected_by(term.selector) and w.namespace in namespaces for w in context.workloads
             ):
                 continue
             if facts.view.pods.matching(term.selector, namespaces).any() or term.selector.matches_nothing:
@@ -109,7 +113,7 @@ def find_terms_without_target_pods(context: LintContext) -> Iterator[Problem]:
                 and len(facts)
                 and facts.get_rejected_nodes(workload, InterPodAffinity).all()
             ):
-                yield workload.problem(
+                yield workload.build_problem(
                     term.path, f'no pod matches "{term.selector}" in {", ".join(sorted(namespaces)) or "any namespace"}'
                 )
 
@@ -141,7 +145,7 @@ def find_anti_affinity_on_partial_labels(context: LintContext) -> Iterator[Probl
                     "has no effect "
                     f"there: {facts.format_node_names(without)}"
                 )
-                yield workload.problem((*term.path, "topologyKey"), message)
+                yield workload.build_problem((*term.path, "topologyKey"), message)
 
 
 AF_UNLABELLED_NODES = Rule(
@@ -162,7 +166,9 @@ def find_affinity_in_large_clusters(context: LintContext) -> Iterator[Problem]:
     for workload in context.workloads:
         first = next((path for path, term in iter_pod_terms(workload) if term.topology_key != HOSTNAME), None)
         if nodes > LARGE_CLUSTER_NODES and first is not None:
-            yield workload.problem(first, f"affinity between pods costs much in a cluster of {counted(nodes, 'node')}")
+            yield workload.build_problem(
+                first, f"affinity between pods costs much in a cluster of {counted(nodes, 'node')}"
+            )
 
 
 AF_LARGE_CLUSTER = Rule(

@@ -15,7 +15,7 @@ from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.field_edits import FieldEdit, RenameField, SetField, is_pod_count
 from kschedctl.lint.framework.rule import ERROR, Rule
 from kschedctl.lint.objects.subject import Path, Problem, Subject
-from kschedctl.lint.objects.workload import InvalidFieldError, typed_at
+from kschedctl.lint.objects.workload import InvalidFieldError, convert_field
 from kschedctl.lint.rules import taints
 from kschedctl.lint.rules.affinity import fields
 from kschedctl.lint.rules.disruption import budgets
@@ -86,9 +86,9 @@ def _validate(subject: Subject, context: LintContext) -> Iterator[Problem]:
     if subject.kind not in structs or not is_user_authored(subject):
         return
     try:
-        manifest = typed_at((), without_nulls(subject.document), structs[subject.kind])
+        manifest = convert_field((), without_nulls(subject.document), structs[subject.kind])
     except InvalidFieldError as error:
-        yield subject.problem(error.path, str(error))
+        yield subject.build_problem(error.path, str(error))
         return
     if subject.kind in around_pods.KINDS:
         errors = around_pods.validate_object(subject.kind, manifest)
@@ -100,7 +100,7 @@ def _validate(subject: Subject, context: LintContext) -> Iterator[Problem]:
         ignored = {_SELECTOR, _LABELS}
     elif any(error.field == _SELECTOR for error in errors):
         ignored = {_LABELS}  # a missing selector also does not match the labels: the same mistake
-    yield from (subject.problem(error.field, str(error)) for error in errors if error.field not in ignored)
+    yield from (subject.build_problem(error.field, str(error)) for error in errors if error.field not in ignored)
 
 
 def is_user_authored(subject: Subject) -> bool:
@@ -122,7 +122,7 @@ def find_unrecognized_fields(context: LintContext) -> Iterator[Problem]:
     for subject in context.subjects:
         for field in find_unknown_fields(subject.document) if is_user_authored(subject) else ():
             advice = field.advice
-            yield subject.problem(field.path, str(field), advice[:1].upper() + advice[1:], field.suggested_name)
+            yield subject.build_problem(field.path, str(field), advice[:1].upper() + advice[1:], field.suggested_name)
 
 
 def _rename_field(problem: Problem) -> FieldEdit | None:

@@ -20,7 +20,7 @@ from kschedctl.cluster import Cluster, without_nulls
 from kschedctl.lint.framework.context import LintContext, N
 from kschedctl.lint.framework.rule import ERROR, Rule
 from kschedctl.lint.objects.subject import Problem, Subject
-from kschedctl.lint.objects.workload import compiled
+from kschedctl.lint.objects.workload import compile_selector
 from kschedctl.lint.rules.api.creation import is_user_authored
 
 VALIDATED_STRUCTS = {**manifests.KINDS, **around_pods.KINDS}
@@ -40,7 +40,7 @@ def find_immutable_changes(context: LintContext) -> Iterator[Problem]:
         except msgspec.ValidationError:
             continue
         for error in _keep_first_per_field(_iter_update_errors(subject, manifest, deployed)):
-            yield subject.problem(error.field, str(error))
+            yield subject.build_problem(error.field, str(error))
 
 
 API_IMMUTABLE = Rule(
@@ -129,7 +129,7 @@ class _DeployedObjects:
             yield from updates.validate_stateful_set_selector_update(selector, deployed_selector)
         elif deployed_selector is not None:
             yield from updates.validate_selector_update(selector, deployed_selector)
-        elif compiled_selector := compiled(selector):
+        elif compiled_selector := compile_selector(selector):
             pods = self.context.facts.pods_by_owner.get(owner, ())
             if not all(compiled_selector.matches(pod.metadata.labels) for pod in pods):
                 yield updates.immutable_selector(selector)
@@ -177,7 +177,7 @@ class _DeployedObjects:
         sets = [("ReplicaSet", stored) for stored in self.cluster.replica_sets]
         sets += [("StatefulSet", stored) for stored in self.cluster.stateful_sets]
         for kind, stored in sets:
-            metadata, selector = stored.metadata, compiled(stored.spec.selector)
+            metadata, selector = stored.metadata, compile_selector(stored.spec.selector)
             if selector is None or stored.spec.selector is None:
                 continue
             selectors[Owner(kind, metadata.namespace, metadata.name)] = selector
@@ -196,7 +196,7 @@ class _DeployedObjects:
                 typed = convert_builtins(without_nulls(document), written.Workload)
             except msgspec.ValidationError:
                 continue
-            selector = compiled(typed.spec.selector)
+            selector = compile_selector(typed.spec.selector)
             if owner.kind in SELECTOR_KINDS and selector is not None and typed.spec.selector is not None:
                 selectors[owner] = selector
         return selectors

@@ -12,8 +12,8 @@ from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.field_edits import FieldEdit, SetField
 from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
-from kschedctl.lint.objects.subject import Path, Problem, Subject, path_text
-from kschedctl.scheduler.configuration.version_fields import unread
+from kschedctl.lint.objects.subject import Path, Problem, Subject, format_path
+from kschedctl.scheduler.configuration.version_fields import iter_unread_fields
 
 
 def find_too_new_fields_and_versions(context: LintContext) -> Iterator[Problem]:
@@ -23,8 +23,8 @@ def find_too_new_fields_and_versions(context: LintContext) -> Iterator[Problem]:
             yield _build_version_problem(subject, f"{version.name} {absence}", context.gates.minor)
     for subject in context.subjects:
         for kind, at, fields in _iter_typed_parts(subject):
-            for path, field in unread(kind, fields, context.gates):
-                yield subject.problem((*at, *path), f"{path_text(path[1:])} {field.needs(context.gates)}")
+            for path, field in iter_unread_fields(kind, fields, context.gates):
+                yield subject.build_problem((*at, *path), f"{format_path(path[1:])} {field.needs(context.gates)}")
 
 
 API_NEEDS_VERSION = Rule(
@@ -146,10 +146,10 @@ def _build_version_problem(subject: Subject, message: str, minor: int, successor
         successor = ""
     name = successor or next(reversed(served), "")
     if not name:
-        return subject.problem(("apiVersion",), message)
+        return subject.build_problem(("apiVersion",), message)
     if name in served and not served[name].is_served_by_default:
-        return subject.problem(("apiVersion",), message, f"Write apiVersion: {name}, which is off by default")
-    return subject.problem(("apiVersion",), message, f"Write apiVersion: {name}", name)
+        return subject.build_problem(("apiVersion",), message, f"Write apiVersion: {name}, which is off by default")
+    return subject.build_problem(("apiVersion",), message, f"Write apiVersion: {name}", name)
 
 
 def _iter_typed_parts(subject: Subject) -> Iterator[tuple[str, Path, JsonObject]]:

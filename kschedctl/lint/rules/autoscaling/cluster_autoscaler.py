@@ -24,7 +24,7 @@ def find_unreadable_priorities(context: LintContext) -> Iterator[Problem]:
         try:
             read_priorities(config_map)
         except ValueError as error:
-            yield subject.problem(PRIORITIES_PATH if "priorities" in config_map.data else ("data",), str(error))
+            yield subject.build_problem(PRIORITIES_PATH if "priorities" in config_map.data else ("data",), str(error))
 
 
 CA_PRIORITIES_UNREADABLE = Rule(
@@ -53,16 +53,18 @@ def find_unmatched_priorities(context: LintContext) -> Iterator[Problem]:
             priorities = read_priorities(config_map)
         except ValueError:
             continue
-        if not (named.certain and named.groups):
+        if not (named.are_certain and named.groups):
             continue
         for number, patterns in priorities.items():
             for pattern in patterns:
                 if not any(matches_any((pattern,), name) for name in named.ids):
-                    yield subject.problem(PRIORITIES_PATH, f"{pattern} of priority {number} matches no node group")
+                    yield subject.build_problem(
+                        PRIORITIES_PATH, f"{pattern} of priority {number} matches no node group"
+                    )
         everything = tuple(pattern for patterns in priorities.values() for pattern in patterns)
         for name in named.ids:
             if not matches_any(everything, name):
-                yield subject.problem(
+                yield subject.build_problem(
                     PRIORITIES_PATH, f"node group {name} has no priority: it grows only where no other one helps"
                 )
 
@@ -82,10 +84,10 @@ CA_PRIORITIES_UNMATCHED = Rule(
 def find_unusable_groups(context: LintContext) -> Iterator[Problem]:
     """Find empty node groups whose nodes would have a taint that no pod tolerates by name."""
     from kschedctl.autoscaling.cluster_autoscaler.options import read_groups  # noqa: PLC0415 - few clusters have them
-    from kschedctl.autoscaling.node_groups.machines import machine_groups  # noqa: PLC0415 - few clusters have them
+    from kschedctl.autoscaling.node_groups.machines import find_machine_groups  # noqa: PLC0415 - few clusters have them
 
     assert context.cluster is not None
-    groups = read_groups(machine_groups(context.cluster).groups).all
+    groups = read_groups(find_machine_groups(context.cluster).groups).all
     if not groups or not context.are_all_read("Pod"):
         return
     sets = {info.spec.tolerations for info in context.facts.view.pods.infos}
@@ -96,7 +98,7 @@ def find_unusable_groups(context: LintContext) -> Iterator[Problem]:
         for taint in () if group.nodes or group.template is None else group.template.spec.taints:
             if taint.effect in HARD_EFFECTS and not any(is_tolerated(tolerations, taint) for tolerations in by_name):
                 message = f"no pod tolerates {taint}, which a new node would have: the group does not grow"
-                yield Subject(kind, name, namespace).problem(("metadata", "annotations"), message)
+                yield Subject(kind, name, namespace).build_problem(("metadata", "annotations"), message)
 
 
 CA_GROUP_UNUSABLE = Rule(

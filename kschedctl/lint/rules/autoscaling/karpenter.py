@@ -15,7 +15,7 @@ from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule
 from kschedctl.lint.objects.kinds import WELL_KNOWN_DOMAINS, WrittenNodePool
 from kschedctl.lint.objects.manifests import TypedObject
 from kschedctl.lint.objects.subject import Path, Problem
-from kschedctl.lint.objects.workload import Workload, compiled
+from kschedctl.lint.objects.workload import Workload, compile_selector
 from kschedctl.snapshot.node_order import HOSTNAME
 from kschedctl.text.counts import counted
 
@@ -43,7 +43,9 @@ def find_contradictory_requirements(context: LintContext) -> Iterator[Problem]:
     for subject, pool in context.list_linted(WrittenNodePool):
         conditions = _get_conditions(pool)
         for key in conditions.conflicts:
-            yield subject.problem(REQUIREMENTS, f"no value of {key} meets all requirements and labels of the pool")
+            yield subject.build_problem(
+                REQUIREMENTS, f"no value of {key} meets all requirements and labels of the pool"
+            )
 
 
 KP_CONTRADICTORY = Rule(
@@ -82,12 +84,12 @@ def find_too_few_values(context: LintContext) -> Iterator[Problem]:
             if len(requirement.values) < requirement.min_values:
                 values = counted(len(requirement.values), "value")
                 message = f"minValues {requirement.min_values} of {requirement.key}, but {values}"
-                yield subject.problem((*REQUIREMENTS, at, "minValues"), message)
+                yield subject.build_problem((*REQUIREMENTS, at, "minValues"), message)
                 too_few = True
         if context.pool_types and not too_few:
             for few in context.pool_types.find_types(subject.name, pool).iter_few_values():
                 message = f"minValues {few.min_values} of {few.key}, but the instance types left have {few.value_count}"
-                yield subject.problem(REQUIREMENTS, message)
+                yield subject.build_problem(REQUIREMENTS, message)
 
 
 KP_MIN_VALUES = Rule(
@@ -107,7 +109,7 @@ def find_pools_without_disruption(context: LintContext) -> Iterator[Problem]:
     for subject, pool in context.list_linted(WrittenNodePool):
         for at, budget in enumerate(pool.spec.disruption.budgets):
             if str(budget.nodes) in NO_NODES and not budget.schedule and not budget.reasons:
-                yield subject.problem(
+                yield subject.build_problem(
                     ("spec", "disruption", "budgets", at), "no node of the pool is ever consolidated or replaced"
                 )
 
@@ -127,9 +129,9 @@ def find_protected_pods(context: LintContext) -> Iterator[Problem]:
     """Find long-running workloads with the annotation karpenter.sh/do-not-disrupt."""
     for workload in context.workloads:
         if workload.annotations.get(DO_NOT_DISRUPT) == "true" and workload.kind not in FINITE_KINDS:
-            path: Path = (*workload.at, "metadata", "annotations", DO_NOT_DISRUPT)
+            path: Path = (*workload.template_path, "metadata", "annotations", DO_NOT_DISRUPT)
             message = f"Karpenter never consolidates a node with a pod of {workload.kind} {workload.subject.name}"
-            yield workload.subject.problem(path, message)
+            yield workload.subject.build_problem(path, message)
 
 
 KP_DO_NOT_DISRUPT = Rule(
@@ -150,7 +152,7 @@ def find_alternative_terms(context: LintContext) -> Iterator[Problem]:
         count = len(list_alternatives(workload.spec))
         affinity = workload.spec.affinity and workload.spec.affinity.node_affinity
         if count > 1 and affinity and affinity.preferred_during_scheduling_ignored_during_execution:
-            yield workload.problem(
+            yield workload.build_problem(
                 ("affinity", "nodeAffinity"),
                 f"Karpenter tries the first of {count} required terms, and drops it before any preference",
             )
@@ -184,7 +186,7 @@ def find_pools_without_instance_types(context: LintContext) -> Iterator[Problem]
             blocking = types.find_blocking_labels()
             hint = f"; without {' or '.join(blocking)} some would" if blocking else ""
             message = f"none of {counted(types.total, 'instance type')} meets all requirements of the pool{hint}"
-            yield subject.problem(REQUIREMENTS, message)
+            yield subject.build_problem(REQUIREMENTS, message)
 
 
 KP_NO_TYPE = Rule(
@@ -213,7 +215,9 @@ def _find_excluded_type_names(pools: Iterable[TypedObject[WrittenNodePool]]) -> 
             continue  # kp-contradictory reports conflicts
         if all(conditions.restrict(to_requirements(labels)).conflicts for labels in label_sets):
             listed_names = ", ".join(sorted(names or families or ()))
-            yield subject.problem(REQUIREMENTS, f"none of {listed_names} meets the other requirements of the pool")
+            yield subject.build_problem(
+                REQUIREMENTS, f"none of {listed_names} meets the other requirements of the pool"
+            )
 
 
 def _parse_family_labels(family: str) -> dict[str, str]:
@@ -245,7 +249,7 @@ def find_limits_below_one_node(context: LintContext) -> Iterator[Problem]:
                 least = max(least, context.pool_types.find_types(subject.name, pool).get_smallest_capacity(name))
             if amount < least:
                 message = f"limit {limit} of {name}: a node of the pool has at least {least}"
-                yield subject.problem(("spec", "limits", name), message)
+                yield subject.build_problem(("spec", "limits", name), message)
 
 
 KP_LIMIT_BELOW_NODE = Rule(
@@ -281,7 +285,7 @@ def find_shadowed_pools(context: LintContext) -> Iterator[Problem]:
         for heavier, other in pools:
             if (other.spec.weight or 0) > (pool.spec.weight or 0) and _covers_pool(other, pool):
                 message = f"NodePool {heavier.name}, of more weight, takes every pod that does not ask for this pool"
-                yield subject.problem(("spec", "weight") if pool.spec.weight else ("spec",), message)
+                yield subject.build_problem(("spec", "weight") if pool.spec.weight else ("spec",), message)
                 break
 
 
@@ -323,7 +327,7 @@ def find_untolerated_startup_taints(context: LintContext) -> Iterator[Problem]:
         for at, taint in enumerate(pool.spec.template.spec.startup_taints):
             if not any(is_tolerated(toleration, taint, comparison_operators=True) for toleration in tolerations):
                 path = ("spec", "template", "spec", "startupTaints", at)
-                yield subject.problem(path, f"no DaemonSet tolerates {taint}, so none on the node can remove it")
+                yield subject.build_problem(path, f"no DaemonSet tolerates {taint}, so none on the node can remove it")
 
 
 KP_STARTUP_TAINT = Rule(
@@ -342,9 +346,11 @@ def find_preferences_that_add_nodes(context: LintContext) -> Iterator[Problem]:
     """Find preferences by hostname for which Karpenter would launch one node per pod."""
     has_pools = context.list_linted(WrittenNodePool) or (context.cluster and context.cluster.karpenter_node_pools)
     for workload in context.workloads if has_pools else ():
-        if workload.at_most > 1:
+        if workload.highest_replicas > 1:
             for path in _iter_soft_host_spreads(workload):
-                yield workload.problem(path, "Karpenter takes it for required first, and launches a node for each pod")
+                yield workload.build_problem(
+                    path, "Karpenter takes it for required first, and launches a node for each pod"
+                )
 
 
 KP_NODE_EACH = Rule(
@@ -362,12 +368,12 @@ KP_NODE_EACH = Rule(
 def _iter_soft_host_spreads(workload: Workload) -> Iterator[Path]:
     """Yield the paths of preferred terms and soft constraints that keep a workload's pods on different nodes."""
     for path, term in iter_pod_terms(workload):
-        selector = compiled(term.label_selector)
+        selector = compile_selector(term.label_selector)
         apart = path[1] == "podAntiAffinity" and PREFERRED in path and term.topology_key == HOSTNAME
-        if apart and selector is not None and workload.selected_by(selector):
+        if apart and selector is not None and workload.is_selected_by(selector):
             yield path
     for at, constraint in enumerate(workload.spec.topology_spread_constraints):
-        selector = compiled(constraint.label_selector)
+        selector = compile_selector(constraint.label_selector)
         soft = constraint.when_unsatisfiable == "ScheduleAnyway" and constraint.topology_key == HOSTNAME
-        if soft and constraint.max_skew == 1 and selector is not None and workload.selected_by(selector):
+        if soft and constraint.max_skew == 1 and selector is not None and workload.is_selected_by(selector):
             yield "topologySpreadConstraints", at

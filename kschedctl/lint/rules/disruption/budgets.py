@@ -11,8 +11,8 @@ from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, RuleProfile
 from kschedctl.lint.objects.manifests import TypedObject
-from kschedctl.lint.objects.subject import Problem, Subject, listed
-from kschedctl.lint.objects.workload import SERVING, Workload, compiled, scaled
+from kschedctl.lint.objects.subject import Problem, Subject, join_names
+from kschedctl.lint.objects.workload import SERVING_KINDS, Workload, compile_selector, resolve_int_or_percent
 from kschedctl.text.counts import counted
 
 
@@ -21,19 +21,23 @@ def find_zero_disruption_budgets(context: LintContext) -> Iterator[Problem]:
     for subject, budget, workloads in context.iter_budgets():
         spec = budget.spec
         if spec.max_unavailable in (0, "0%"):
-            yield subject.problem(
+            yield subject.build_problem(
                 ("spec", "maxUnavailable"), f"maxUnavailable {spec.max_unavailable} allows no eviction"
             )
         elif spec.min_available == "100%":
-            yield subject.problem(("spec", "minAvailable"), "minAvailable 100% allows no eviction")
+            yield subject.build_problem(("spec", "minAvailable"), "minAvailable 100% allows no eviction")
         elif isinstance(spec.min_available, int):
             for workload in workloads:
-                if len(workloads) == 1 and workload.kind in SERVING and 0 < workload.at_most <= spec.min_available:
+                if (
+                    len(workloads) == 1
+                    and workload.kind in SERVING_KINDS
+                    and 0 < workload.highest_replicas <= spec.min_available
+                ):
                     message = (
-                        f"minAvailable {spec.min_available} of {counted(workload.at_most, 'replica')} of "
+                        f"minAvailable {spec.min_available} of {counted(workload.highest_replicas, 'replica')} of "
                         f"{workload.subject} allows no eviction"
                     )
-                    yield subject.problem(("spec", "minAvailable"), message)
+                    yield subject.build_problem(("spec", "minAvailable"), message)
 
 
 PDB_ZERO_DISRUPTIONS = Rule(
@@ -51,14 +55,14 @@ def find_budgets_over_autoscaler_minimum(context: LintContext) -> Iterator[Probl
     """Find budgets whose minAvailable is not below the autoscaler's minimum of replicas."""
     for subject, budget, workloads in context.iter_budgets():
         min_available = budget.spec.min_available
-        fewest, most = sum(w.at_least for w in workloads), sum(w.at_most for w in workloads)
-        autoscaled = any(workload.most is not None for workload in workloads)
+        fewest, most = sum(w.lowest_replicas for w in workloads), sum(w.highest_replicas for w in workloads)
+        autoscaled = any(workload.max_replicas is not None for workload in workloads)
         if isinstance(min_available, int) and autoscaled and fewest <= min_available < most:
             message = (
                 f"minAvailable {min_available}, but the autoscaler may scale down to {fewest}: then nothing can be "
                 "evicted"
             )
-            yield subject.problem(("spec", "minAvailable"), message)
+            yield subject.build_problem(("spec", "minAvailable"), message)
 
 
 PDB_OVER_HPA_MIN = Rule(
@@ -78,11 +82,15 @@ def find_percentages_rounded_to_all(context: LintContext) -> Iterator[Problem]:
         percent = budget.spec.min_available
         if not isinstance(percent, str) or percent == "100%":
             continue
-        count = sum(workload.at_least for workload in workloads)
-        if all(w.kind in SERVING for w in workloads) and count and scaled(percent, count, up=True) >= count:
-            whose = listed([str(workload.subject) for workload in workloads], 1)
+        count = sum(workload.lowest_replicas for workload in workloads)
+        if (
+            all(w.kind in SERVING_KINDS for w in workloads)
+            and count
+            and resolve_int_or_percent(percent, count, round_up=True) >= count
+        ):
+            whose = join_names([str(workload.subject) for workload in workloads], 1)
             message = f"{percent} of {count} rounds up to {count}: no pod of {whose} may be evicted"
-            yield subject.problem(("spec", "minAvailable"), message)
+            yield subject.build_problem(("spec", "minAvailable"), message)
 
 
 PDB_PERCENT_ROUNDING = Rule(
@@ -100,16 +108,16 @@ def find_budgets_that_protect_nothing(context: LintContext) -> Iterator[Problem]
     """Find budgets that allow all pods to be evicted at once."""
     for subject, budget, workloads in context.iter_budgets():
         min_available, max_unavailable = budget.spec.min_available, budget.spec.max_unavailable
-        serving_only = workloads and all(workload.kind in SERVING for workload in workloads)
-        count = sum(workload.at_most for workload in workloads)
+        serving_only = workloads and all(workload.kind in SERVING_KINDS for workload in workloads)
+        count = sum(workload.highest_replicas for workload in workloads)
         if min_available in (0, "0%"):
             message = f"minAvailable {min_available} lets all pods go at once"
-            yield subject.problem(("spec", "minAvailable"), message)
+            yield subject.build_problem(("spec", "minAvailable"), message)
         elif max_unavailable == "100%" or (
             serving_only and isinstance(max_unavailable, int) and max_unavailable >= count > 1
         ):
             message = f"maxUnavailable {max_unavailable} lets all pods go at once"
-            yield subject.problem(("spec", "maxUnavailable"), message)
+            yield subject.build_problem(("spec", "maxUnavailable"), message)
 
 
 PDB_PROTECTS_NOTHING = Rule(
@@ -127,7 +135,7 @@ def find_budgets_blocked_by_unhealthy_pods(context: LintContext) -> Iterator[Pro
     """Find budgets whose unhealthyPodEvictionPolicy is not AlwaysAllow."""
     for subject, budget, _ in context.iter_budgets():
         if budget.spec.unhealthy_pod_eviction_policy != "AlwaysAllow":
-            yield subject.problem(("spec",), "pods that are not ready can block a drain forever")
+            yield subject.build_problem(("spec",), "pods that are not ready can block a drain forever")
 
 
 PDB_UNHEALTHY_POLICY = Rule(
@@ -153,7 +161,9 @@ def find_unusable_budgets_of_bare_pods(context: LintContext) -> Iterator[Problem
             continue
         if (spec.min_available or spec.max_unavailable) is not None:
             field = "minAvailable" if spec.min_available is not None else "maxUnavailable"
-            yield subject.problem(("spec", field), "for pods without a controller only an integer minAvailable works")
+            yield subject.build_problem(
+                ("spec", field), "for pods without a controller only an integer minAvailable works"
+            )
 
 
 PDB_ARBITRARY_CONTROLLER = Rule(
@@ -172,9 +182,13 @@ def find_budgets_without_one_limit(context: LintContext) -> Iterator[Problem]:
     for subject, budget, _ in context.iter_budgets():
         spec = budget.spec
         if spec.min_available is None and spec.max_unavailable is None:
-            yield subject.problem(("spec",), "neither minAvailable nor maxUnavailable: no eviction is ever allowed")
+            yield subject.build_problem(
+                ("spec",), "neither minAvailable nor maxUnavailable: no eviction is ever allowed"
+            )
         elif spec.min_available is not None and spec.max_unavailable is not None:
-            yield subject.problem(("spec", "maxUnavailable"), "minAvailable and maxUnavailable cannot be combined")
+            yield subject.build_problem(
+                ("spec", "maxUnavailable"), "minAvailable and maxUnavailable cannot be combined"
+            )
 
 
 PDB_NO_POLICY = Rule(
@@ -197,9 +211,9 @@ def find_overlapping_budgets(context: LintContext) -> Iterator[Problem]:
     for workload, budgets in _group_budgets_by_workload(context).items():
         names = _find_coexisting_budgets(context, workload, budgets)
         if len(names) > 1:
-            named = listed(sorted(names), _MAX_NAMED)
+            named = join_names(sorted(names), _MAX_NAMED)
             message = f"{len(names)} budgets select its pods ({named}): the eviction API refuses all of them"
-            yield Problem(workload.subject, (*workload.at, "metadata", "labels"), message)
+            yield Problem(workload.subject, (*workload.template_path, "metadata", "labels"), message)
 
 
 PDB_OVERLAP = Rule(
@@ -216,7 +230,7 @@ PDB_OVERLAP = Rule(
 def find_budgets_without_pods(context: LintContext) -> Iterator[Problem]:
     """Find budgets that select no pods."""
     for subject, budget, workloads in context.iter_budgets():
-        namespace, selector = subject.namespace or "default", compiled(budget.spec.selector)
+        namespace, selector = subject.namespace or "default", compile_selector(budget.spec.selector)
         if workloads or selector is None or context.select_workloads(namespace, selector):
             continue
         if (
@@ -227,12 +241,12 @@ def find_budgets_without_pods(context: LintContext) -> Iterator[Problem]:
             continue
         if subject.namespace and (matches := _find_matches_in_other_namespaces(context, subject, selector)):
             message = f'"{selector}" selects {matches[0].subject}, but a budget counts in its own namespace only'
-            yield subject.problem(("metadata", "namespace"), message, "Put both into one namespace")
+            yield subject.build_problem(("metadata", "namespace"), message, "Put both into one namespace")
             continue
         if context.cluster is None and not context.workloads_by_namespace.get(namespace):
             continue
         if context.cluster is None or not context.facts.view.pods.matching(selector, frozenset((namespace,))).any():
-            yield subject.problem(("spec", "selector"), f'"{selector}" selects no pod of namespace {namespace}')
+            yield subject.build_problem(("spec", "selector"), f'"{selector}" selects no pod of namespace {namespace}')
 
 
 PDB_SELECTS_NOTHING = Rule(
@@ -261,9 +275,13 @@ def _find_matches_in_other_namespaces(context: LintContext, subject: Subject, se
 def find_namespace_wide_budgets(context: LintContext) -> Iterator[Problem]:
     """Find budgets with an empty selector in namespaces with several workloads."""
     for subject, budget, workloads in context.iter_budgets():
-        if budget.spec.selector is not None and compiled(budget.spec.selector) == EVERYTHING and len(workloads) > 1:
+        if (
+            budget.spec.selector is not None
+            and compile_selector(budget.spec.selector) == EVERYTHING
+            and len(workloads) > 1
+        ):
             message = f"the empty selector selects every pod of the namespace: {len(workloads)} workloads share it"
-            yield subject.problem(("spec", "selector"), message)
+            yield subject.build_problem(("spec", "selector"), message)
 
 
 PDB_WHOLE_NAMESPACE = Rule(
@@ -281,9 +299,9 @@ def find_workloads_without_budget(context: LintContext) -> Iterator[Problem]:
     """Find serving workloads with several replicas that no budget covers."""
     protected = _group_budgets_by_workload(context)
     for workload in context.workloads if context.are_all_read("PodDisruptionBudget") else ():
-        if workload.serving and workload.at_least > 1 and workload not in protected:
-            message = f"no budget covers its {workload.range} replicas: drains may take all at once"
-            yield workload.subject.problem((), message)
+        if workload.is_serving_replicas and workload.lowest_replicas > 1 and workload not in protected:
+            message = f"no budget covers its {workload.replica_range} replicas: drains may take all at once"
+            yield workload.subject.build_problem((), message)
 
 
 PDB_MISSING = Rule(
@@ -304,8 +322,8 @@ def _find_coexisting_budgets(
     """Return the names in the largest set of budgets that can be in one cluster together with the workload."""
     if not context.variants:
         return {budget.subject.name for budget in budgets}
-    coexisting = (b.subject for b in budgets if context.variants.together(workload.subject, b.subject))
-    return {subject.name for subject in context.variants.largest(list(islice(coexisting, _MAX_COMPARED)))}
+    coexisting = (b.subject for b in budgets if context.variants.can_coexist(workload.subject, b.subject))
+    return {subject.name for subject in context.variants.find_largest_group(list(islice(coexisting, _MAX_COMPARED)))}
 
 
 def _group_budgets_by_workload(context: LintContext) -> dict[Workload, list[TypedObject[PodDisruptionBudget]]]:
@@ -313,7 +331,7 @@ def _group_budgets_by_workload(context: LintContext) -> dict[Workload, list[Type
     budgets: dict[Workload, list[TypedObject[PodDisruptionBudget]]] = {}
     for item in context.list_all_items(PodDisruptionBudget):
         budget = item.value
-        selector = compiled(budget.spec.selector)
+        selector = compile_selector(budget.spec.selector)
         if selector is not None and not selector.matches_nothing:
             for workload in context.select_workloads(budget.metadata.namespace or "default", selector):
                 budgets.setdefault(workload, []).append(item)

@@ -11,7 +11,7 @@ from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import WARNING, Rule
 from kschedctl.lint.objects.subject import Problem, Subject
-from kschedctl.lint.objects.workload import SERVING, Workload, compiled
+from kschedctl.lint.objects.workload import SERVING_KINDS, Workload, compile_selector
 from kschedctl.text.counts import counted
 
 
@@ -20,14 +20,14 @@ def find_pods_without_other_node(context: LintContext) -> Iterator[Problem]:
     facts = context.facts
     for workload in context.workloads:
         rows = facts.list_pod_rows(workload)
-        if workload.kind not in SERVING or not rows or facts.get_selected_nodes(workload).sum() < 2:
+        if workload.kind not in SERVING_KINDS or not rows or facts.get_selected_nodes(workload).sum() < 2:
             continue
         room = np.flatnonzero(facts.get_eligible_nodes(workload) & facts.get_nodes_with_room(workload)).tolist()
         tight = [row for row in dict.fromkeys(rows) if not room or room == [row]]
         if tight and _fits_only_on(context, workload, tight[0]):
             name = facts.view.nodes.names[tight[0]]
             message = f"a pod evicted from {name} fits on no other node"
-            yield workload.problem((), message)
+            yield workload.build_problem((), message)
 
 
 DRAIN_NO_HEADROOM = Rule(
@@ -66,7 +66,7 @@ def find_drain_deadlocks(context: LintContext) -> Iterator[Problem]:
     pods = view.pods
     budgets_on_node: dict[int, list[str]] = {}
     for budget in context.cluster.pod_disruption_budgets:
-        selector = compiled(budget.spec.selector)
+        selector = compile_selector(budget.spec.selector)
         if budget.status.disruptions_allowed > 0 or selector is None:
             continue
         selected = pods.matching(selector, frozenset((budget.metadata.namespace,)))[pods.info] & (view.node >= 0)
@@ -83,7 +83,7 @@ def find_drain_deadlocks(context: LintContext) -> Iterator[Problem]:
             f"it and {', '.join(sharing[1:])} allow no eviction and share {counted(len(rows), 'node')} ({node}): no "
             "order of drains works"
         )
-        yield Subject("PodDisruptionBudget", name, namespace).problem(("spec",), message)
+        yield Subject("PodDisruptionBudget", name, namespace).build_problem(("spec",), message)
 
 
 DRAIN_ORDER_DEADLOCK = Rule(

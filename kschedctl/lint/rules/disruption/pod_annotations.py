@@ -61,11 +61,11 @@ def find_ineffective_annotations(context: LintContext) -> Iterator[Problem]:
         for path, flaw in _iter_workload_flaws(workload):
             if (workload.subject, path) not in reported:
                 reported.add((workload.subject, path))
-                yield workload.subject.problem(path, *flaw)
+                yield workload.subject.build_problem(path, *flaw)
     for subject, node_annotations in _iter_node_annotations(context):
         for key, value in node_annotations.items():
             if (node_flaw := _find_node_annotation_flaw(key, value)) is not None:
-                yield subject.problem(("metadata", "annotations", key), *node_flaw)
+                yield subject.build_problem(("metadata", "annotations", key), *node_flaw)
 
 
 def _rename_annotation(problem: Problem) -> FieldEdit | None:
@@ -113,12 +113,15 @@ def _iter_workload_flaws(workload: Workload) -> Iterator[tuple[Path, _Flaw]]:
     pod_annotations = _string_values(workload.annotations)
     for key, value in pod_annotations.items():
         if (flaw := _find_pod_annotation_flaw(key, value, pod_annotations, workload)) is not None:
-            yield (*workload.at, "metadata", "annotations", key), flaw
+            yield (*workload.template_path, "metadata", "annotations", key), flaw
     for key in _POD_ANNOTATIONS:
         if key in workload.labels and key not in pod_annotations:
             message = f"{key} is read as an annotation, and never as a label"
-            yield (*workload.at, "metadata", "labels", key), _Flaw(message, "Move it to the annotations of the pods")
-    if not workload.at or workload.made_by:
+            yield (
+                (*workload.template_path, "metadata", "labels", key),
+                _Flaw(message, "Move it to the annotations of the pods"),
+            )
+    if not workload.template_path or workload.custom_kind:
         return
     for key in _string_values(object_at(workload.subject.document, "metadata", "annotations")):
         if (key in _POD_ANNOTATIONS or key in _RENAMED) and _RENAMED.get(key, key) not in pod_annotations:
@@ -135,7 +138,7 @@ def _find_pod_annotation_flaw(
         return None if new_name in pod_annotations else _Flaw(message, f"Write {new_name}", new_name)
     if field := _REPLACED_BY_FIELD.get(key):
         message = f"{key} is no longer read: {field} replaced it"
-        return None if workload.written.get(field) else _Flaw(message, f"Set {field} of the pod's spec")
+        return None if workload.written_spec.get(field) else _Flaw(message, f"Set {field} of the pod's spec")
     if key not in _POD_ANNOTATIONS and (meant := find_similar_name(key, _POD_ANNOTATIONS)):
         return _Flaw(f"nothing reads {key}", f"Write {meant}", meant)
     if key == _SCALE_DOWN_DISABLED:

@@ -13,7 +13,7 @@ from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, for_each_workload
 from kschedctl.lint.objects.subject import Path, Problem
-from kschedctl.lint.objects.workload import SERVING, Workload
+from kschedctl.lint.objects.workload import SERVING_KINDS, Workload
 from kschedctl.scheduler.plugins.helper.volumes.listers import WAIT_FOR_FIRST_CONSUMER, claim_class
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
 from kschedctl.snapshot.node_order import HOSTNAME
@@ -33,7 +33,7 @@ def find_selectors_without_nodes(context: LintContext) -> Iterator[Problem]:
         if workload.kind == "DaemonSet" or not len(facts) or facts.get_selected_nodes(workload).any():
             continue
         if facts.can_never_schedule(workload, (NodeAffinity,)):
-            yield workload.problem(
+            yield workload.build_problem(
                 find_selection_path(workload),
                 f"none of the {counted(len(facts), 'node')} matches {describe_demands(workload)}",
             )
@@ -57,8 +57,8 @@ def find_selectors_with_one_node(context: LintContext) -> Iterator[Problem]:
     for workload in context.workloads:
         selected = facts.get_selected_nodes(workload)
         named = HOSTNAME in workload.spec.node_selector
-        if workload.kind in SERVING and len(facts) > 1 and selected.sum() == 1 and not named:
-            yield workload.problem(
+        if workload.kind in SERVING_KINDS and len(facts) > 1 and selected.sum() == 1 and not named:
+            yield workload.build_problem(
                 find_selection_path(workload),
                 f"only node {facts.format_node_names(selected)} matches {describe_demands(workload)}",
             )
@@ -81,7 +81,7 @@ def find_contradictory_conditions(workload: Workload) -> Iterator[Problem]:
     conflicts = [alternative.conditions.conflicts for alternative in list_alternatives(workload.spec)]
     if conflicts and all(conflicts):
         keys = ", ".join(dict.fromkeys(key for keys_of_term in conflicts for key in keys_of_term))
-        yield workload.problem(find_selection_path(workload), f"no node can meet all that is required of {keys}")
+        yield workload.build_problem(find_selection_path(workload), f"no node can meet all that is required of {keys}")
 
 
 NA_CONTRADICTION = Rule(
@@ -102,7 +102,7 @@ def find_non_integer_bounds(workload: Workload) -> Iterator[Problem]:
             values = expression.values or ()
             if expression.operator in ("Gt", "Lt") and len(values) == 1 and parse_int64(values[0]) is None:
                 message = f"\"{values[0]}\": for 'Gt', 'Lt' operators, the value must be an integer"
-                yield workload.problem((*path, "matchExpressions", j, "values"), message)
+                yield workload.build_problem((*path, "matchExpressions", j, "values"), message)
 
 
 NA_NOT_INTEGER = Rule(
@@ -128,7 +128,7 @@ def find_preferences_without_nodes(context: LintContext) -> Iterator[Problem]:
                 continue
             scores = facts.view.nodes.evaluate(compiled.score, compiled.keys, compiled.names, int)
             if len(facts) and not scores.any():
-                yield workload.problem(
+                yield workload.build_problem(
                     ("affinity", "nodeAffinity", PREFERRED, i), "no node matches: the preference has no effect"
                 )
 
@@ -158,10 +158,10 @@ def find_pods_pinned_to_node(context: LintContext) -> Iterator[Problem]:
             message = f"nodeName {spec.node_name} bypasses the scheduler: no check of room, taints or volumes"
             if unbound is not None:
                 message += f", and claim {unbound.metadata.name} of class {claim_class(unbound)} is never bound"
-            yield workload.problem(("nodeName",), message)
+            yield workload.build_problem(("nodeName",), message)
         elif HOSTNAME in spec.node_selector and workload.kind not in ("Pod", "Job", "CronJob"):
             message = f"pinned to node {spec.node_selector[HOSTNAME]}: it goes down with it"
-            yield workload.problem(("nodeSelector", HOSTNAME), message)
+            yield workload.build_problem(("nodeSelector", HOSTNAME), message)
 
 
 NA_NODE_NAME_PIN = Rule(
@@ -181,7 +181,9 @@ def find_isolation_by_kubelet_labels(workload: Workload) -> Iterator[Problem]:
     for key in workload.spec.node_selector:
         name = key.lower()
         if any(word in name for word in ISOLATION_WORDS) and RESTRICTED_PREFIX not in key:
-            yield workload.problem(("nodeSelector", key), f"a compromised kubelet may give its node the label {key}")
+            yield workload.build_problem(
+                ("nodeSelector", key), f"a compromised kubelet may give its node the label {key}"
+            )
 
 
 NA_KUBELET_SETTABLE_LABEL = Rule(

@@ -66,10 +66,10 @@ def find_misspelt_node_labels(context: LintContext) -> Iterator[Problem]:
             if not meant and key not in pool_labels:
                 meant = find_similar_name(key, pool_labels)
             if meant:
-                yield workload.problem(path, f"no node has the label {key}", f"Write {meant}")
+                yield workload.build_problem(path, f"no node has the label {key}", f"Write {meant}")
     for subject, path, key in _iter_other_label_keys(context):
         if meant := find_meant_label(key):
-            yield subject.problem(path, f"no node has the label {key}", f"Write {meant}")
+            yield subject.build_problem(path, f"no node has the label {key}", f"Write {meant}")
 
 
 LB_MISSPELT = Rule(
@@ -121,7 +121,7 @@ def find_ored_terms(workload: Workload) -> Iterator[Problem]:
     selective = [term for i, term in enumerate(terms) if i not in unselective]
     if unselective and any(_list_keys(term).isdisjoint(_list_keys(terms[unselective[0]])) for term in selective):
         message = "terms are alternatives: this one takes nearly every node, whatever the others ask for"
-        yield workload.problem((*NODE_TERMS, unselective[0]), message)
+        yield workload.build_problem((*NODE_TERMS, unselective[0]), message)
 
 
 NA_TERMS_ORED = Rule(
@@ -206,13 +206,13 @@ def find_impossible_label_values(context: LintContext) -> Iterator[Problem]:
                 wrong_values = _find_misspelt_pool_names(requirement, pools)
             else:
                 wrong_values = _find_impossible_values(requirement)
-            yield from (workload.problem(*wrong_value) for wrong_value in wrong_values)
+            yield from (workload.build_problem(*wrong_value) for wrong_value in wrong_values)
     for subject, pool in context.list_linted(WrittenNodePool):
         for i, declared in enumerate(pool.spec.template.spec.requirements):
             at: Path = ("spec", "template", "spec", "requirements", i, "values")
             values = tuple(((*at, j), str(value)) for j, value in enumerate(declared.values))
             requirement = _Requirement(declared.key, declared.operator, values)
-            yield from (subject.problem(*wrong_value) for wrong_value in _find_impossible_values(requirement))
+            yield from (subject.build_problem(*wrong_value) for wrong_value in _find_impossible_values(requirement))
 
 
 NA_UNKNOWN_VALUE = Rule(
@@ -281,9 +281,9 @@ def find_os_mismatches(workload: Workload) -> Iterator[Problem]:
     if allowed and not any(name in values for values in allowed):
         systems = ", ".join(sorted({value for values in allowed for value in values}))
         message = f"{field} says {name}, but the pods go to {systems} nodes only: the kubelet refuses them there"
-        yield workload.problem(find_selection_path(workload), message)
+        yield workload.build_problem(find_selection_path(workload), message)
     elif name == "windows" and field == _OS_NAME and not allowed and not workload.spec.node_name:
-        yield workload.problem(("os", "name"), "the scheduler does not read it: the pods go to linux nodes too")
+        yield workload.build_problem(("os", "name"), "the scheduler does not read it: the pods go to linux nodes too")
 
 
 NA_OS_MISMATCH = Rule(
@@ -302,7 +302,7 @@ _OS_NAME, _WINDOWS_OPTIONS = "spec.os", "securityContext.windowsOptions"
 
 def _find_pod_os(workload: Workload) -> tuple[str, str]:
     """Return the field that tells the pods' operating system and the system, or two empty strings."""
-    spec = workload.written
+    spec = workload.written_spec
     system = field_at(spec, "os", "name")
     if isinstance(system, str):
         return _OS_NAME, system

@@ -10,7 +10,7 @@ from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import WARNING, Rule
 from kschedctl.lint.objects.kinds import WELL_KNOWN_DOMAINS, WrittenNodePool
-from kschedctl.lint.objects.subject import Problem, Subject, listed
+from kschedctl.lint.objects.subject import Problem, Subject, join_names
 from kschedctl.lint.objects.workload import Workload
 from kschedctl.lint.rules.node_selection.affinity import describe_demands, find_selection_path
 from kschedctl.text.counts import counted
@@ -42,7 +42,7 @@ def find_pods_without_node_pool(context: LintContext) -> Iterator[Problem]:
             continue
         if not any(_can_pool_serve(pool, workload) for _, pool in pools):
             names = ", ".join(subject.name for subject, _ in pools)
-            yield workload.problem(
+            yield workload.build_problem(
                 find_selection_path(workload),
                 f"no NodePool ({names}) can make a node that meets {describe_demands(workload)}",
             )
@@ -102,8 +102,8 @@ def find_unhealthy_nodes(context: LintContext) -> Iterator[Problem]:
                 state = f"{condition.type} is {condition.status}"
                 nodes_in_state.setdefault(state, []).append(node.metadata.name)
     for state, names in nodes_in_state.items():
-        message = f"{state} on {len(names):,} of {counted(len(context.cluster.nodes), 'node')}: {listed(names)}"
-        yield Subject("Node", names[0]).problem(("status", "conditions"), message)
+        message = f"{state} on {len(names):,} of {counted(len(context.cluster.nodes), 'node')}: {join_names(names)}"
+        yield Subject("Node", names[0]).build_problem(("status", "conditions"), message)
 
 
 ND_NOT_READY = Rule(

@@ -25,7 +25,7 @@ def find_values_over_1e9(context: LintContext) -> Iterator[Problem]:
         if priority_class.value > HIGHEST_USER_DEFINABLE and not priority_class.metadata.name.startswith(
             RESERVED_PREFIX
         ):
-            yield subject.problem(("value",), f"{priority_class.value:,} is above 1,000,000,000")
+            yield subject.build_problem(("value",), f"{priority_class.value:,} is above 1,000,000,000")
 
 
 PC_VALUE_OVER_1E9 = Rule(
@@ -47,7 +47,7 @@ def find_reserved_names(context: LintContext) -> Iterator[Problem]:
         if name.startswith(RESERVED_PREFIX) and (
             (name, priority_class.value) not in system or priority_class.global_default
         ):
-            yield subject.problem(("metadata", "name"), f"{name}: the prefix system- is reserved")
+            yield subject.build_problem(("metadata", "name"), f"{name}: the prefix system- is reserved")
 
 
 PC_SYSTEM_PREFIX = Rule(
@@ -70,7 +70,7 @@ def find_several_global_defaults(context: LintContext) -> Iterator[Problem]:
         if len(names) > 1:
             wins = min(coexisting, key=lambda c: c.value).metadata.name
             message = f"{len(names)} classes are the global default ({', '.join(names)}); {wins}, the lowest, would win"
-            yield subject.problem(("globalDefault",), message)
+            yield subject.build_problem(("globalDefault",), message)
 
 
 PC_MULTIPLE_GLOBAL_DEFAULT = Rule(
@@ -99,7 +99,7 @@ def find_highest_global_default(context: LintContext) -> Iterator[Problem]:
             message = (
                 f"pods that name no class get {priority_class.value:,}, no class gives more (the highest: {highest:,})"
             )
-            yield subject.problem(("globalDefault",), message)
+            yield subject.build_problem(("globalDefault",), message)
 
 
 PC_GLOBAL_DEFAULT_HIGH = Rule(
@@ -119,12 +119,12 @@ def find_duplicate_values(context: LintContext) -> Iterator[Problem]:
     for item in context.list_all_items(PriorityClass):
         by_value.setdefault(item.value.value, []).append(item)
     for subject, priority_class in context.list_linted(PriorityClass):
-        same_value = [i for i in by_value[priority_class.value] if context.variants.together(subject, i.subject)]
+        same_value = [i for i in by_value[priority_class.value] if context.variants.can_coexist(subject, i.subject)]
         other_names = sorted({item.subject.name for item in same_value} - {subject.name})
-        reported = any(item.subject.place and item.subject.name < subject.name for item in same_value)
+        reported = any(item.subject.location and item.subject.name < subject.name for item in same_value)
         if other_names and not reported:
             message = f"{priority_class.value:,} is also the value of {', '.join(other_names)}"
-            yield subject.problem(("value",), message)
+            yield subject.build_problem(("value",), message)
 
 
 PC_DUPLICATE_VALUE = Rule(
@@ -148,7 +148,7 @@ def find_classes_without_description(context: LintContext) -> Iterator[Problem]:
     recorded = any(subject.document or priority_class.description for subject, priority_class in classes)
     for subject, priority_class in classes if recorded else ():
         if not priority_class.description and not priority_class.metadata.name.startswith(RESERVED_PREFIX):
-            yield subject.problem((), "no description says which pods should use it")
+            yield subject.build_problem((), "no description says which pods should use it")
 
 
 PC_NO_DESCRIPTION = Rule(
@@ -170,7 +170,7 @@ def find_urgent_classes_without_preemption(context: LintContext) -> Iterator[Pro
         words = [word for word in PREEMPTING_WORDS if word in text and not any(no + word in text for no in _NEGATIONS)]
         if priority_class.preemption_policy == "Never" and words:
             message = f'called "{words[0]}", but preemptionPolicy Never evicts nobody: its pods wait for room'
-            yield subject.problem(("preemptionPolicy",), message)
+            yield subject.build_problem(("preemptionPolicy",), message)
 
 
 PC_NEVER_BUT_URGENT = Rule(

@@ -10,9 +10,9 @@ from kschedctl.lint.analysis.near_names import find_similar_name
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, RuleProfile, for_each_workload
-from kschedctl.lint.objects.owners import pods_by_owner
+from kschedctl.lint.objects.owners import group_pods_by_owner
 from kschedctl.lint.objects.subject import Problem, Subject
-from kschedctl.lint.objects.workload import SERVING, Workload
+from kschedctl.lint.objects.workload import SERVING_KINDS, Workload
 from kschedctl.lint.rules.priority.classes import RESERVED_PREFIX
 from kschedctl.text.counts import agreeing, counted
 
@@ -33,7 +33,7 @@ def find_missing_classes(context: LintContext) -> Iterator[Problem]:
         is_reserved = name.startswith(RESERVED_PREFIX)  # users cannot create such a class
         if name and name not in context.priority_classes and (are_classes_known or is_reserved):
             meant = find_similar_name(name, context.priority_classes)
-            yield workload.problem(
+            yield workload.build_problem(
                 ("priorityClassName",), f'there is no PriorityClass "{name}"', f"Write {meant}" if meant else ""
             )
 
@@ -53,7 +53,7 @@ PC_MISSING = Rule(
 def find_workloads_without_class(context: LintContext) -> Iterator[Problem]:
     """Find serving workloads without a class in namespaces where others have one above 0."""
     classes = [c for c in context.list_all(PriorityClass) if not c.metadata.name.startswith(RESERVED_PREFIX)]
-    serving = [workload for workload in context.workloads if workload.kind in SERVING]
+    serving = [workload for workload in context.workloads if workload.kind in SERVING_KINDS]
     if not _are_classes_known(context) or any(c.global_default for c in classes):
         return
     uses = {(workload.namespace, workload.spec.priority_class_name) for workload in serving}
@@ -64,7 +64,9 @@ def find_workloads_without_class(context: LintContext) -> Iterator[Problem]:
     for workload in serving:
         spec = workload.spec
         if not spec.priority_class_name and not spec.priority and workload.namespace in namespaces:
-            yield workload.problem((), "no priorityClassName and no global default: its pods are the first victims")
+            yield workload.build_problem(
+                (), "no priorityClassName and no global default: its pods are the first victims"
+            )
 
 
 PC_NOT_SET = Rule(
@@ -90,7 +92,9 @@ def find_system_classes_in_user_namespaces(workload: Workload) -> Iterator[Probl
         return
     is_system_namespace = "system" in namespace or namespace.startswith(SYSTEM_NAMESPACE_PREFIXES)
     if name.startswith(RESERVED_PREFIX) and not is_system_namespace:
-        yield workload.problem(("priorityClassName",), f"{name} in namespace {namespace}: its pods evict all others")
+        yield workload.build_problem(
+            ("priorityClassName",), f"{name} in namespace {namespace}: its pods evict all others"
+        )
 
 
 PC_SYSTEM_CRITICAL_IN_USER_NS = Rule(
@@ -124,7 +128,7 @@ def find_deleted_classes_in_use(context: LintContext) -> Iterator[Problem]:
             f'PriorityClass "{name}" is gone, but {counted(count, "running pod")} {agreeing(count, "has", "have")} it: '
             "new ones will be refused"
         )
-        yield subject.problem(("spec", "priorityClassName"), message)
+        yield subject.build_problem(("spec", "priorityClassName"), message)
 
 
 PC_DELETED_IN_USE = Rule(
@@ -142,11 +146,13 @@ PC_DELETED_IN_USE = Rule(
 def find_owners_with_mixed_priorities(context: LintContext) -> Iterator[Problem]:
     """Find workloads whose pods have different priorities."""
     assert context.cluster is not None
-    for (kind, namespace, name), pods in pods_by_owner(context.cluster).items():
+    for (kind, namespace, name), pods in group_pods_by_owner(context.cluster).items():
         priorities = {pod.spec.priority for pod in pods if pod.spec.priority is not None}
         if len(priorities) > 1:
             values = ", ".join(f"{value:,}" for value in sorted(priorities))
-            yield Subject(kind, name, namespace).problem(("spec",), f"its pods have different priorities: {values}")
+            yield Subject(kind, name, namespace).build_problem(
+                ("spec",), f"its pods have different priorities: {values}"
+            )
 
 
 PC_GLOBAL_DEFAULT_DRIFT = Rule(
@@ -170,7 +176,7 @@ def find_unused_classes(context: LintContext) -> Iterator[Problem]:
     for subject, priority_class in context.list_linted(PriorityClass) if context.are_all_read("Pod") else ():
         name = priority_class.metadata.name
         if name not in used and not priority_class.global_default and not name.startswith(RESERVED_PREFIX):
-            yield subject.problem((), "no pod and no workload uses it")
+            yield subject.build_problem((), "no pod and no workload uses it")
 
 
 PC_UNUSED = Rule(
@@ -199,7 +205,9 @@ def find_top_classes_without_quota(context: LintContext) -> Iterator[Problem]:
     top = max((c.value for c in classes), default=0)
     for subject, priority_class in context.list_linted(PriorityClass):
         if priority_class.value == top and priority_class.value > 0 and priority_class.metadata.name not in limited:
-            yield subject.problem((), "no ResourceQuota limits who may use it: every namespace may take top priority")
+            yield subject.build_problem(
+                (), "no ResourceQuota limits who may use it: every namespace may take top priority"
+            )
 
 
 PC_NO_QUOTA = Rule(

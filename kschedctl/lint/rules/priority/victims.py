@@ -30,7 +30,7 @@ def find_affinity_to_lower_priority(context: LintContext) -> Iterator[Problem]:
             if len(priorities) and not term.selects_itself and priorities.max() < priority:
                 highest = f"{priorities.max():,} at most, its own is {priority:,}"
                 message = f"the pods that it must be with have priority {highest}"
-                yield workload.problem(term.path, message)
+                yield workload.build_problem(term.path, message)
 
 
 PC_AFFINITY_TO_LOWER = Rule(
@@ -68,7 +68,7 @@ def find_anti_affinity_across_nodes(context: LintContext) -> Iterator[Problem]:
                 message = (
                     f"every {term.key} holds pods of lower priority that it must avoid; those on other nodes of it stay"
                 )
-                yield workload.problem(term.path, message)
+                yield workload.build_problem(term.path, message)
 
 
 PC_CROSS_NODE_PREEMPTION = Rule(
@@ -92,7 +92,7 @@ def find_victims_with_long_grace(context: LintContext) -> Iterator[Problem]:
         priority = context.get_priority(workload)
         if grace >= LONG_GRACE_SECONDS and priority < highest:
             message = f"pods that evict it (priority {highest:,} against {priority:,}) wait up to {grace:,} s"
-            yield workload.problem(("terminationGracePeriodSeconds",), message)
+            yield workload.build_problem(("terminationGracePeriodSeconds",), message)
 
 
 PC_VICTIMS_LONG_GRACE = Rule(
@@ -117,7 +117,7 @@ def find_budgets_of_first_victims(context: LintContext) -> Iterator[Problem]:
         priority = min(map(context.get_priority, workloads))
         if priority < highest and priority <= lowest:
             message = f"its pods have the lowest priority, {priority:,}: those of up to {highest:,} may evict them"
-            yield subject.problem(("spec",), message)
+            yield subject.build_problem(("spec",), message)
 
 
 PC_PDB_NOT_GUARANTEE = Rule(
@@ -142,7 +142,7 @@ def find_low_priority_daemon_sets(context: LintContext) -> Iterator[Problem]:
         priority = context.get_priority(workload)
         if workload.kind == "DaemonSet" and priority <= context.default_priority and priority < highest:
             message = f"priority {priority:,} is below {highest:,} of other pods, that may evict it"
-            yield workload.problem(("priorityClassName",), message)
+            yield workload.build_problem(("priorityClassName",), message)
 
 
 PC_DAEMONSET_LOW = Rule(
@@ -170,7 +170,7 @@ def find_claims_shared_with_lower_priority(context: LintContext) -> Iterator[Pro
             if context.get_priority(workload) > context.get_priority(lowest):
                 i = next(i for i, c in context.iter_claims(workload) if c.metadata.name == claim_name)
                 message = f"claim {claim_name} ties it to the node of {lowest.subject}, which has a lower priority"
-                yield workload.problem(("volumes", i), message)
+                yield workload.build_problem(("volumes", i), message)
 
 
 PC_INVERSION = Rule(

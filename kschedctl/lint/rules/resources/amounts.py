@@ -14,7 +14,7 @@ from kschedctl.api.validation.resources import validate_container_resource_name
 from kschedctl.lint.analysis.near_names import find_similar_name
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, RuleProfile, for_each_workload
-from kschedctl.lint.objects.amounts import asked_amounts
+from kschedctl.lint.objects.amounts import iter_requests_and_limits
 from kschedctl.lint.objects.subject import Problem
 from kschedctl.lint.objects.workload import Workload
 
@@ -81,13 +81,13 @@ def _find_containers_without_requests(workload: Workload) -> Iterator[Problem]:
     for at, container in workload.containers:
         if at[0] == "initContainers" and container.restart_policy != "Always":
             continue  # only sidecars run as long as the pod does
-        if workload.made_by and not container.image:
+        if workload.custom_kind and not container.image:
             continue  # an operator completes the container
         names = pod_level_names | {*container.resources.requests, *container.resources.limits}
         missing_resources = [name for name in REQUIRED_RESOURCES if name not in names]
         if missing_resources:
             message = f"container {container.name} requests no {' and no '.join(missing_resources)}"
-            yield workload.problem(at, message)
+            yield workload.build_problem(at, message)
 
 
 def find_invalid_resource_names(workload: Workload) -> Iterator[Problem]:
@@ -95,8 +95,8 @@ def find_invalid_resource_names(workload: Workload) -> Iterator[Problem]:
     for at, container in workload.containers:
         for part in ("requests", "limits"):
             for name in getattr(container.resources, part):
-                path = workload.at_field(*at, "resources", part, Key(name))
-                yield from workload.refused(islice(validate_container_resource_name(name, path), 1))
+                path = workload.get_path(*at, "resources", part, Key(name))
+                yield from workload.to_problems(islice(validate_container_resource_name(name, path), 1))
 
 
 RQ_UNKNOWN_RESOURCE = Rule(
@@ -114,10 +114,10 @@ def find_missing_disk_requests(workload: Workload) -> Iterator[Problem]:
     """Find workloads with an emptyDir on disk and no request for ephemeral-storage."""
     resources = [container.resources for container in workload.spec.containers]
     has_request = any(EPHEMERAL_STORAGE in (*r.requests, *r.limits) for r in resources)
-    if workload.on_disk and not has_request:
-        index, name = next(iter(workload.on_disk.items()))
+    if workload.disk_volumes and not has_request:
+        index, name = next(iter(workload.disk_volumes.items()))
         message = f"emptyDir {name} is on the node's disk, but no container requests ephemeral-storage"
-        yield workload.problem(("volumes", index), message)
+        yield workload.build_problem(("volumes", index), message)
 
 
 RQ_EPHEMERAL_MISSING = Rule(
@@ -153,10 +153,10 @@ _WITHOUT_DOMAIN = {"nvidia/gpu": "nvidia.com/gpu", "amd/gpu": "amd.com/gpu", "in
 
 def find_absurd_amounts(workload: Workload) -> Iterator[Problem]:
     """Find requests and limits that only a wrong or missing unit explains."""
-    for at, amounts in asked_amounts(workload):
+    for at, amounts in iter_requests_and_limits(workload):
         for name, text in amounts.items():
             if fault := _describe_absurdity(name, text, amounts):
-                yield workload.problem((*at, name), fault)
+                yield workload.build_problem((*at, name), fault)
 
 
 RQ_ABSURD = Rule(
@@ -212,7 +212,7 @@ def find_oversized_init_containers(workload: Workload) -> Iterator[Problem]:
                 milli_unit = 1000 if name == CPU else 1000 << 30
                 later = f"{later_requests / milli_unit:,.3g} {unit}" if later_requests else "none"
                 message = f"it requests {request / milli_unit:,.3g} {unit}, all that runs later for {later}"
-                yield workload.problem(("initContainers", i, "resources", part, name), message)
+                yield workload.build_problem(("initContainers", i, "resources", part, name), message)
 
 
 RQ_DECIDED_BY_INIT = Rule(
@@ -238,12 +238,12 @@ def _get_milli_request(container: Container, name: str) -> int:
 
 def find_misspelt_resources(workload: Workload) -> Iterator[Problem]:
     """Find extended resources whose names look misspelt."""
-    for at, amounts in asked_amounts(workload):
+    for at, amounts in iter_requests_and_limits(workload):
         for name in amounts:
             if name in _DEVICE_RESOURCES or "/" not in name:
                 continue
             if meant := _WITHOUT_DOMAIN.get(name) or find_similar_name(name, _DEVICE_RESOURCES):
-                yield workload.problem((*at, name), f"no node offers {name}", f"Write {meant}")
+                yield workload.build_problem((*at, name), f"no node offers {name}", f"Write {meant}")
 
 
 RQ_MISSPELT = Rule(

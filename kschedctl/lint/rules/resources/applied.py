@@ -40,7 +40,7 @@ def find_denied_pods(context: LintContext) -> Iterator[Problem]:
         if workload.subject.kind not in POD_TEMPLATE_PATHS or not workload.subject.document:
             continue
         if denied := replay.create_pods(workload):
-            yield workload.problem((), f"the API server would not create {denied}")
+            yield workload.build_problem((), f"the API server would not create {denied}")
 
 
 RQ_APPLY_REFUSED = Rule(
@@ -99,7 +99,7 @@ class _AdmissionReplay:
         self, workload: Workload, manifest: JsonObject, created: JsonObject, quotas: tuple[ResourceQuota, ...]
     ) -> str:
         """Charge the quotas for all pods of a workload and return how many are denied and why, or ""."""
-        namespace, wanted = workload.subject.namespace or DEFAULT_NAMESPACE, workload.at_least
+        namespace, wanted = workload.subject.namespace or DEFAULT_NAMESPACE, workload.lowest_replicas
         active_quotas = tuple(quota for quota in quotas if quota.status.hard)
         request = AdmissionRequest(self.cluster, "Pod", dict(created), namespace, (), active_quotas)
         admitted = resource_quota.count_fitting(request, wanted)

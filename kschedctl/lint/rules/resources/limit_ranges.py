@@ -13,7 +13,7 @@ from kschedctl.api.objects import LimitRange, LimitRangeItem, ResourceQuota
 from kschedctl.api.quantity import Quantity
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, Rule
-from kschedctl.lint.objects.amounts import readable
+from kschedctl.lint.objects.amounts import parse_valid_quantities
 from kschedctl.lint.objects.subject import Problem, Subject
 
 CONTAINING_TYPES = {
@@ -50,7 +50,7 @@ def find_contradictory_limit_ranges(context: LintContext) -> Iterator[Problem]:
                     message = f"{noun} {required.name} per {item.type} is {required.amount}, {bound}"
                     if is_default:
                         message += ": pods that say none may be refused"
-                    yield subject.problem(("spec", "limits", at, field, required.name), message)
+                    yield subject.build_problem(("spec", "limits", at, field, required.name), message)
 
 
 RQ_LIMIT_RANGE_CONTRADICTS = Rule(
@@ -66,7 +66,7 @@ RQ_LIMIT_RANGE_CONTRADICTS = Rule(
 
 def _iter_required_amounts(subject: Subject, item: LimitRangeItem) -> Iterator[tuple[str, _RequiredAmount]]:
     """Yield the field and amount of each minimum, and of each default of containers."""
-    for name, minimum in readable(item.min).items():
+    for name, minimum in parse_valid_quantities(item.min).items():
         quota_resources = {f"requests.{name}"}
         if name in COMPUTE_RESOURCES and item.type != "PersistentVolumeClaim":
             quota_resources.add(name)
@@ -75,7 +75,7 @@ def _iter_required_amounts(subject: Subject, item: LimitRangeItem) -> Iterator[t
         return
     for field, amounts in (("defaultRequest", item.default_request), ("default", item.default)):
         _, prefix = DEFAULT_FIELDS[field]
-        for name, amount in readable(amounts).items():
+        for name, amount in parse_valid_quantities(amounts).items():
             quota_resources = {f"{prefix}{name}"}
             if name in COMPUTE_RESOURCES and field == "defaultRequest":
                 quota_resources.add(name)
@@ -94,7 +94,7 @@ def _describe_lower_maximum(context: LintContext, required: _RequiredAmount, *, 
         for limit in limit_range.spec.limits:
             if limit.type not in CONTAINING_TYPES.get(item.type, ()) or (is_default and limit is item):
                 continue
-            maximum = readable(limit.max).get(required.name)
+            maximum = parse_valid_quantities(limit.max).get(required.name)
             if maximum is not None and maximum < required.amount:
                 whose = "its own maximum" if other is subject else f"the maximum of LimitRange {other.name}"
                 per = f" per {limit.type}" if limit.type != item.type else ""
@@ -108,7 +108,7 @@ def _describe_lower_quota(context: LintContext, required: _RequiredAmount) -> st
         scoped = quota.spec.scopes or quota.spec.scope_selector.match_expressions
         if scoped or not context.are_in_same_namespace(other, required.subject):
             continue
-        for resource, hard in readable(quota.spec.hard).items():
+        for resource, hard in parse_valid_quantities(quota.spec.hard).items():
             if resource in required.quota_resources and hard < required.amount:
                 return f"above what ResourceQuota {other.name} allows in total, {resource} {hard}"
     return ""

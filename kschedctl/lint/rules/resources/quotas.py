@@ -30,9 +30,9 @@ from kschedctl.api.quantity import Format, Quantity, QuantityError, parse
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
-from kschedctl.lint.objects.amounts import readable
-from kschedctl.lint.objects.subject import Path, Problem, Subject, listed
-from kschedctl.lint.objects.workload import SERVING, Workload
+from kschedctl.lint.objects.amounts import parse_valid_quantities
+from kschedctl.lint.objects.subject import Path, Problem, Subject, join_names
+from kschedctl.lint.objects.workload import SERVING_KINDS, Workload
 from kschedctl.text.counts import agreeing, counted
 
 
@@ -46,7 +46,7 @@ def find_amounts_required_by_quota(context: LintContext) -> Iterator[Problem]:
                 missing = [name for name in demanded if name not in usage]
                 if missing:
                     message = f"must specify {', '.join(missing)}: quota {subject.name} refuses the pods"
-                    yield workload.problem(at, message)
+                    yield workload.build_problem(at, message)
 
 
 RQ_QUOTA = Rule(
@@ -111,7 +111,9 @@ def find_exceeded_quotas(context: LintContext) -> Iterator[Problem]:
             except QuantityError:  # an invalid quantity sets no quota
                 continue
             if excess:
-                yield subject.problem(("spec", "hard", name), f"{excess}: the quota refuses what is beyond {hard}")
+                yield subject.build_problem(
+                    ("spec", "hard", name), f"{excess}: the quota refuses what is beyond {hard}"
+                )
 
 
 RQ_QUOTA_EXCEEDED = Rule(
@@ -134,7 +136,7 @@ def _describe_object_excess(context: LintContext, subject: Subject, name: str, h
     if name != "requests.storage":
         return ""
     claims = [c for s, c in context.list_linted(PersistentVolumeClaim) if context.are_in_same_namespace(subject, s)]
-    sizes = (readable(claim.spec.resources.requests).get("storage") for claim in claims)
+    sizes = (parse_valid_quantities(claim.spec.resources.requests).get("storage") for claim in claims)
     total = _add_up(size for size in sizes if size is not None)
     return f"the claims ask for {_format_amount(total)}" if hard < total else ""
 
@@ -144,9 +146,9 @@ def _describe_workload_excess(workloads: list[Workload], name: str, hard: Quanti
     usage_per_pod = {
         workload: amount for workload in workloads if (amount := _get_pod_usage(workload, name)) is not None
     }
-    long_running = [workload for workload in usage_per_pod if workload.kind in SERVING or workload.kind == "Pod"]
-    least = {workload: _multiply(amount, workload.at_least) for workload, amount in usage_per_pod.items()}
-    most = {workload: _multiply(amount, workload.at_most) for workload, amount in usage_per_pod.items()}
+    long_running = [workload for workload in usage_per_pod if workload.kind in SERVING_KINDS or workload.kind == "Pod"]
+    least = {workload: _multiply(amount, workload.lowest_replicas) for workload, amount in usage_per_pod.items()}
+    most = {workload: _multiply(amount, workload.highest_replicas) for workload, amount in usage_per_pod.items()}
     together = _add_up(least[workload] for workload in long_running)
     if hard < together:
         return f"{_format_askers(long_running)} for {_format_amount(together)}"
@@ -155,7 +157,7 @@ def _describe_workload_excess(workloads: list[Workload], name: str, hard: Quanti
     if hard < (together_most := _add_up(most[workload] for workload in long_running)):
         return f"{_format_askers(long_running)} for {_format_amount(together_most)} at the autoscalers' maximum"
     for workload in long_running:
-        surge, unavailable = workload.surge()
+        surge, unavailable = workload.compute_surge()
         if surge and not unavailable and hard < together.add(usage_per_pod[workload]):
             return f"a rollout of {workload.subject} starts a pod before an old one goes, and there is no room for it"
     return ""
@@ -181,7 +183,7 @@ def _format_amount(amount: Quantity) -> str:
 def _format_askers(workloads: list[Workload]) -> str:
     """Return the names of the workloads with the verb, as in ``Deployment web asks``."""
     names = [str(workload.subject) for workload in workloads]
-    return f"{listed(names, _MAX_NAMED)} ask{'s' * (len(names) == 1)}"
+    return f"{join_names(names, _MAX_NAMED)} ask{'s' * (len(names) == 1)}"
 
 
 def _get_pod_usage(workload: Workload, name: str) -> Quantity | None:
@@ -223,10 +225,10 @@ def find_amounts_outside_limit_range(context: LintContext) -> Iterator[Problem]:
         yield from _find_limit_range_breaches(workload, items)
     for subject, claim in context.list_linted(PersistentVolumeClaim):
         for limit_range, item in _iter_limit_range_items(context, subject):
-            requests = readable(claim.spec.resources.requests)
+            requests = parse_valid_quantities(claim.spec.resources.requests)
             for breach in iter_claim_breaches(item, requests) if item.type == "PersistentVolumeClaim" else ():
                 path = ("spec", "resources", "requests", breach.name)
-                yield subject.problem(path, f"{breach.message}: LimitRange {limit_range.name} refuses the claim")
+                yield subject.build_problem(path, f"{breach.message}: LimitRange {limit_range.name} refuses the claim")
 
 
 RQ_LIMIT_RANGE = Rule(
@@ -253,14 +255,14 @@ def _find_limit_range_breaches(workload: Workload, items: list[tuple[Subject, Li
             for breach in (*iter_breaches(item, requests, limits), *default_breaches):
                 is_written = breach.name in getattr(written.resources, breach.part)
                 path: Path = (*at, "resources", breach.part, breach.name) if is_written else at
-                yield workload.problem(path, f"{breach.message}: LimitRange {limit_range.name} refuses the pods")
+                yield workload.build_problem(path, f"{breach.message}: LimitRange {limit_range.name} refuses the pods")
 
     pod = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, overhead={}))
     pod_limits = aggregate_container_limits(pod.spec.containers, pod.spec.init_containers)
     for limit_range, item in items:
         for breach in iter_breaches(item, compute_pod_requests(pod), pod_limits) if item.type == "Pod" else ():
             message = f"{breach.message}: LimitRange {limit_range.name} refuses the pods"
-            yield workload.problem(("containers",), message)
+            yield workload.build_problem(("containers",), message)
 
 
 def _apply_defaults(container: Container, items: list[tuple[Subject, LimitRangeItem]]) -> Container:
@@ -276,7 +278,7 @@ def _apply_defaults(container: Container, items: list[tuple[Subject, LimitRangeI
 
 def _keep_readable(amounts: Resources) -> Resources:
     """Return the amounts that are valid quantities."""
-    return {name: amounts[name] for name in readable(amounts)}
+    return {name: amounts[name] for name in parse_valid_quantities(amounts)}
 
 
 def _to_stored_item(item: LimitRangeItem) -> LimitRangeItem:

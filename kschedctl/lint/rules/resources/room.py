@@ -14,7 +14,7 @@ from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule
 from kschedctl.lint.objects.subject import Problem, Subject
-from kschedctl.lint.objects.workload import SERVING, Workload
+from kschedctl.lint.objects.workload import SERVING_KINDS, Workload
 from kschedctl.lint.rules.resources.amounts import REQUIRED_RESOURCES
 from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
 from kschedctl.text.counts import agreeing, counted
@@ -40,7 +40,7 @@ def find_pods_larger_than_any_node(context: LintContext) -> Iterator[Problem]:
                 message = f"no node offers {', '.join(unoffered)}"
             else:
                 message = _describe_shortage(context, requests, eligible)
-            yield workload.problem(("containers",), message)
+            yield workload.build_problem(("containers",), message)
 
 
 RQ_LARGER_THAN_ANY_NODE = Rule(
@@ -82,7 +82,7 @@ def find_fragmented_room(context: LintContext) -> Iterator[Problem]:
     facts = context.facts
     for workload in context.workloads:
         eligible = facts.get_eligible_nodes(workload)
-        lacks_pods = len(facts.list_pod_rows(workload)) < workload.at_least
+        lacks_pods = len(facts.list_pod_rows(workload)) < workload.lowest_replicas
         if not lacks_pods or not eligible.any() or (eligible & facts.get_nodes_with_room(workload)).any():
             continue
         requests, free = facts.get_requests(workload), np.maximum(facts.free_amounts[eligible], 0)
@@ -93,7 +93,7 @@ def find_fragmented_room(context: LintContext) -> Iterator[Problem]:
         if facts.get_rejected_nodes(workload, NodeResourcesFit)[eligible].all():
             short = [name for name, c in facts.view.resources.items() if requests[c] > free[:, c].max()]
             message = f"{', '.join(short) or 'what it asks for'} is free in total, but on no single node"
-            yield workload.problem(("containers",), message)
+            yield workload.build_problem(("containers",), message)
 
 
 RQ_FRAGMENTED = Rule(
@@ -123,7 +123,7 @@ def find_daemon_sets_without_room(context: LintContext) -> Iterator[Problem]:
             nodes = counted(facts.get_eligible_nodes(workload).sum(), "node")
             names = facts.format_node_names(full)
             message = f"no room for it on {full.sum():,} of {nodes} unless it evicts others: {names}"
-            yield workload.problem(("containers",), message)
+            yield workload.build_problem(("containers",), message)
 
 
 RQ_DAEMONSET_OVERHEAD = Rule(
@@ -159,7 +159,7 @@ def find_nodes_at_pod_limit(context: LintContext) -> Iterator[Problem]:
         first = view.nodes.names[int(np.flatnonzero(full)[0])]
         are_at = agreeing(full.sum(), "is at its", "are at their")
         message = f"{counted(full.sum(), 'node')} {are_at} pod limit, with over {IDLE_SHARE:.0%} of cpu and memory free"
-        yield Subject("Node", first).problem(("status", "allocatable", PODS), message)
+        yield Subject("Node", first).build_problem(("status", "allocatable", PODS), message)
 
 
 RQ_MAX_PODS = Rule(
@@ -186,9 +186,11 @@ def find_replicas_without_room(context: LintContext) -> Iterator[Problem]:
         return
     reported = {problem.subject for problem in find_pods_larger_than_any_node(context)}
     reported |= {problem.subject for problem in find_fragmented_room(context)}
-    for workload, running, placed in _iter_workloads_without_room(context, lambda workload: workload.at_least):
+    for workload, running, placed in _iter_workloads_without_room(context, lambda workload: workload.lowest_replicas):
         if workload.subject not in reported:
-            yield workload.problem((), _describe_missing_room(workload.at_least, running + placed.number, placed))
+            yield workload.build_problem(
+                (), _describe_missing_room(workload.lowest_replicas, running + placed.number, placed)
+            )
 
 
 RQ_NO_ROOM_NOW = Rule(
@@ -222,11 +224,11 @@ def _describe_missing_room(wanted: int, placed_count: int, placed: PlacementResu
 
 def find_autoscaler_maximum_without_room(context: LintContext) -> Iterator[Problem]:
     """Find autoscalers whose maximum of replicas does not fit, though the minimum does."""
-    for workload, running, placed in _iter_workloads_without_room(context, lambda workload: workload.most or 0):
+    for workload, running, placed in _iter_workloads_without_room(context, lambda workload: workload.max_replicas or 0):
         with_room = running + placed.number
-        if workload.at_least <= with_room:
-            message = f"the autoscaler may ask for {workload.most:,} replicas, but only {with_room:,} find"
-            yield workload.problem((), f"{message} room now (nodes that would do: {placed.shortage})")
+        if workload.lowest_replicas <= with_room:
+            message = f"the autoscaler may ask for {workload.max_replicas:,} replicas, but only {with_room:,} find"
+            yield workload.build_problem((), f"{message} room now (nodes that would do: {placed.shortage})")
 
 
 RQ_HPA_BURST = Rule(
@@ -265,7 +267,11 @@ def _iter_workloads_without_room(
 
 def _is_countable(facts: ClusterFacts, workload: Workload) -> bool:
     """Return whether the workload's pods are long-running and its running pods can be counted."""
-    if workload.kind not in SERVING or workload.spec.scheduling_gates or not facts.get_eligible_nodes(workload).any():
+    if (
+        workload.kind not in SERVING_KINDS
+        or workload.spec.scheduling_gates
+        or not facts.get_eligible_nodes(workload).any()
+    ):
         return False
     if workload.subject.namespace:
         return True

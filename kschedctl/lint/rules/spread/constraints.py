@@ -17,7 +17,7 @@ from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.field_edits import FieldEdit, RemoveField, replace_label
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, RuleProfile, for_each_workload
 from kschedctl.lint.objects.subject import Path, Problem
-from kschedctl.lint.objects.workload import Workload, compiled
+from kschedctl.lint.objects.workload import Workload, compile_selector
 from kschedctl.scheduler.configuration.version_fields import SPREAD_LABEL_KEYS
 from kschedctl.snapshot.node_order import ZONE
 
@@ -28,7 +28,7 @@ def find_constraints_without_selector(context: LintContext) -> Iterator[Problem]
     """Find spread constraints with neither labelSelector nor matchLabelKeys."""
     for workload, path, constraint in iter_spread_constraints(context.workloads):
         if constraint.label_selector is None and not constraint.match_label_keys:
-            yield workload.problem(path, "without labelSelector the constraint counts no pods and does nothing")
+            yield workload.build_problem(path, "without labelSelector the constraint counts no pods and does nothing")
 
 
 TS_NO_SELECTOR = Rule(
@@ -45,10 +45,10 @@ TS_NO_SELECTOR = Rule(
 def find_empty_selectors(context: LintContext) -> Iterator[Problem]:
     """Find spread constraints with an empty labelSelector, which counts all pods only since 1.38."""
     for workload, path, constraint in iter_spread_constraints(context.workloads):
-        selector = compiled(constraint.label_selector)
+        selector = compile_selector(constraint.label_selector)
         if selector is not None and selector.selects_everything and not constraint.match_label_keys:
             message = "an empty labelSelector counts no pods; since 1.38 all: pods that schedule today may wait then"
-            yield workload.problem((*path, "labelSelector"), message)
+            yield workload.build_problem((*path, "labelSelector"), message)
 
 
 TS_EMPTY_SELECTOR = Rule(
@@ -65,12 +65,17 @@ TS_EMPTY_SELECTOR = Rule(
 def find_selectors_without_own_pods(context: LintContext) -> Iterator[Problem]:
     """Find spread constraints whose selector does not match the workload's own pods."""
     for workload, path, constraint in iter_spread_constraints(context.workloads):
-        selector = compiled(constraint.label_selector)
-        if selector is None or selector == NOTHING or workload.selected_by(selector) or not workload.labels_known:
+        selector = compile_selector(constraint.label_selector)
+        if (
+            selector is None
+            or selector == NOTHING
+            or workload.is_selected_by(selector)
+            or not workload.has_known_labels
+        ):
             continue
         if not _find_matches_in_other_namespaces(context, workload, selector):
             message = f'selector "{selector}" does not match the pods\' own labels: they are not counted'
-            yield workload.problem((*path, "labelSelector"), message)
+            yield workload.build_problem((*path, "labelSelector"), message)
 
 
 TS_SELECTOR_NOT_SELF = Rule(
@@ -87,12 +92,17 @@ TS_SELECTOR_NOT_SELF = Rule(
 def find_selectors_for_other_namespaces(context: LintContext) -> Iterator[Problem]:
     """Find spread constraints whose selector only matches pods of other namespaces."""
     for workload, path, constraint in iter_spread_constraints(context.workloads):
-        selector = compiled(constraint.label_selector)
-        if selector is None or selector == NOTHING or workload.selected_by(selector) or not workload.labels_known:
+        selector = compile_selector(constraint.label_selector)
+        if (
+            selector is None
+            or selector == NOTHING
+            or workload.is_selected_by(selector)
+            or not workload.has_known_labels
+        ):
             continue
         if matches := _find_matches_in_other_namespaces(context, workload, selector):
             message = f"it counts pods of namespace {workload.namespace} only, not those of {matches[0].subject}"
-            yield workload.problem((*path, "labelSelector"), message)
+            yield workload.build_problem((*path, "labelSelector"), message)
 
 
 TS_CROSS_NAMESPACE = Rule(
@@ -118,8 +128,8 @@ def _find_matches_in_other_namespaces(context: LintContext, workload: Workload, 
 def find_invalid_selectors(context: LintContext) -> Iterator[Problem]:
     """Find spread constraints whose labelSelector the API server rejects."""
     for workload, path, constraint in iter_spread_constraints(context.workloads):
-        faults = validate_label_selector(constraint.label_selector, workload.at_field(*path, "labelSelector"))
-        yield from workload.refused(faults)
+        faults = validate_label_selector(constraint.label_selector, workload.get_path(*path, "labelSelector"))
+        yield from workload.to_problems(faults)
 
 
 TS_SELECTOR_INVALID = Rule(
@@ -141,7 +151,7 @@ def find_wrong_topology_keys(workload: Workload) -> Iterator[Problem]:
     for path, key in keys:
         if key in MISTAKEN_LABELS:
             meant = MISTAKEN_LABELS[key]
-            yield workload.problem((*path, "topologyKey"), f"{key} is not a node label", f"Write {meant}", meant)
+            yield workload.build_problem((*path, "topologyKey"), f"{key} is not a node label", f"Write {meant}", meant)
 
 
 TS_WRONG_HOSTNAME_KEY = Rule(
@@ -159,7 +169,7 @@ TS_WRONG_HOSTNAME_KEY = Rule(
 def find_invalid_min_domains(context: LintContext) -> Iterator[Problem]:
     """Find spread constraints with a minDomains that the API server rejects."""
     for workload, path, constraint in iter_spread_constraints(context.workloads):
-        yield from workload.refused(validate_min_domains(constraint, workload.at_field(*path)))
+        yield from workload.to_problems(validate_min_domains(constraint, workload.get_path(*path)))
 
 
 def _remove_soft_min_domains(problem: Problem) -> FieldEdit | None:
@@ -186,9 +196,9 @@ TS_MIN_DOMAINS_SOFT = Rule(
 def find_unreachable_skews(context: LintContext) -> Iterator[Problem]:
     """Find spread constraints whose maxSkew is not below the number of replicas."""
     for workload, path, constraint in iter_spread_constraints(context.workloads):
-        if workload.serving and constraint.max_skew >= workload.at_most:
-            message = f"maxSkew {constraint.max_skew} allows all {workload.at_most} replicas in one domain"
-            yield workload.problem((*path, "maxSkew"), message)
+        if workload.is_serving_replicas and constraint.max_skew >= workload.highest_replicas:
+            message = f"maxSkew {constraint.max_skew} allows all {workload.highest_replicas} replicas in one domain"
+            yield workload.build_problem((*path, "maxSkew"), message)
 
 
 TS_SKEW_NEVER_BINDS = Rule(
@@ -209,9 +219,11 @@ def find_soft_zone_spread(workload: Workload) -> Iterator[Problem]:
         for i, c in enumerate(workload.spec.topology_spread_constraints)
         if c.topology_key == ZONE
     }
-    if workload.serving and SOFT in by_zone and HARD not in by_zone:
+    if workload.is_serving_replicas and SOFT in by_zone and HARD not in by_zone:
         path = ("topologySpreadConstraints", by_zone[SOFT], "whenUnsatisfiable")
-        yield workload.problem(path, "spreading across zones is only a preference: all replicas may end up in one zone")
+        yield workload.build_problem(
+            path, "spreading across zones is only a preference: all replicas may end up in one zone"
+        )
 
 
 TS_ZONE_SOFT_ONLY = Rule(
@@ -233,7 +245,7 @@ def find_invalid_label_keys(context: LintContext) -> Iterator[Problem]:
         labels = dict.fromkeys(_list_pod_label_keys(workload), "")
         options = context.validation_options
         created = merge_constraint_label_keys(constraint, labels) if options.selector_merge else constraint
-        yield from workload.refused(validate_match_label_keys(created, workload.at_field(*path), options))
+        yield from workload.to_problems(validate_match_label_keys(created, workload.get_path(*path), options))
 
 
 TS_MLK_WITHOUT_SELECTOR = Rule(
@@ -250,10 +262,10 @@ TS_MLK_WITHOUT_SELECTOR = Rule(
 def find_missing_label_keys(context: LintContext) -> Iterator[Problem]:
     """Find hard spread constraints of Deployments without pod-template-hash in matchLabelKeys."""
     for workload, path, constraint in iter_spread_constraints(context.workloads):
-        if workload.kind != "Deployment" or not workload.serving or constraint.when_unsatisfiable != HARD:
+        if workload.kind != "Deployment" or not workload.is_serving_replicas or constraint.when_unsatisfiable != HARD:
             continue
         if TEMPLATE_HASH not in constraint.match_label_keys and workload.strategy.type != "Recreate":
-            yield workload.problem(
+            yield workload.build_problem(
                 path, "pods of the old ReplicaSet count during a rollout, and the new ones end up uneven"
             )
 
@@ -275,7 +287,7 @@ def find_label_keys_not_on_pods(context: LintContext) -> Iterator[Problem]:
     for workload, path, constraint in iter_spread_constraints(context.workloads):
         for i, key in enumerate(constraint.match_label_keys):
             if key not in _list_pod_label_keys(workload):
-                yield workload.problem(
+                yield workload.build_problem(
                     (*path, "matchLabelKeys", i), f"the pods have no label {key}: the key is ignored"
                 )
 
@@ -302,8 +314,8 @@ def find_constraints_counting_other_workloads(context: LintContext) -> Iterator[
     Both workloads have the constraint. If they do not, ``ts-inconsistent-group`` reports it.
     """
     for workload, path, constraint in iter_spread_constraints(context.workloads):
-        selector = compiled(constraint.label_selector)
-        if selector is None or constraint.when_unsatisfiable != HARD or not workload.selected_by(selector):
+        selector = compile_selector(constraint.label_selector)
+        if selector is None or constraint.when_unsatisfiable != HARD or not workload.is_selected_by(selector):
             continue
         distinguishing = set(constraint.match_label_keys)
         others = context.select_coexisting_workloads(workload.subject, workload.namespace, selector)
@@ -312,7 +324,7 @@ def find_constraints_counting_other_workloads(context: LintContext) -> Iterator[
             has_same_constraint = constraint in other.spec.topology_spread_constraints
             if len(differing) == 1 and has_same_constraint and not distinguishing & {*differing, TEMPLATE_HASH}:
                 message = f"it counts the pods of {other.subject} too, which differ in {differing[0]} alone"
-                yield workload.problem((*path, "labelSelector"), message)
+                yield workload.build_problem((*path, "labelSelector"), message)
                 break
 
 

@@ -17,7 +17,7 @@ from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule
 from kschedctl.lint.objects.subject import Path, Problem
-from kschedctl.lint.objects.workload import Workload, compiled
+from kschedctl.lint.objects.workload import Workload, compile_selector
 from kschedctl.scheduler.configuration.version_fields import TAINTS_POLICY
 from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from kschedctl.text.counts import agreeing, counted
@@ -44,8 +44,8 @@ def iter_hard_spreads(context: LintContext) -> Iterator[HardSpread]:
     """Yield the hard spread constraints that count their own workload's pods."""
     facts = context.facts
     for workload, path, constraint in iter_spread_constraints(context.workloads):
-        selector = compiled(constraint.label_selector)
-        if constraint.when_unsatisfiable != HARD or selector is None or not workload.selected_by(selector):
+        selector = compile_selector(constraint.label_selector)
+        if constraint.when_unsatisfiable != HARD or selector is None or not workload.is_selected_by(selector):
             continue
         keys = [c.topology_key for c in workload.spec.topology_spread_constraints if c.when_unsatisfiable == HARD]
         labelled = np.logical_and.reduce([facts.get_nodes_with_label(key) for key in keys])
@@ -68,7 +68,7 @@ def find_keys_on_no_node(context: LintContext) -> Iterator[Problem]:
             message = (
                 f"none of the {counted(eligible.sum(), 'node')} that it may use has the label {constraint.topology_key}"
             )
-            yield workload.problem((*path, "topologyKey"), message)
+            yield workload.build_problem((*path, "topologyKey"), message)
 
 
 TS_KEY_ON_NO_NODE = Rule(
@@ -94,7 +94,7 @@ def find_keys_on_some_nodes(context: LintContext) -> Iterator[Problem]:
                 f"{without.sum():,} of {counted(eligible.sum(), 'usable node')} {lack} the label and {are} skipped: "
                 f"{context.facts.format_node_names(without)}"
             )
-            yield workload.problem((*path, "topologyKey"), message)
+            yield workload.build_problem((*path, "topologyKey"), message)
 
 
 TS_KEY_ON_SOME_NODES = Rule(
@@ -113,12 +113,12 @@ def find_single_domains(context: LintContext) -> Iterator[Problem]:
     """Find hard spread constraints over a single domain."""
     for spread in iter_hard_spreads(context):
         if (
-            spread.workload.serving
+            spread.workload.is_serving_replicas
             and spread.eligible.any()
             and context.facts.count_domains(spread.key, spread.counted) == 1
         ):
             message = f"all usable nodes are in one {spread.key}: the constraint does nothing, losing it is an outage"
-            yield spread.workload.problem((*spread.path, "topologyKey"), message)
+            yield spread.workload.build_problem((*spread.path, "topologyKey"), message)
 
 
 TS_SINGLE_DOMAIN = Rule(
@@ -143,12 +143,16 @@ def find_unreachable_min_domains(context: LintContext) -> Iterator[Problem]:
         min_domains, workload = spread.constraint.min_domains or 1, spread.workload
         domains = context.facts.count_domains(spread.key, spread.counted)
         fits = domains * spread.constraint.max_skew
-        if 0 < domains < min_domains and fits < workload.at_most and _is_stuck_in_replay(context, workload, fits):
+        if (
+            0 < domains < min_domains
+            and fits < workload.highest_replicas
+            and _is_stuck_in_replay(context, workload, fits)
+        ):
             message = (
-                f"minDomains {min_domains}, but there are {domains}: at most {fits} of {workload.at_most} "
+                f"minDomains {min_domains}, but there are {domains}: at most {fits} of {workload.highest_replicas} "
                 "replicas are scheduled"
             )
-            yield workload.problem((*spread.path, "minDomains"), message)
+            yield workload.build_problem((*spread.path, "minDomains"), message)
 
 
 TS_MIN_DOMAINS_UNSATISFIABLE = Rule(
@@ -223,13 +227,17 @@ def _find_unusable_domains(
     facts, workload = context.facts, spread.workload
     domains, usable_domains = facts.count_domains(spread.key, spread.counted), facts.count_domains(spread.key, usable)
     fits = usable_domains * spread.constraint.max_skew
-    if 0 < usable_domains < domains and fits < workload.at_most and _is_stuck_in_replay(context, workload, fits):
+    if (
+        0 < usable_domains < domains
+        and fits < workload.highest_replicas
+        and _is_stuck_in_replay(context, workload, fits)
+    ):
         unusable = facts.format_unusable_domains(spread.key, spread.counted, usable)
         message = (
             f"{why} {domains - usable_domains} of {domains} domains ({unusable}), which count as empty: at most {fits} "
-            f"of {workload.at_most} replicas are scheduled"
+            f"of {workload.highest_replicas} replicas are scheduled"
         )
-        yield workload.problem((*spread.path, field), message)
+        yield workload.build_problem((*spread.path, field), message)
 
 
 def find_conflicting_constraints(context: LintContext) -> Iterator[Problem]:
@@ -239,8 +247,8 @@ def find_conflicting_constraints(context: LintContext) -> Iterator[Problem]:
         spreads_by_workload.setdefault(id(spread.workload), []).append(spread)
     for spreads in spreads_by_workload.values():
         workload = spreads[0].workload
-        count = min(workload.at_most, MAX_PLACED)
-        if len(spreads) < 2 or not _are_domains_uneven(context, spreads, workload.at_most):
+        count = min(workload.highest_replicas, MAX_PLACED)
+        if len(spreads) < 2 or not _are_domains_uneven(context, spreads, workload.highest_replicas):
             continue
         placed = context.facts.count_placeable(workload, count)
         with_one_constraint = [
@@ -249,10 +257,10 @@ def find_conflicting_constraints(context: LintContext) -> Iterator[Problem]:
         ]
         if placed < count and all(context.facts.count_placeable(w, count) == count for w in with_one_constraint):
             message = (
-                f"together the hard constraints leave room for {placed} of {workload.at_most} replicas, "
+                f"together the hard constraints leave room for {placed} of {workload.highest_replicas} replicas, "
                 "each alone for all"
             )
-            yield workload.problem(("topologySpreadConstraints",), message)
+            yield workload.build_problem(("topologySpreadConstraints",), message)
 
 
 TS_CONFLICTING = Rule(
@@ -287,4 +295,4 @@ def _is_stuck_in_replay(context: LintContext, workload: Workload, fits: int) -> 
     """Return whether a replay places no more than ``fits`` replicas."""
     if fits >= MAX_PLACED:
         return False
-    return context.facts.count_placeable(workload, min(fits + 1, workload.at_most)) <= fits
+    return context.facts.count_placeable(workload, min(fits + 1, workload.highest_replicas)) <= fits

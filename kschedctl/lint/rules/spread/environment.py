@@ -15,7 +15,7 @@ from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import NOTE, WARNING, Rule
 from kschedctl.lint.objects.subject import Problem, Subject
-from kschedctl.lint.objects.workload import Workload, compiled
+from kschedctl.lint.objects.workload import Workload, compile_selector
 from kschedctl.lint.rules.spread.domains import iter_hard_spreads
 from kschedctl.snapshot.node_order import HOSTNAME, ZONE
 from kschedctl.text.counts import agreeing, counted
@@ -34,7 +34,7 @@ def find_nodes_without_default_spread(context: LintContext) -> Iterator[Problem]
             f"{counted(without.sum(), 'node')} {have} neither a {HOSTNAME} nor a {ZONE} label: the default spread "
             f"does not score {them}"
         )
-        yield first.problem(("metadata", "labels"), message)
+        yield first.build_problem(("metadata", "labels"), message)
 
 
 TS_BUILTIN_DEFAULT_INEFFECTIVE = Rule(
@@ -60,7 +60,7 @@ def find_hard_defaults_with_autoscaler(context: LintContext) -> Iterator[Problem
                 path = ("profiles", i, "pluginConfig", j, "args", "defaultConstraints")
                 message = "hard default constraints are unknown to the Cluster Autoscaler, which then adds no nodes"
                 subject = Subject("KubeSchedulerConfiguration", str(profile.get("schedulerName", "")))
-                yield subject.problem(path, message)
+                yield subject.build_problem(path, message)
 
 
 TS_DEFAULT_DONOTSCHEDULE_WITH_CA = Rule(
@@ -83,9 +83,9 @@ def find_zones_without_nodes(context: LintContext) -> Iterator[Problem]:
     if not missing or not column.values:
         return
     for spread in iter_hard_spreads(context):
-        if spread.key == ZONE and spread.workload.serving:
+        if spread.key == ZONE and spread.workload.is_serving_replicas:
             message = f"no node is in {', '.join(missing)}, so these zones do not count until one is"
-            yield spread.workload.problem((*spread.path, "topologyKey"), message)
+            yield spread.workload.build_problem((*spread.path, "topologyKey"), message)
 
 
 TS_SCALE_FROM_ZERO = Rule(
@@ -117,14 +117,14 @@ def find_inconsistent_constraints(context: LintContext) -> Iterator[Problem]:
     """Find spread constraints that count pods of a workload with another constraint for the same key, or none."""
     groups: dict[tuple[str, Selector], list[Workload]] = {}
     for workload, path, constraint in iter_spread_constraints(context.workloads):
-        selector = compiled(constraint.label_selector)
-        if selector is None or not workload.selected_by(selector):
+        selector = compile_selector(constraint.label_selector)
+        if selector is None or not workload.is_selected_by(selector):
             continue
         group = workload.namespace, selector
         if group not in groups:
             groups[group] = _keep_distinct_constraints(context.select_workloads(*group), by_file=bool(context.variants))
         for other in groups[group]:
-            if not context.variants.together(workload.subject, other.subject):
+            if not context.variants.can_coexist(workload.subject, other.subject):
                 continue
             same_key = [c for c in other.spec.topology_spread_constraints if c.topology_key == constraint.topology_key]
             if constraint not in same_key:
@@ -132,7 +132,7 @@ def find_inconsistent_constraints(context: LintContext) -> Iterator[Problem]:
                     f"{other.subject} has pods that it counts, with {'another' if same_key else 'no'} "
                     f"constraint for {constraint.topology_key}"
                 )
-                yield workload.problem(path, message)
+                yield workload.build_problem(path, message)
                 break
 
 
@@ -151,7 +151,7 @@ def _keep_distinct_constraints(workloads: list[Workload], *, by_file: bool) -> l
     """Return the first workload with each list of constraints, per file if ``by_file``."""
     first: dict[tuple[bytes, str], Workload] = {}
     for workload in workloads:
-        place = workload.subject.place
+        place = workload.subject.location
         file = place.file if by_file and place else ""
         first.setdefault((_encode(workload.spec.topology_spread_constraints), file), workload)
     return list(first.values())
@@ -161,7 +161,7 @@ def find_exceeded_skews(context: LintContext) -> Iterator[Problem]:
     """Find hard spread constraints whose maxSkew the running pods exceed."""
     facts = context.facts
     for spread in iter_hard_spreads(context):
-        selector = compiled(spread.constraint.label_selector)
+        selector = compile_selector(spread.constraint.label_selector)
         if selector is None or selector.selects_everything:  # counts none: ts-no-selector, ts-empty-selector
             continue
         if spread.constraint.match_label_keys or not spread.counted.any():
@@ -179,7 +179,7 @@ def find_exceeded_skews(context: LintContext) -> Iterator[Problem]:
                 f"the skew is {skew} now ({counts.min()} to {counts.max()} pods a domain), maxSkew "
                 f"{spread.constraint.max_skew}"
             )
-            yield spread.workload.problem(spread.path, message)
+            yield spread.workload.build_problem(spread.path, message)
 
 
 TS_ALREADY_VIOLATED = Rule(

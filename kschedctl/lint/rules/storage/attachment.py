@@ -18,7 +18,7 @@ from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.field_edits import replace_label
 from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
 from kschedctl.lint.objects.subject import Path, Problem
-from kschedctl.lint.objects.workload import SERVING
+from kschedctl.lint.objects.workload import SERVING_KINDS
 from kschedctl.snapshot.node_order import ZONE
 from kschedctl.text.counts import agreeing, counted
 
@@ -48,7 +48,7 @@ def find_immediate_zonal_classes(context: LintContext) -> Iterator[Problem]:
         immediate = storage_class.volume_binding_mode in (None, "Immediate")
         if immediate and zones > 1 and storage_class.provisioner in ZONAL_PROVISIONERS:
             message = f"volumes are made in any of {zones} zones before it is known where the pod can run"
-            yield subject.problem(("volumeBindingMode",), message)
+            yield subject.build_problem(("volumeBindingMode",), message)
 
 
 VL_IMMEDIATE_MULTIZONE = Rule(
@@ -69,19 +69,20 @@ def find_shared_single_node_volumes(context: LintContext) -> Iterator[Problem]:
     for workload in context.workloads:
         for i, claim in context.iter_claims(workload):
             path: Path = ("volumes", i)
-            if not workload.serving:
+            if not workload.is_serving_replicas:
                 continue
             modes = claim.spec.access_modes
             if modes and all(mode in SINGLE_NODE_MODES for mode in modes):
                 one = "pod" if modes == (SINGLE_NODE_MODES[1],) else "node"
-                message = f"{workload.at_most} replicas share claim {claim.metadata.name}, which one {one} only can use"
-                yield workload.problem(path, message)
+                replicas, name = workload.highest_replicas, claim.metadata.name
+                message = f"{replicas} replicas share claim {name}, which one {one} only can use"
+                yield workload.build_problem(path, message)
             volume = volumes.get(claim.spec.volume_name)
             constraints = workload.spec.topology_spread_constraints
             hard_zone_spread = any(c.topology_key == ZONE and c.when_unsatisfiable == HARD for c in constraints)
             if volume is not None and hard_zone_spread and _is_in_one_zone(volume):
                 message = f"volume {volume.metadata.name} is in one zone, but the replicas must spread across zones"
-                yield workload.problem(path, message)
+                yield workload.build_problem(path, message)
 
 
 VL_RWO_WITH_HARD_SPREAD = Rule(
@@ -110,13 +111,13 @@ def find_more_replicas_than_hosts(context: LintContext) -> Iterator[Problem]:
     facts = context.facts
     for workload in context.workloads:
         host_port = next(iter_host_ports(workload), None)
-        if host_port is None or workload.kind not in SERVING:
+        if host_port is None or workload.kind not in SERVING_KINDS:
             continue
         rows = facts.get_eligible_nodes(workload).nonzero()[0]
-        surge, unavailable = workload.surge()
+        surge, unavailable = workload.compute_surge()
         must_start_new_pod_first = surge > 0 and not unavailable and bool(workload.subject.document)
         is_rollout_stuck = must_start_new_pod_first and workload.replicas == len(rows)
-        excess = workload.at_most - len(rows)
+        excess = workload.highest_replicas - len(rows)
         if not len(rows) or (excess <= 0 and not is_rollout_stuck) or not facts.is_full_after(workload, rows):
             continue
         hosts = counted(len(rows), "usable host")
@@ -126,8 +127,10 @@ def find_more_replicas_than_hosts(context: LintContext) -> Iterator[Problem]:
             )
         else:
             stay = agreeing(excess, "stays", "stay")
-            message = f"{workload.at_most} replicas, but only {hosts}, one replica each: {excess} {stay} Pending"
-        yield workload.problem(host_port[0], message)
+            message = (
+                f"{workload.highest_replicas} replicas, but only {hosts}, one replica each: {excess} {stay} Pending"
+            )
+        yield workload.build_problem(host_port[0], message)
 
 
 HP_HOSTPORT_OVER_NODES = Rule(
@@ -148,15 +151,15 @@ def find_deprecated_labels(context: LintContext) -> Iterator[Problem]:
         for path, key in iter_node_label_keys(workload):
             if key in DEPRECATED_LABELS:
                 successor = DEPRECATED_LABELS[key]
-                yield workload.problem(path, f"{key} is deprecated", f"Write {successor}", successor)
+                yield workload.build_problem(path, f"{key} is deprecated", f"Write {successor}", successor)
             elif path == ("nodeSelector", MASTER) and not workload.namespace.startswith("openshift-"):
                 message = f"{MASTER} was replaced in 1.24: newer clusters have no node with it"
-                yield workload.problem(path, message, f"Write {CONTROL_PLANE}", CONTROL_PLANE)
+                yield workload.build_problem(path, message, f"Write {CONTROL_PLANE}", CONTROL_PLANE)
     for subject, volume in context.list_linted(PersistentVolume):
         for path, key in iter_volume_label_keys(volume):
             if key in DEPRECATED_LABELS:
                 successor = DEPRECATED_LABELS[key]
-                yield subject.problem(path, f"{key} is deprecated", f"Write {successor}", successor)
+                yield subject.build_problem(path, f"{key} is deprecated", f"Write {successor}", successor)
 
 
 LB_DEPRECATED = Rule(

@@ -24,7 +24,7 @@ def find_missing_storage(context: LintContext) -> Iterator[Problem]:
             context.list_linted(PersistentVolumeClaim), context.workloads
         ):
             if name and name not in names:
-                yield subject.problem(path, f'storageclass.storage.k8s.io "{name}" not found')
+                yield subject.build_problem(path, f'storageclass.storage.k8s.io "{name}" not found')
 
 
 VL_MISSING = Rule(
@@ -49,14 +49,14 @@ def _find_missing_claims(context: LintContext) -> Iterator[Problem]:
             source = volume.persistent_volume_claim
             if source is not None and source.claim_name and (workload.namespace, source.claim_name) not in existing:
                 path = ("volumes", i, "persistentVolumeClaim", "claimName")
-                yield workload.problem(path, f'persistentvolumeclaim "{source.claim_name}" not found')
+                yield workload.build_problem(path, f'persistentvolumeclaim "{source.claim_name}" not found')
 
 
 def find_rollouts_that_share_a_volume(context: LintContext) -> Iterator[Problem]:
     """Find workloads with one replica and a single-node volume whose update starts the new pod first."""
     for workload in context.workloads:
-        surge, _ = workload.surge()
-        for i, claim in context.iter_claims(workload) if workload.at_most == 1 and surge else ():
+        surge, _ = workload.compute_surge()
+        for i, claim in context.iter_claims(workload) if workload.highest_replicas == 1 and surge else ():
             modes = claim.spec.access_modes
             if modes and all(mode in SINGLE_NODE_MODES for mode in modes):
                 users = "pod" if modes == (SINGLE_NODE_MODES[1],) else "node"
@@ -64,7 +64,7 @@ def find_rollouts_that_share_a_volume(context: LintContext) -> Iterator[Problem]
                     f"claim {claim.metadata.name} is for one {users}, but an update starts the new pod before the old "
                     "one is gone"
                 )
-                yield workload.problem(("volumes", i), message)
+                yield workload.build_problem(("volumes", i), message)
 
 
 VL_RWO_ROLLING = Rule(
@@ -94,7 +94,7 @@ def find_stateful_sets_without_service(context: LintContext) -> Iterator[Problem
         name = text_at(workload.subject.document, "spec", "serviceName")
         if name and (workload.namespace, name) not in services:
             message = f'there is no Service "{name}": its pods have no names in DNS'
-            yield workload.subject.problem(("spec", "serviceName"), message)
+            yield workload.subject.build_problem(("spec", "serviceName"), message)
 
 
 SS_NO_SERVICE = Rule(

@@ -15,7 +15,7 @@ from kschedctl.lint.analysis.placement import get_volume_node_terms
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
-from kschedctl.lint.objects.amounts import readable
+from kschedctl.lint.objects.amounts import parse_valid_quantities
 from kschedctl.lint.objects.subject import Path, Problem, Subject
 
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
@@ -29,7 +29,7 @@ def find_local_volumes_without_affinity(context: LintContext) -> Iterator[Proble
     for subject, volume in context.list_linted(PersistentVolume):
         if field_at(subject.document, "spec", "local") is not None and not get_volume_node_terms(volume):
             message = "spec.nodeAffinity: Required value: Local volume requires node affinity"
-            yield subject.problem(("spec", "local"), message)
+            yield subject.build_problem(("spec", "local"), message)
 
 
 VL_LOCAL_UNPINNED = Rule(
@@ -48,7 +48,9 @@ def find_immediate_local_classes(context: LintContext) -> Iterator[Problem]:
     for subject, storage_class in context.list_linted(StorageClass):
         if storage_class.provisioner == NO_PROVISIONER and storage_class.volume_binding_mode in (None, "Immediate"):
             message = "claims are bound to any node's volume before it is known where the pod can run"
-            yield subject.problem(("volumeBindingMode",), message, "Write volumeBindingMode: WaitForFirstConsumer")
+            yield subject.build_problem(
+                ("volumeBindingMode",), message, "Write volumeBindingMode: WaitForFirstConsumer"
+            )
 
 
 VL_LOCAL_IMMEDIATE = Rule(
@@ -74,7 +76,7 @@ def find_unbindable_claims(context: LintContext) -> Iterator[Problem]:
             named = next((volume for volume in coexisting if volume.metadata.name == name), None)
             mismatch = _find_named_volume_mismatch(subject, claim, named) if named is not None else None
             if mismatch is not None:
-                yield subject.problem(mismatch.path, f"volume {name} is never bound to it: {mismatch.reason}")
+                yield subject.build_problem(mismatch.path, f"volume {name} is never bound to it: {mismatch.reason}")
             continue
         class_name = claim.spec.storage_class_name
         available = [v for v in coexisting if v.spec.storage_class_name == class_name and _is_available(v)]
@@ -84,7 +86,7 @@ def find_unbindable_claims(context: LintContext) -> Iterator[Problem]:
         if _is_static_class(context, subject, class_name):
             path, reason = mismatches[0]
             message = f"none of the volumes of its class fits, as {available[0].metadata.name}: {reason}"
-            yield subject.problem(path, message)
+            yield subject.build_problem(path, message)
 
 
 VL_NEVER_BINDS = Rule(
@@ -132,8 +134,8 @@ def _find_named_volume_mismatch(
 
 def _find_mismatch(claim: PersistentVolumeClaim, volume: PersistentVolume) -> _Mismatch | None:
     """Return the first field in which a claim does not match a volume, or None."""
-    request = readable(claim.spec.resources.requests).get("storage")
-    capacity = readable(volume.spec.capacity).get("storage")
+    request = parse_valid_quantities(claim.spec.resources.requests).get("storage")
+    capacity = parse_valid_quantities(volume.spec.capacity).get("storage")
     if request is not None and capacity is not None and capacity < request:
         reason = f"requested PV is too small, it has {capacity}"
         return _Mismatch(("spec", "resources", "requests", "storage"), reason)
@@ -171,7 +173,7 @@ def find_claims_without_default_class(context: LintContext) -> Iterator[Problem]
         if not context.list_coexisting(subject, volumes):
             names = ", ".join(storage_class.metadata.name for storage_class in coexisting)
             message = f"it names no storageClassName, and none of the classes here is the default: {names}"
-            yield subject.problem(("spec",), message)
+            yield subject.build_problem(("spec",), message)
 
 
 VL_NO_DEFAULT = Rule(
@@ -188,7 +190,7 @@ VL_NO_DEFAULT = Rule(
 
 def _get_folder(subject: Subject) -> str:
     """Return the folder of an object's file. Classes in other folders may be for other clusters."""
-    return posixpath.dirname(subject.place.file) if subject.place else ""
+    return posixpath.dirname(subject.location.file) if subject.location else ""
 
 
 def _is_default(storage_class: StorageClass) -> bool:
