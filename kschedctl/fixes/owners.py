@@ -11,7 +11,7 @@ from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.fixes.trial.immutable import is_valid_update
-from kschedctl.lint.objects.stored_pods import to_written_spec, remove_node_pin
+from kschedctl.lint.objects.stored_pods import remove_node_pin, to_written_spec
 from kschedctl.replay import kubectl
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.replay.patches import build_strategic_patch, to_document, wrap_in_template

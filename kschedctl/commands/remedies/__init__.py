@@ -80,7 +80,9 @@ def find_remedies_with_room(
     return _add_autoscaler_fixes(report, asked, wishes, now or moment_of(asked.scheduler.cluster), given)
 
 
-def _add_autoscaler_fixes(report: Remedies, asked: TargetPod, wishes: RemedyWishes, now: str, given: UserGroups) -> Remedies:
+def _add_autoscaler_fixes(
+    report: Remedies, asked: TargetPod, wishes: RemedyWishes, now: str, given: UserGroups
+) -> Remedies:
     """Return the report with added fixes that let an autoscaler create a node for the pod."""
     cluster = asked.scheduler.cluster
     if report.verdict != UNSCHEDULABLE or not (has_any_node_groups(cluster, given) or cluster.karpenter_node_pools):
