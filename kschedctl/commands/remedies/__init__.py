@@ -33,7 +33,7 @@ from kschedctl.replay.controllers.workload_pods import describe_scope, find_pend
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.remedy import complete_first
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
-from kschedctl.sources.cluster import moment_of
+from kschedctl.sources.cluster import get_read_time
 from kschedctl.text.counts import counted
 
 Tried = Callable[[int], None]
@@ -77,7 +77,7 @@ def remedies_with_room(
     ``given``: node groups that people name; ``now``: the RFC 3339 time of the autoscaler's loop. Raises InputError.
     """
     report = with_room(remedies_of(asked, wishes, tried), asked, wishes)
-    return _with_autoscaler(report, asked, wishes, now or moment_of(asked.scheduler.cluster), given)
+    return _with_autoscaler(report, asked, wishes, now or get_read_time(asked.scheduler.cluster), given)
 
 
 def _with_autoscaler(report: Remedies, asked: TargetPod, wishes: RemedyWishes, now: str, given: UserGroups) -> Remedies:
@@ -115,7 +115,9 @@ def pending_remedies(
     keys = {pod.key for pod in find_pending_pods(cluster, namespace or None, selector)}
     scope, smallest = describe_scope(namespace or None, selector), replace(wishes, smallest=True)
     report = remedies_of_many(cluster, keys, scope, smallest, tried, call_extender=call_extender)
-    lacking = () if selector else CreationFailures(cluster, now or moment_of(cluster)).report_current(namespace or None)
+    lacking = (
+        () if selector else CreationFailures(cluster, now or get_read_time(cluster)).report_current(namespace or None)
+    )
     unknown = merge_unknown_kinds((report.unknown, () if selector else find_unread_kinds(cluster)))
     others = 0 if keys else sum(pod.metadata.namespace != namespace for pod in find_pending_pods(cluster, None))
     return structs.replace(report, not_created=lacking, unknown=unknown, elsewhere=others if namespace else 0)
