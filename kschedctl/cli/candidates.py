@@ -136,9 +136,9 @@ def _iter_names(kind: str, line: SourceWords) -> Iterator[str]:
         yield from re.findall(r"^\| `([a-z0-9-]+)`", page, re.MULTILINE)
         return
     if kind in CONFIGURED:
-        from kschedctl.sources.names import kubeconfig  # noqa: PLC0415 - a name costs no more than it needs
+        from kschedctl.sources.names import merge_kubeconfigs  # noqa: PLC0415 - a name costs no more than it needs
 
-        yield from kubeconfig(line.kubeconfigs)[kind]
+        yield from merge_kubeconfigs(line.kubeconfigs)[kind]
         return
     listed, home = _list_objects(KINDS[kind], line)
     if kind == "namespaces" and line.offline:  # files often have the pods alone
@@ -155,19 +155,19 @@ def _iter_names(kind: str, line: SourceWords) -> Iterator[str]:
 
 def _list_objects(kind: str, line: SourceWords) -> tuple[list[tuple[str, str, bool]], str]:
     """Return (namespace, name, is pending) of all objects of a kind, and the default namespace."""
-    from kschedctl.sources.names import in_files, in_snapshot, kubeconfig  # noqa: PLC0415
+    from kschedctl.sources.names import iter_names_in_files, list_names_in_snapshot, merge_kubeconfigs  # noqa: PLC0415
 
     home = line.namespace[-1] if line.namespace else "default"
     if line.files or line.demo:
         from kschedctl import demo  # noqa: PLC0415
 
         embedded = [str(file) for file in demo.files()] if line.demo else []
-        return list(in_files([*embedded, *line.files], kind, line.recursive)), home
+        return list(iter_names_in_files([*embedded, *line.files], kind, line.recursive)), home
     if line.snapshots:
-        return list(in_snapshot(line.snapshots[-1], kind)), home
+        return list(list_names_in_snapshot(line.snapshots[-1], kind)), home
     from kschedctl.sources.live import names as live_names  # noqa: PLC0415
 
-    config, context = kubeconfig(line.kubeconfigs), (line.context or [""])[-1]
+    config, context = merge_kubeconfigs(line.kubeconfigs), (line.context or [""])[-1]
     home = home if line.namespace else live_names.home(config, context)
     typed = line.current.partition("/")[0] if "/" in line.current else ""
     return list(live_names.in_cluster(config, context, kind, typed or home)), home

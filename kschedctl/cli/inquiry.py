@@ -109,7 +109,7 @@ def read_inquiry(
     """
     if not source.filename:
         return Inquiry(load_cluster(source, namespace, pods_alone=pods_alone, live=live))
-    reading = read(source.filename, recursive=source.recursive, builds=source.builds)
+    reading = read(source.filename, recursive=source.recursive, find_builds=source.builds)
     log_reading(reading)
     _check_anything_to_explain(reading, source)
     return _build_inquiry(source, reading, load_surroundings(source, reading, namespace))
@@ -127,7 +127,7 @@ def _build_inquiry(source: Source, reading: ReadResult, where: Surroundings) -> 
     """Build the inquiry from what was read from the files and the surroundings."""
     around, namespace = where
     own = around is None
-    with_nodes = reading.origins.files_of("Node")
+    with_nodes = reading.origins.get_files("Node")
     apart = [m for m in reading.manifests if not _is_part_of_cluster(m, with_nodes)]
     manifests = [_decode_workload(m, namespace) for m in apart]
     stored = {_identify_owner(m, namespace): m for m in reading.stored if makes_pods(m.document)}

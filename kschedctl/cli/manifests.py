@@ -40,9 +40,9 @@ from kschedctl.cluster import CLUSTER_SCOPED, Cluster, describe
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.manifests import SKIPPED_HOOKS_NOTE
 from kschedctl.sources.collector import Manifest
-from kschedctl.sources.object_checks import check_quantities, pod_resources
+from kschedctl.sources.object_checks import iter_pod_resources, validate_quantities
 from kschedctl.sources.read import ReadResult, load_configuration_file, read
-from kschedctl.sources.typed import typed as typed_document
+from kschedctl.sources.typed import decode_document as typed_document
 from kschedctl.text.counts import first_few
 
 log = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ def read_manifests(source: Source, namespace: str | None, live: LiveKinds = NOTH
     """
     if not source.filename:
         raise UsageError("no manifests", hint="give files with -f; - reads what helm template or kustomize print")
-    reading = read(source.filename, recursive=source.recursive, builds=source.builds)
+    reading = read(source.filename, recursive=source.recursive, find_builds=source.builds)
     log_reading(reading)
     log_left_out(reading)
     return {
@@ -227,7 +227,7 @@ def decode_manifest(manifest: Manifest) -> Struct:
     workload: Any = typed_document(document, KINDS[str(document["kind"])], place)
     if not (workload.metadata.name or workload.metadata.generate_name):
         raise place.error("required", "metadata.name")
-    check_quantities(_iter_template_resources(workload), lambda: place)
+    validate_quantities(_iter_template_resources(workload), lambda: place)
     stored: Struct = workload
     return stored
 
@@ -238,7 +238,7 @@ def _iter_template_resources(workload: Struct) -> Iterator[tuple[str, Resources]
     if isinstance(workload, CronJob):
         template, path = workload.spec.job_template.spec.template, POD_TEMPLATE_PATHS["CronJob"]
     if template is not None:
-        yield from ((f"{'.'.join(path)}.{field}", amounts) for field, amounts in pod_resources(template.spec))
+        yield from ((f"{'.'.join(path)}.{field}", amounts) for field, amounts in iter_pod_resources(template.spec))
     if isinstance(workload, StatefulSet):
         for index, claim in enumerate(workload.spec.volume_claim_templates):
             yield f"spec.volumeClaimTemplates[{index}].spec.resources.requests", claim.spec.resources.requests

@@ -9,8 +9,8 @@ from kschedctl.api.validation.manifests import KINDS
 from kschedctl.cluster import Cluster
 from kschedctl.replay.denials import find_denials, find_errors_without_pods, raise_errors
 from kschedctl.sources.collector import Manifest
-from kschedctl.sources.documents.positions import at_field
-from kschedctl.sources.typed import typed
+from kschedctl.sources.documents.positions import locate_field
+from kschedctl.sources.typed import decode_document
 
 
 def refuse_invalid(manifests: Iterable[Manifest], cluster: Cluster, namespace: str | None = None) -> None:
@@ -21,9 +21,9 @@ def refuse_invalid(manifests: Iterable[Manifest], cluster: Cluster, namespace: s
     """
     errors = []
     for document, place in manifests:
-        decoded = typed(document, KINDS[str(document["kind"])], place)
+        decoded = decode_document(document, KINDS[str(document["kind"])], place)
         for refusal in find_denials(document, decoded, cluster, namespace or "", admission=False):
-            errors.append(at_field(place, refusal.path).error(refusal.message, hint=refusal.hint))
+            errors.append(locate_field(place, refusal.path).error(refusal.message, hint=refusal.hint))
     raise_errors(errors)
 
 
@@ -31,8 +31,9 @@ def refuse_invalid_around(manifests: Iterable[Manifest]) -> None:
     """Raise InputError for invalid PDBs, classes, claims and autoscalers."""
     errors = []
     for document, place in manifests:
-        decoded = typed(document, around_pods.KINDS[str(document["kind"])], place)
+        decoded = decode_document(document, around_pods.KINDS[str(document["kind"])], place)
         errors += [
-            at_field(place, denial.path).error(denial.message) for denial in find_errors_without_pods(document, decoded)
+            locate_field(place, denial.path).error(denial.message)
+            for denial in find_errors_without_pods(document, decoded)
         ]
     raise_errors(errors)

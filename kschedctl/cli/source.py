@@ -16,7 +16,7 @@ from kschedctl.api.observed.failed_creation import FAILED_CREATE, FAILURE_SOURCE
 from kschedctl.cli.options import Scope, Source, parse_feature_gates
 from kschedctl.cluster import ELSEWHERE, LIMITS, OBSERVED, OF_CREATION, Cluster, Gap
 from kschedctl.errors import UsageError
-from kschedctl.sources.cluster import moment_of
+from kschedctl.sources.cluster import get_read_time
 from kschedctl.sources.read import ReadResult, load_configuration_file, read
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ def _read_snapshot(source: Source, path: str) -> Cluster:
 
     cluster, left_out = read_archive(path), dict[str, Gap]()
     if source.filename:
-        reading = read(source.filename, recursive=source.recursive, builds=source.builds)
+        reading = read(source.filename, recursive=source.recursive, find_builds=source.builds)
         log_reading(reading)
         left_out = dict(reading.left_out)
         gaps = {kind: gap for kind, gap in cluster.gaps.items() if kind in reading.gaps} | left_out
@@ -178,7 +178,7 @@ def _read_snapshot(source: Source, path: str) -> Cluster:
 def read_files(source: Source) -> tuple[Cluster, ReadResult]:
     """Read the cluster that files describe, and all they contain. Raises KschedctlError."""
     embedded = [str(file) for file in demo.files()] if source.demo else []
-    reading = read([*embedded, *source.filename], recursive=source.recursive, builds=source.builds)
+    reading = read([*embedded, *source.filename], recursive=source.recursive, find_builds=source.builds)
     log_reading(reading)
     cluster = Cluster.of(
         reading.objects,
@@ -253,4 +253,4 @@ def get_cluster_time(cluster: Cluster, source: Source) -> str:
     """Return the RFC 3339 time at which the cluster was read; for files it is now."""
     if source.demo:
         return demo.DEMO_TIME
-    return moment_of(cluster)
+    return get_read_time(cluster)

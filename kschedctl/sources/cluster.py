@@ -1,4 +1,4 @@
-"""What users of the library get as a Cluster: one with ways to read it."""
+"""The Cluster class of the library, which adds constructors for files, snapshots and API servers."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class Cluster(cluster.Cluster):
         assume_complete: bool = False,
         kube_version: str = KUBE_VERSION,
     ) -> Self:
-        """From files, folders, dumps and ``-``, the later ones adding to the earlier ones.
+        """Read a cluster from files, folders, dumps and ``-``. Later paths add to earlier ones.
 
-        What lists hold of a kind is taken as all of it; of kinds in no list nobody knows, unless ``assume_complete``.
-        ``config`` is a KubeSchedulerConfiguration or its file; without it the one among the files counts, else the
-        default. ``kube_version``: as for from_objects. Raises InputError for what cannot be read, ConfigurationError.
+        Kinds for which a list was read are complete. All other kinds are unknown, not absent, unless
+        ``assume_complete``. ``config`` is a KubeSchedulerConfiguration or its file; without it the one among the files
+        is used, else the default. ``kube_version`` is as in from_objects. Raises InputError, ConfigurationError.
         """
         from kschedctl.sources.read import load_configuration_file, read  # noqa: PLC0415 - not all clusters are files
 
@@ -72,11 +72,12 @@ class Cluster(cluster.Cluster):
         kube_version: str | None = None,
         cache: bool = False,
     ) -> Self:
-        """From the cluster of a kubeconfig's context, or of the service account of the pod that this runs in.
+        """Read the cluster of a kubeconfig's context, or of the service account of the pod in which this runs.
 
-        ``namespace``: where to look for what may not be listed in all. ``kube_version``: of the scheduler that is
-        replayed, as for from_objects; None for the server's own. ``cache``: keep what is read in the user's folder for
-        caches, and the next time read only what changed. Raises ClusterError, ConfigurationError, InputError.
+        ``namespace`` is where to list kinds that may not be listed in all namespaces. ``kube_version`` is the version
+        of the replayed scheduler, as in from_objects, or None for the server's own. With ``cache`` the answers are kept
+        in the user's cache folder, so that the next call reads only changes. Raises ClusterError, ConfigurationError,
+        InputError.
         """
         from kschedctl.sources.live.connection import Access, connect  # noqa: PLC0415 - the client takes a while to import
         from kschedctl.sources.live.reading import Wishes, read_live  # noqa: PLC0415
@@ -84,40 +85,44 @@ class Cluster(cluster.Cluster):
         if kube_version is not None:
             KubeVersion.parse_supported(kube_version)
         connection = connect(Access(kubeconfig=kubeconfig, context=context))
-        return cls._made_of(
+        return cls._from_base(
             read_live(connection, Wishes(kube_version=kube_version, namespace=namespace, cache=cache)).cluster()
         )
 
     @classmethod
     def from_snapshot(cls, path: str | os.PathLike[str], *, kube_version: str | None = None) -> Self:
-        """From a file that ``kschedctl snapshot save`` wrote.
+        """Read a cluster from a file that ``kschedctl snapshot save`` wrote.
 
-        ``kube_version``: of the scheduler that is replayed, as for from_objects; None for that of the file. Raises
-        InputError, ConfigurationError.
+        ``kube_version`` is the version of the replayed scheduler, or None for that of the file. Raises InputError,
+        ConfigurationError.
         """
         from kschedctl.sources.archive.file import read_archive  # noqa: PLC0415
 
         if kube_version is not None:
             KubeVersion.parse_supported(kube_version)
         archive = read_archive(os.fspath(path))
-        return cls._made_of(
+        return cls._from_base(
             archive if kube_version is None else replace(archive, kube_version=kube_version, warnings=())
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write what scheduling reads of it to a file, as ``kschedctl snapshot save`` does, for ``from_snapshot``.
+        """Write the cluster to a snapshot file, as ``kschedctl snapshot save`` does.
 
-        No env, no secrets, no config maps. Raises InputError where it cannot be written.
+        The file has what scheduling reads: no env, no Secrets, no ConfigMaps. Raises InputError if it cannot be
+        written.
         """
         from kschedctl.sources.archive.file import write_archive  # noqa: PLC0415 - few clusters are saved
 
         write_archive(self, os.fspath(path), written_by=WRITTEN_BY)
 
     @classmethod
-    def _made_of(cls, read: cluster.Cluster) -> Self:
-        return cls(**{field.name: getattr(read, field.name) for field in fields(read)})
+    def _from_base(cls, base: cluster.Cluster) -> Self:
+        """Return the cluster as an instance of this class."""
+        return cls(**{field.name: getattr(base, field.name) for field in fields(base)})
 
 
-def moment_of(read: cluster.Cluster) -> str:
-    """The RFC 3339 time at which pods are as old as they are: when the cluster was read; of objects and files now."""
-    return read.provenance.read_at if read.provenance else datetime.now(UTC).isoformat(timespec="seconds")
+def get_read_time(cluster_read: cluster.Cluster) -> str:
+    """Return the RFC 3339 time at which a live cluster was read, or the present time for objects and files."""
+    return (
+        cluster_read.provenance.read_at if cluster_read.provenance else datetime.now(UTC).isoformat(timespec="seconds")
+    )

@@ -1,6 +1,7 @@
-"""Pods of lists as rows of a table: parts that pods of one template print alike are known by their JSON.
+"""Pods and nodes of long lists, decoded so that parts which many objects share are decoded and stored once.
 
-So most of a pod is decoded once a template, and no pod is made of an item.
+Such a part is recognized by its JSON. Most of a pod is decoded once for each template, and pods become rows of a table
+without a Pod being built.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ from kschedctl.api.objects import (
 from kschedctl.api.pod_columns import MAX_MESSAGE_LENGTH
 from kschedctl.api.pod_table import PodRows, PodTable, PodTableBuilder
 from kschedctl.sources.documents.place import Place
-from kschedctl.sources.object_checks import check_names, check_quantities, pod_resources
+from kschedctl.sources.object_checks import iter_pod_resources, validate_names, validate_quantities
 
-_META = ("labels", "owner_references")
-_SPEC = (
+_SHARED_METADATA = ("labels", "owner_references")
+_SHARED_SPEC = (
     "node_selector",
     "affinity",
     "tolerations",
@@ -48,124 +49,132 @@ _SPEC = (
     "scheduling_gates",
     "scheduling_group",
 )
-_STATUS = ("conditions",)
-_OWN = frozenset({"name", "uid", "creation_timestamp", "node_name", "start_time", "message"})
+_SHARED_STATUS = ("conditions",)
+_OWN_FIELDS = frozenset({"name", "uid", "creation_timestamp", "node_name", "start_time", "message"})
 """The fields in which pods of one template differ."""
 _TIME = re.compile(rb'TransitionTime"\s*:\s*"([^"\\]*)"')
 _encode = msgspec.msgpack.Encoder().encode
-_ONE_FIELD = _encode(Volume("v")).partition(_encode("name"))[0]
-"""How msgpack begins the map of a volume with one key: to encode a small struct is faster than to compare two."""
-_NO_TIME = b'TransitionTime" : null'
-"""In the place of a time: nobody prints it so where there was none."""
+_ONE_FIELD_PREFIX = _encode(Volume("v")).partition(_encode("name"))[0]
+"""The msgpack of a volume that has only a name begins so. Encoding a small struct is faster than comparing two."""
+_TIME_PLACEHOLDER = b'TransitionTime" : null'
+"""Stands for a time; no API server prints it so if there is none."""
 
 
-def _partly(struct: type[Struct], undecoded: Iterable[str]) -> type[object]:
-    """The struct with fields that stay JSON, and are empty when they are missing."""
+def _define_partly_decoded(struct: type[Struct], undecoded: Iterable[str]) -> type[object]:
+    """Define a subclass of the struct in which some fields stay JSON, and are empty if missing."""
     fields: list[tuple[str, object, object]] = [(name, msgspec.Raw, msgspec.Raw()) for name in undecoded]
     return msgspec.defstruct(f"{struct.__name__}Item", fields, bases=(struct,), rename="camel", frozen=True, gc=False)
 
 
-_Meta, _Spec, _Status = (_partly(*part) for part in ((PodMeta, _META), (PodSpec, _SPEC), (PodStatus, _STATUS)))
+_Meta, _Spec, _Status = (
+    _define_partly_decoded(*part)
+    for part in ((PodMeta, _SHARED_METADATA), (PodSpec, _SHARED_SPEC), (PodStatus, _SHARED_STATUS))
+)
 POD_FIELDS: list[tuple[str, Any, Any]] = [
     ("metadata", _Meta, _Meta()),
     ("spec", _Spec, _Spec()),
     ("status", _Status, _Status()),
 ]
-"""The fields of an item that is a pod: name, type and default."""
+"""The fields of a pod among list items: name, type and default."""
 
 
-def _decoded_fields(struct: type[Struct], *others: str) -> tuple[str, ...]:
-    return tuple(name for name in struct.__struct_fields__ if name not in _OWN and name not in others)
+def _list_decoded_fields(struct: type[Struct], *undecoded: str) -> tuple[str, ...]:
+    """Return the fields of the struct that pods of one template share and that are decoded."""
+    return tuple(name for name in struct.__struct_fields__ if name not in _OWN_FIELDS and name not in undecoded)
 
 
-_META_DECODED = _decoded_fields(PodMeta, *_META)
-_SPEC_DECODED = _decoded_fields(PodSpec, *_SPEC, "volumes")
-_STATUS_DECODED = _decoded_fields(PodStatus, *_STATUS)
+_METADATA_DECODED = _list_decoded_fields(PodMeta, *_SHARED_METADATA)
+_SPEC_DECODED = _list_decoded_fields(PodSpec, *_SHARED_SPEC, "volumes")
+_STATUS_DECODED = _list_decoded_fields(PodStatus, *_SHARED_STATUS)
 _meta_decoded, _spec_decoded, _status_decoded = (
-    attrgetter(*names) for names in (_META_DECODED, _SPEC_DECODED, _STATUS_DECODED)
+    attrgetter(*names) for names in (_METADATA_DECODED, _SPEC_DECODED, _STATUS_DECODED)
 )
-_meta_json, _spec_json = attrgetter(*_META), attrgetter(*_SPEC)
+_meta_json, _spec_json = attrgetter(*_SHARED_METADATA), attrgetter(*_SHARED_SPEC)
 
 
-Key = tuple[bytes, bytes, bytes, bytes, bytes]
-"""The key of a template: what is decoded, the volumes, the JSON of metadata and spec, conditions less their times."""
+TemplateKey = tuple[bytes, bytes, bytes, bytes, bytes]
+"""The key of a template: decoded fields, volumes, JSON of metadata, JSON of spec, and conditions without their
+times.
+"""
 
 
-class _Told(NamedTuple):
-    """What PodScheduled says, and which of the pieces, into which conditions fall at their times, are its time and
-    that of DisruptionTarget; 0 for none."""
+class _ConditionFacts(NamedTuple):
+    """Facts from the conditions of a pod."""
 
-    refusal: str
-    scheduled: int
-    disrupted: int
+    unschedulable_message: str
+    """The message of PodScheduled."""
+    scheduled_piece: int
+    """Index of PodScheduled's time among the pieces into which the conditions fall at their times, or 0."""
+    disrupted_piece: int
+    """Index of DisruptionTarget's time among the pieces, or 0."""
 
     @classmethod
-    def of(cls, conditions: Sequence[Condition], pieces: int) -> _Told:
-        """Where some condition has no time, nobody knows whose the others are."""
+    def from_conditions(cls, conditions: Sequence[Condition], pieces: int) -> _ConditionFacts:
+        """Take the facts from the conditions. If one has no time, it is unknown which times belong to which."""
         types = [condition.type for condition in conditions] if pieces == 2 * len(conditions) + 1 else []
-        places = [2 * types.index(kind) + 1 if kind in types else 0 for kind in ("PodScheduled", "DisruptionTarget")]
+        indices = [2 * types.index(kind) + 1 if kind in types else 0 for kind in ("PodScheduled", "DisruptionTarget")]
         refusal = next((condition.message for condition in conditions if condition.type == "PodScheduled"), "")
-        return cls(refusal[:MAX_MESSAGE_LENGTH], *places)
+        return cls(refusal[:MAX_MESSAGE_LENGTH], *indices)
+
+
+class _Template(NamedTuple):
+    """A pod template that was seen among list items."""
+
+    number: int
+    """Number in the table that is built."""
+    facts: _ConditionFacts
+    containers: str
+    """Text of the notable containers, as the table stores it."""
 
 
 class PodItems:
-    """Turns the items of lists into rows of the table that is built; it keeps what the templates are made of."""
+    """Turns the items of lists into rows of a pod table, and remembers the templates seen."""
 
     def __init__(self, builder: PodTableBuilder) -> None:
         self._builder = builder
-        self._known: dict[Key, tuple[int, _Told, str]] = {}
-        self._told: dict[bytes, _Told] = {}
+        self._templates: dict[TemplateKey, _Template] = {}
+        self._facts: dict[bytes, _ConditionFacts] = {}
         self._texts: dict[bytes, bytes] = {}
         self._namespaces: dict[str, str] = {}
         self._pods: dict[bytes, Pod] = {}
         self._parts: dict[tuple[str, bytes], object] = {}
         self._specs: dict[tuple[bytes, bytes, bytes], PodSpec] = {}
 
-    def table(self) -> PodTable:
-        """The table of all rows, and what was added besides; no more can be added."""
-        self._known, self._told, self._texts, self._pods, self._parts, self._specs = {}, {}, {}, {}, {}, {}
+    def build_table(self) -> PodTable:
+        """Return the table of all rows. No more rows can be added."""
+        self._templates, self._facts, self._texts, self._pods, self._parts, self._specs = {}, {}, {}, {}, {}, {}
         return self._builder.build()
 
-    def rows(self, items: Sequence[Any], where: Callable[[int], Place] | None) -> PodRows:
-        """The rows of items; ``where``: the place of an item, or None for what an API server has checked.
+    def build_rows(self, items: Sequence[Any], get_place: Callable[[int], Place] | None) -> PodRows:
+        """Return the rows of items.
 
-        Raises InputError for a missing name and for quantities that are none, msgspec.ValidationError.
+        ``get_place`` returns the place of an item, or is None for items from an API server. Raises InputError for
+        missing names and invalid quantities, msgspec.ValidationError.
         """
-        template: list[int] = []
-        scheduled: list[str] = []
+        numbers: list[int] = []
         containers: list[str] = []
-        rare: list[tuple[int, Any, _Told, list[bytes]]] = []
+        scheduled, disrupted, messages, unschedulable_messages = ([""] * len(items) for _ in range(4))
         for index, item in enumerate(items):
-            meta = item.metadata
-            if where is not None and (not meta.name or "/" in meta.name or "/" in meta.namespace):
-                check_names(meta, partial(where, index), may_be_generated=True)
-            status = item.status
+            meta, status = item.metadata, item.status
+            if get_place is not None and (not meta.name or "/" in meta.name or "/" in meta.namespace):
+                validate_names(meta, partial(get_place, index), may_be_generated=True)
             pieces = _TIME.split(bytes(status.conditions))
-            key = self._key(meta, item.spec, status, _NO_TIME.join(pieces[::2]))
-            number, at, told = self._known.get(key) or self._new(
-                item, key, len(pieces), where and partial(where, index)
+            key = self._build_key(meta, item.spec, status, _TIME_PLACEHOLDER.join(pieces[::2]))
+            template = self._templates.get(key) or self._add_template(
+                item, key, len(pieces), get_place and partial(get_place, index)
             )
-            template.append(number)
-            containers.append(told)
-            scheduled.append(_moment(pieces[at.scheduled]) if at.scheduled else "")
-            if at.disrupted or at.refusal or status.message:
-                rare.append((index, status, at, pieces))
-        return self._rows(items, template, scheduled, rare, containers)
-
-    def _rows(
-        self,
-        items: Sequence[Any],
-        template: list[int],
-        scheduled: list[str],
-        rare: list[tuple[int, Any, _Told, list[bytes]]],
-        containers: list[str],
-    ) -> PodRows:
-        """``rare``: what few pods have, by their places."""
-        disrupted, message, refusal = ([""] * len(items) for _ in range(3))
-        for index, status, at, pieces in rare:
-            disrupted[index] = _moment(pieces[at.disrupted]) if at.disrupted else ""
-            message[index], refusal[index] = status.message[:MAX_MESSAGE_LENGTH], at.refusal
-        metas, namespace = [item.metadata for item in items], self._namespaces.setdefault
+            numbers.append(template.number)
+            containers.append(template.containers)
+            facts = template.facts
+            if facts.scheduled_piece:
+                scheduled[index] = _parse_time(pieces[facts.scheduled_piece])
+            if facts.disrupted_piece:
+                disrupted[index] = _parse_time(pieces[facts.disrupted_piece])
+            if facts.unschedulable_message:
+                unschedulable_messages[index] = facts.unschedulable_message
+            if status.message:
+                messages[index] = status.message[:MAX_MESSAGE_LENGTH]
+        metas, intern_namespace = [item.metadata for item in items], self._namespaces.setdefault
         texts = [  # in the order of OwnTexts
             [meta.uid for meta in metas],
             [item.spec.node_name for item in items],
@@ -173,83 +182,92 @@ class PodItems:
             [item.status.start_time or "" for item in items],
             scheduled,
             disrupted,
-            message,
-            refusal,
+            messages,
+            unschedulable_messages,
             containers,
         ]
-        namespaces = [namespace(meta.namespace, meta.namespace) for meta in metas]
-        return PodRows(namespaces, [meta.name for meta in metas], template, texts)
+        namespaces = [intern_namespace(meta.namespace, meta.namespace) for meta in metas]
+        return PodRows(namespaces, [meta.name for meta in metas], numbers, texts)
 
-    def _key(self, meta: object, spec: object, status: object, conditions: bytes) -> Key:
-        """Equal for pods of one template."""
+    def _build_key(self, meta: object, spec: object, status: object, conditions: bytes) -> TemplateKey:
+        """Return the key of the pod's template."""
         return (
             _encode((_meta_decoded(meta), _spec_decoded(spec), _status_decoded(status))),
-            _encode(_volumes(spec)),
+            _encode(_list_relevant_volumes(spec)),
             b",".join(_meta_json(meta)),
             b",".join(_spec_json(spec)),
             conditions,
         )
 
-    def _new(self, item: Any, key: Key, pieces: int, where: Callable[[], Place] | None) -> tuple[int, _Told, str]:
-        """What is to be known of a key not seen before. Raises InputError, msgspec.ValidationError."""
+    def _add_template(
+        self, item: Any, key: TemplateKey, pieces: int, get_place: Callable[[], Place] | None
+    ) -> _Template:
+        """Register the template of a key that was not seen before. Raises InputError, msgspec.ValidationError."""
         decoded, volumes, _, spec, text = key
-        common = self._pods.get(decoded) or self._pods.setdefault(decoded, _common(item))
-        conditions = self._part(PodStatus, "conditions", text or b"[]")
+        common = self._pods.get(decoded) or self._pods.setdefault(decoded, _build_common_pod(item))
+        conditions = self._decode_part(PodStatus, "conditions", text or b"[]")
         pod = Pod(
-            replace(common.metadata, **self._undecoded(PodMeta, item.metadata, _META)),
-            self._spec(common.spec, item.spec, (decoded, volumes, spec), where),
+            replace(common.metadata, **self._decode_parts(PodMeta, item.metadata, _SHARED_METADATA)),
+            self._build_spec(common.spec, item.spec, (decoded, volumes, spec), get_place),
             replace(common.status, conditions=conditions),
         )
-        kept: Any = tuple(self._texts.setdefault(text, text) for text in key)
-        at = self._told.get(text) or self._told.setdefault(text, _Told.of(conditions, pieces))
-        self._known[kept] = self._builder.intern_template(pod), at, NotableContainers.from_status(pod.status).to_text()
-        return self._known[kept]
+        shared_key: Any = tuple(self._texts.setdefault(text, text) for text in key)
+        facts = self._facts.get(text) or self._facts.setdefault(
+            text, _ConditionFacts.from_conditions(conditions, pieces)
+        )
+        containers = NotableContainers.from_status(pod.status).to_text()
+        self._templates[shared_key] = template = _Template(self._builder.intern_template(pod), facts, containers)
+        return template
 
-    def _spec(
-        self, common: PodSpec, item: object, key: tuple[bytes, bytes, bytes], where: Callable[[], Place] | None
+    def _build_spec(
+        self, common: PodSpec, item: object, key: tuple[bytes, bytes, bytes], get_place: Callable[[], Place] | None
     ) -> PodSpec:
-        """The spec of an item. Raises InputError, msgspec.ValidationError."""
+        """Return the spec of an item. Raises InputError, msgspec.ValidationError."""
         if key not in self._specs:
-            pod_spec = replace(common, volumes=tuple(_volumes(item)), **self._undecoded(PodSpec, item, _SPEC))
-            if where is not None:
-                check_quantities(pod_resources(pod_spec), where)
+            pod_spec = replace(
+                common, volumes=tuple(_list_relevant_volumes(item)), **self._decode_parts(PodSpec, item, _SHARED_SPEC)
+            )
+            if get_place is not None:
+                validate_quantities(iter_pod_resources(pod_spec), get_place)
             self._specs[key] = pod_spec
         return self._specs[key]
 
-    def _undecoded(self, struct: type[Struct], part: object, names: Iterable[str]) -> dict[str, object]:
-        """What the fields that are JSON stand for, less those that are missing. Raises msgspec.ValidationError."""
-        return {name: self._part(struct, name, text) for name in names if (text := bytes(getattr(part, name)))}
+    def _decode_parts(self, struct: type[Struct], part: object, names: Iterable[str]) -> dict[str, object]:
+        """Decode the fields that stayed JSON, except missing ones. Raises msgspec.ValidationError."""
+        return {name: self._decode_part(struct, name, text) for name in names if (text := bytes(getattr(part, name)))}
 
-    def _part(self, struct: type[Struct], name: str, text: bytes) -> Any:
+    def _decode_part(self, struct: type[Struct], name: str, text: bytes) -> Any:
+        """Return the value of a field that stayed JSON, decoded once for equal JSON."""
         key = name, text
         if key not in self._parts:
-            self._parts[key] = _decoder(struct, name).decode(text)
+            self._parts[key] = _get_field_decoder(struct, name).decode(text)
         return self._parts[key]
 
 
-def _moment(piece: bytes) -> str:
-    """A time of a condition; Go's zero time is none."""
+def _parse_time(piece: bytes) -> str:
+    """Return the text of a condition's time, or "" for Go's zero time."""
     text = piece.decode()
     return "" if text == ZERO_TIME else text
 
 
-def _volumes(spec: Any) -> list[Volume]:
-    """The volumes that are more than a name. A volume without one is kept as it is."""
-    return [volume for volume in spec.volumes if not _encode(volume).startswith(_ONE_FIELD) or not volume.name]
+def _list_relevant_volumes(spec: Any) -> list[Volume]:
+    """Return the volumes that have more fields than a name, and invalid ones without a name."""
+    return [volume for volume in spec.volumes if not _encode(volume).startswith(_ONE_FIELD_PREFIX) or not volume.name]
 
 
-def _common(item: Any) -> Pod:
-    """What pods of one template have in common, as far as it is decoded, without volumes: pods may have their own."""
+def _build_common_pod(item: Any) -> Pod:
+    """Build the pod with the decoded fields that pods of its template share, without volumes."""
     meta, spec, status = item.metadata, item.spec, item.status
     return Pod(
-        PodMeta(**{name: getattr(meta, name) for name in _META_DECODED}),
+        PodMeta(**{name: getattr(meta, name) for name in _METADATA_DECODED}),
         PodSpec(**{name: getattr(spec, name) for name in _SPEC_DECODED}),
         PodStatus(**{name: getattr(status, name) for name in _STATUS_DECODED}),
     )
 
 
 @cache
-def _decoder(struct: type[Struct], name: str) -> msgspec.json.Decoder[object]:
+def _get_field_decoder(struct: type[Struct], name: str) -> msgspec.json.Decoder[object]:
+    """Return the decoder of a field of the struct."""
     return get_json_decoder(get_type_hints(struct, include_extras=True)[name])
 
 
@@ -257,11 +275,11 @@ _NodeStatusItem = msgspec.defstruct(
     "NodeStatusItem", [("images", list[msgspec.Raw], [])], bases=(NodeStatus,), rename="camel", frozen=True, gc=False
 )
 NODE_FIELDS: list[tuple[str, Any, Any]] = [("status", _NodeStatusItem, _NodeStatusItem())]
-"""The fields of an item that is a node and not decoded as its struct is: name, type and default."""
+"""The fields of a node among list items that differ from its struct: name, type and default."""
 
 
 class NodeItems:
-    """Turns the items of lists into nodes."""
+    """Turns the items of lists into nodes that share equal parts."""
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
@@ -269,28 +287,31 @@ class NodeItems:
         self._amounts: dict[tuple[tuple[str, object], ...], Resources] = {}
         self._conditions: dict[tuple[tuple[str, str, str], ...], tuple[Condition, ...]] = {}
 
-    def nodes(self, items: Iterable[Any]) -> list[Node]:
-        """Raises msgspec.ValidationError for an image that is none."""
-        return [Node(self._metadata(item.metadata), item.spec, self._status(item.status)) for item in items]
+    def build_nodes(self, items: Iterable[Any]) -> list[Node]:
+        """Return the nodes of items. Raises msgspec.ValidationError for an invalid image."""
+        return [Node(self._share_metadata(item.metadata), item.spec, self._share_status(item.status)) for item in items]
 
-    def _metadata(self, metadata: ObjectMeta) -> ObjectMeta:
-        """The hostname among the labels is the name, mostly; the others many nodes have."""
+    def _share_metadata(self, metadata: ObjectMeta) -> ObjectMeta:
+        """Return the metadata with shared strings. Most nodes have their name as label, and share the other labels."""
         text = self._texts.setdefault
         labels = {text(key, key): text(value, value) for key, value in metadata.labels.items()}
         return replace(metadata, name=text(metadata.name, metadata.name), labels=labels)
 
-    def _status(self, status: Any) -> NodeStatus:
-        images = tuple([self._images.get(text) or self._new(text) for text in map(bytes, status.images)])
-        told = tuple([(c.type, c.status, c.reason) for c in status.conditions])  # nothing reads the rest
-        conditions = self._conditions.get(told) or self._conditions.setdefault(
-            told, tuple([Condition(*c) for c in told])
+    def _share_status(self, status: Any) -> NodeStatus:
+        """Return the status with shared images, conditions and quantities."""
+        images = tuple([self._images.get(text) or self._decode_image(text) for text in map(bytes, status.images)])
+        condition_texts = tuple([(c.type, c.status, c.reason) for c in status.conditions])  # nothing reads the rest
+        conditions = self._conditions.get(condition_texts) or self._conditions.setdefault(
+            condition_texts, tuple([Condition(*c) for c in condition_texts])
         )
-        allocatable, capacity = self._shared(status.allocatable), self._shared(status.capacity)
+        allocatable, capacity = self._share_amounts(status.allocatable), self._share_amounts(status.capacity)
         return NodeStatus(allocatable, capacity, images, conditions, status.declared_features)
 
-    def _shared(self, amounts: Resources) -> Resources:
+    def _share_amounts(self, amounts: Resources) -> Resources:
+        """Return the first mapping that is equal to these quantities."""
         return self._amounts.setdefault(tuple(amounts.items()), amounts)
 
-    def _new(self, text: bytes) -> ContainerImage:
+    def _decode_image(self, text: bytes) -> ContainerImage:
+        """Decode an image and remember it by its JSON."""
         image = self._images[text] = decode_json(text, ContainerImage)
         return image

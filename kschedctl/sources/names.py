@@ -1,4 +1,4 @@
-"""The names of objects in files and snapshots, for completion: decoded to nothing else, so that it takes no time."""
+"""Names of objects in files and snapshots, for shell completion. Only names are decoded, to be fast."""
 
 from __future__ import annotations
 
@@ -15,22 +15,25 @@ import msgspec
 from kschedctl.api.decoding import convert_builtins, decode_json, decode_msgpack
 from kschedctl.sources.documents.files import STDIN, find_files
 
-LARGEST = 64 << 20
-"""Bytes of a file; a larger one takes longer than anybody waits for a name."""
-ENDED = ("Succeeded", "Failed")
+MAX_SIZE = 64 << 20
+"""Bytes of a file. A larger file takes longer than anybody waits for a completion."""
+ENDED_PHASES = ("Succeeded", "Failed")
 Kubeconfig = Mapping[str, Any]
-"""What kubeconfig files say, or one entry of them."""
+"""The content of kubeconfig files, or one entry of it."""
 
 
-class Name(NamedTuple):
-    """``pending``: a pod that waits for a node."""
+class ObjectName(NamedTuple):
+    """The name of an object."""
 
     namespace: str
     name: str
     pending: bool = False
+    """Whether it is a pod that waits for a node."""
 
 
 class Meta(msgspec.Struct):
+    """Namespace and name in the metadata of an object."""
+
     name: str = ""
     namespace: str = ""
 
@@ -44,7 +47,7 @@ class _Status(msgspec.Struct):
 
 
 class _Object(msgspec.Struct):
-    """An object, or a list of them."""
+    """An object, or a list of objects."""
 
     kind: str = ""
     metadata: Meta = msgspec.field(default_factory=Meta)
@@ -53,14 +56,16 @@ class _Object(msgspec.Struct):
     items: list[_Object] | None = None
 
 
-class _Texts(msgspec.Struct, array_like=True):
+class _TextColumn(msgspec.Struct, array_like=True):
+    """A column of texts in a snapshot: codes and distinct values."""
+
     form: str
     data: bytes
     values: list[str]
 
 
-class _Pods(msgspec.Struct, array_like=True):
-    """What comes first in the record of pods of a snapshot; see snapshot_sections."""
+class _PodRecord(msgspec.Struct, array_like=True):
+    """The first fields of the record of pods in a snapshot; see archive/sections.py."""
 
     metadata: list[Meta]
     specs: msgspec.Raw
@@ -71,54 +76,58 @@ class _Pods(msgspec.Struct, array_like=True):
     template: bytes
     names: list[str]
     uids: msgspec.Raw
-    node: _Texts
+    node: _TextColumn
 
 
-class _Nodes(msgspec.Struct, array_like=True):
+class _NodeRecord(msgspec.Struct, array_like=True):
+    """The first field of the record of nodes in a snapshot."""
+
     nodes: list[_Object]
 
 
-def in_files(paths: Sequence[str], kind: str, recursive: bool = False) -> Iterator[Name]:
-    """The objects of a kind. Raises OSError, ValueError, KschedctlError for what cannot be read."""
+def iter_names_in_files(paths: Sequence[str], kind: str, recursive: bool = False) -> Iterator[ObjectName]:
+    """Yield the names of objects of a kind in files. Raises OSError, ValueError, KschedctlError."""
     for path in find_files([path for path in paths if path != STDIN], recursive).files:
-        for document in _documents(_read(path), path):
-            yield from _named(document, kind, "")
+        for document in _iter_documents(_read_file(path), path):
+            yield from _iter_names(document, kind, "")
 
 
-def in_snapshot(path: str, kind: str) -> list[Name]:
-    """The objects of a kind. Raises OSError, ValueError, KeyError for what cannot be read."""
+def list_names_in_snapshot(path: str, kind: str) -> list[ObjectName]:
+    """Return the names of objects of a kind in a snapshot. Raises OSError, ValueError, KeyError."""
     with zipfile.ZipFile(path) as members:
         member = members.getinfo(f"{kind}.msgpack")
-        if member.file_size > LARGEST:
+        if member.file_size > MAX_SIZE:
             return []
         data = members.read(member)
     if kind == "Pod":
-        return list(_of_table(decode_msgpack(data, _Pods)))
+        return list(_iter_pod_names(decode_msgpack(data, _PodRecord)))
     nodes = kind == "Node"
-    objects = decode_msgpack(data, _Nodes).nodes if nodes else decode_msgpack(data, list[_Object])
-    return [Name(obj.metadata.namespace, obj.metadata.name) for obj in objects]
+    objects = decode_msgpack(data, _NodeRecord).nodes if nodes else decode_msgpack(data, list[_Object])
+    return [ObjectName(obj.metadata.namespace, obj.metadata.name) for obj in objects]
 
 
-def _of_table(pods: _Pods) -> Iterator[Name]:
-    """The columns of a snapshot are int32, in the order of this machine's bytes on all that there are."""
+def _iter_pod_names(pods: _PodRecord) -> Iterator[ObjectName]:
+    """Yield the names of pods in a snapshot. Its columns are little-endian int32."""
     templates, template, nodes = (array("i", data) for data in (pods.templates, pods.template, pods.node.data))
     for row, name in enumerate(pods.names):
         first = 5 * template[row]
-        ended = pods.statuses[templates[first + 4]].phase in ENDED
+        ended = pods.statuses[templates[first + 4]].phase in ENDED_PHASES
         bound = bool(pods.node.values[nodes[row]])
-        yield Name(pods.metadata[templates[first]].namespace, name, not (bound or ended))
+        yield ObjectName(pods.metadata[templates[first]].namespace, name, not (bound or ended))
 
 
-def _read(path: str) -> bytes:
+def _read_file(path: str) -> bytes:
+    """Return the unpacked content of a regular file, or b"" if it is too large or not a regular file."""
     with open(path, "rb") as file:
         status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST:
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_SIZE:
             return b""
         packed = path.endswith(".gz")
-        return gzip.GzipFile(fileobj=file).read(LARGEST) if packed else file.read()
+        return gzip.GzipFile(fileobj=file).read(MAX_SIZE) if packed else file.read()
 
 
-def _documents(data: bytes, file: str) -> Iterator[_Object]:
+def _iter_documents(data: bytes, file: str) -> Iterator[_Object]:
+    """Yield the documents of a file."""
     if data.lstrip().startswith(b"{"):
         yield decode_json(data, _Object)
         return
@@ -129,26 +138,26 @@ def _documents(data: bytes, file: str) -> Iterator[_Object]:
             yield convert_builtins(document.value, _Object)
 
 
-def _named(document: _Object, kind: str, given: str) -> Iterator[Name]:
-    """``given``: the kind that the items of a typed list have."""
+def _iter_names(document: _Object, kind: str, item_kind: str) -> Iterator[ObjectName]:
+    """Yield the names of objects of the kind in a document or list."""
     if document.items is not None:
         for item in document.items:
-            yield from _named(item, kind, document.kind.removesuffix("List"))
-    elif (document.kind or given) == kind:
+            yield from _iter_names(item, kind, document.kind.removesuffix("List"))
+    elif (document.kind or item_kind) == kind:
         bound = bool(document.spec and document.spec.node_name) or bool(
-            document.status and document.status.phase in ENDED
+            document.status and document.status.phase in ENDED_PHASES
         )
         namespace = document.metadata.namespace or ("default" if kind == "Pod" else "")
-        yield Name(namespace, document.metadata.name, kind == "Pod" and not bound)
+        yield ObjectName(namespace, document.metadata.name, kind == "Pod" and not bound)
 
 
-def kubeconfig(paths: Sequence[str]) -> Kubeconfig:
-    """What the files say, the first that names a thing counting: contexts, clusters and users by name."""
+def merge_kubeconfigs(paths: Sequence[str]) -> Kubeconfig:
+    """Merge kubeconfig files: contexts, clusters and users by name, of which the first file counts."""
     import yaml  # noqa: PLC0415 - only clusters need it
 
     merged: dict[str, Any] = {"contexts": {}, "clusters": {}, "users": {}, "current-context": ""}
     for path in filter(os.path.isfile, paths):
-        document = yaml.load(_read(path), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        document = yaml.load(_read_file(path), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
         merged["current-context"] = merged["current-context"] or document.get("current-context") or ""
         for kind, inner in (("contexts", "context"), ("clusters", "cluster"), ("users", "user")):
             for entry in document.get(kind) or ():

@@ -1,8 +1,8 @@
-"""Fields of stored objects that only a newer API can know, each told once.
+"""Warnings about fields of stored objects that only a newer API version can know, one for each field.
 
-Those of pods are found while the JSON of a big list is read. The structs of pods leave out what they do not know.
-Others are made here of the names that are known, which refuse anything else; only what they refuse is looked at field
-by field. Of pods of one template one is looked at.
+The fields of pods are found while the JSON of a long list is decoded. The structs of pods ignore unknown fields, so
+strict structs are generated that refuse them, and only pods that these refuse are compared field by field. One pod of
+each template is looked at.
 """
 
 from __future__ import annotations
@@ -26,57 +26,61 @@ from kschedctl.cluster import without_nulls
 
 _REVISION_LABEL = b"controller-revision-hash"
 _REVISION = re.compile(rb'"%s"\s*:\s*"([^"]*)"' % _REVISION_LABEL)
-"""A label by which the pods of one owner are told apart that are of several templates."""
-_ONE_TEMPLATE = re.compile(rb'"kind"\s*:\s*"(?:ReplicaSet|ReplicationController|StatefulSet|DaemonSet|Job)"')
-"""The owners that make pods of a template; under a Node or a Workflow are pods that have nothing else in common."""
+"""The label that tells the pods of one owner apart if they have different templates."""
+_TEMPLATE_OWNER = re.compile(rb'"kind"\s*:\s*"(?:ReplicaSet|ReplicationController|StatefulSet|DaemonSet|Job)"')
+"""Owners whose pods have one template. Pods owned by a Node or a Workflow may have nothing in common."""
 _UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, OverflowError)
 _SCALAR = str | int | float | bool | None
-"""What is not of the type that it should be is refused elsewhere."""
+"""A value of a wrong type is reported elsewhere."""
 
 
-READ_WHOLE = frozenset(
+FULLY_KNOWN_KINDS = frozenset(
     {
         *("PodGroup", "CompositePodGroup", "DeviceTaintRule"),
         *("ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "ResourceSlice"),
     }
 )
-"""Kinds of young groups of the API, of which the structs have every field that there is now."""
+"""Kinds of young API groups whose structs have every field of the newest version."""
 
 
-class ToldFields:
-    """What to know of fields that are not known: nothing that was told before."""
+class NewFieldWarnings:
+    """Builds warnings about unknown fields, each field once."""
 
     def __init__(self) -> None:
         self._told: set[tuple[str, str]] = set()
 
-    def of_pod(self, pod: JsonObject, where: object) -> Iterator[str]:
-        """Of the spec of a pod, which is found at ``where``."""
+    def iter_pod_warnings(self, pod: JsonObject, place: object) -> Iterator[str]:
+        """Yield warnings about unknown fields in the spec of a pod."""
         fields = find_unknown_fields({"kind": "Pod", "spec": pod.get("spec")})
-        yield from self._new("Pod", ((str(field), _generic(format_path(field.path))) for field in fields), where)
+        yield from self._iter_first_warnings(
+            "Pod", ((str(field), _drop_indices(format_path(field.path))) for field in fields), place
+        )
 
-    def of(self, kind: str, document: JsonObject, where: object) -> Iterator[str]:
-        """Of an object of a kind that is in READ_WHOLE."""
+    def iter_warnings(self, kind: str, document: JsonObject, place: object) -> Iterator[str]:
+        """Yield warnings about unknown fields of an object of one of FULLY_KNOWN_KINDS."""
         paths = (str(path) for path in iter_unknown_paths(kind, without_nulls(document)))
-        fields = ((f'unknown field "{path}" of a {kind}', _generic(path)) for path in paths)
-        yield from self._new(kind, fields, where)
+        fields = ((f'unknown field "{path}" of a {kind}', _drop_indices(path)) for path in paths)
+        yield from self._iter_first_warnings(kind, fields, place)
 
-    def _new(self, kind: str, fields: Iterable[tuple[str, str]], where: object) -> Iterator[str]:
-        for shown, path in fields:
+    def _iter_first_warnings(self, kind: str, fields: Iterable[tuple[str, str]], place: object) -> Iterator[str]:
+        """Yield a warning for each field of a kind about which none was given before."""
+        for text, path in fields:
             if (kind, path) not in self._told:
                 self._told.add((kind, path))
-                yield f"{where}: {shown}: what it does to scheduling is not known here (told once)"
+                yield f"{place}: {text}: what it does to scheduling is not known here (told once)"
 
 
-def _generic(path: str) -> str:
-    """
-    >>> _generic("spec.containers[0].imagee")
+def _drop_indices(path: str) -> str:
+    """Return the path without the indices of lists.
+
+    >>> _drop_indices("spec.containers[0].imagee")
     'spec.containers[].imagee'
     """
     return re.sub(r"\[\d+\]", "[]", path)
 
 
-class _Meta(Protocol):
-    """The metadata of an item that is a pod: see pod_items.py."""
+class _ItemMetadata(Protocol):
+    """The metadata of a pod among list items; see list_items.py."""
 
     @property
     def namespace(self) -> str: ...
@@ -88,69 +92,72 @@ class _Meta(Protocol):
     def labels(self) -> msgspec.Raw: ...
 
 
-class NewFields:
-    """``tell`` gets each pod that has a field which is not known, and its number in the list."""
+class NewPodFields:
+    """Finds pods with unknown fields among the items of a list and passes them, with their index, to ``report``."""
 
-    def __init__(self, tell: Callable[[JsonObject, int], None]) -> None:
-        self._tell = tell
+    def __init__(self, report: Callable[[JsonObject, int], None]) -> None:
+        self._tell = report
         self._templates: set[tuple[str, bytes, bytes]] = set()
 
-    def look(
+    def check_items(
         self, items: Sequence[object], raw_items: Callable[[], Sequence[msgspec.Raw]], start: int
     ) -> list[msgspec.Raw]:
-        """Look at the pods among some items, the first of which is number ``start``; ``raw_items``: their JSON.
+        """Check one pod of each template among the items and return the JSON of the pods that were checked.
 
-        The JSON of those that were looked at: of each template the first, and all that follow none.
+        ``raw_items`` returns the JSON of all items, and ``start`` is the index of the first of them in the list.
         """
         numbers = [
             number
             for number, item in enumerate(items)
-            if isinstance(item, Pod) and self._is_first(cast(_Meta, item.metadata))
+            if isinstance(item, Pod) and self._is_first_of_template(cast(_ItemMetadata, item.metadata))
         ]
         raw = raw_items() if numbers else ()
         for number in numbers:
             with suppress(*_UNDECODABLE):
-                if not self._knows(raw[number]):
+                if not self._has_only_known_fields(raw[number]):
                     self._tell(msgspec.json.decode(raw[number]), start + number)
         return [raw[number] for number in numbers]
 
-    def _is_first(self, meta: _Meta) -> bool:
-        """Whether no pod of its template was looked at, or it has none."""
+    def _is_first_of_template(self, meta: _ItemMetadata) -> bool:
+        """Return whether no pod of its template was checked before, or the pod has no template."""
         owners, labels = bytes(meta.owner_references), bytes(meta.labels)
         revision = _REVISION.search(labels) if _REVISION_LABEL in labels else None
         template = meta.namespace, owners, revision[1] if revision else b""
         if template in self._templates:
             return False
-        if _ONE_TEMPLATE.search(owners):
+        if _TEMPLATE_OWNER.search(owners):
             self._templates.add(template)
         return True
 
-    def _knows(self, item: msgspec.Raw) -> bool:
+    def _has_only_known_fields(self, item: msgspec.Raw) -> bool:
+        """Return whether the strict struct accepts a pod."""
         try:
-            _strict().decode(item)
+            _get_strict_decoder().decode(item)
         except msgspec.ValidationError:
             return False
         return True
 
 
 @cache
-def _strict() -> msgspec.json.Decoder[Any]:
-    pod = msgspec.defstruct("StrictPod", [("spec", _Types().of("PodSpec"), None)])
+def _get_strict_decoder() -> msgspec.json.Decoder[Any]:
+    """Return a decoder of pods that refuses unknown fields."""
+    pod = msgspec.defstruct("StrictPod", [("spec", _StrictTypes().build("PodSpec"), None)])
     return get_json_decoder(pod)
 
 
-class _Types:
-    """The types of values, of which structs refuse fields that are not known."""
+class _StrictTypes:
+    """Builds structs that refuse unknown fields."""
 
     def __init__(self) -> None:
         self._made: dict[str, Any] = {}
 
-    def of(self, name: str) -> Any:
+    def build(self, name: str) -> Any:
+        """Return the type of values with this name in known_fields.py, or a raw value for ""."""
         if not name:
             return msgspec.Raw
         if name not in self._made:
             known = fields_by_type()[name]
-            fields = [(f"f{number}", self.of(inner), None) for number, inner in enumerate(known.values())]
+            fields = [(f"f{number}", self.build(inner), None) for number, inner in enumerate(known.values())]
             names = {f"f{number}": field for number, field in enumerate(known)}
             struct = msgspec.defstruct(name, fields, rename=names, forbid_unknown_fields=True, gc=False)
             self._made[name] = list[struct] | struct | _SCALAR  # type: ignore[valid-type]

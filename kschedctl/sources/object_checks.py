@@ -1,6 +1,7 @@
-"""Quantities that no object in a cluster can have, found while reading, so that the message can name the file.
+"""Checks of object names and quantities while objects are read, so that messages name file and field.
 
-What counts as impossible is what the snapshot cannot count: kschedctl/snapshot/pod_info.py.
+Upstream: ValidatePathSegmentName in staging/src/k8s.io/apimachinery/pkg/api/validation/path (v1.36). Impossible
+quantities are those that the snapshot cannot count (kschedctl/snapshot/pod_info.py).
 """
 
 from __future__ import annotations
@@ -26,27 +27,29 @@ from kschedctl.api.quantity import QuantityError
 from kschedctl.snapshot.pod_info import to_amounts
 from kschedctl.sources.documents.place import Place
 
-Found = Iterator[tuple[str, Resources]]
+ResourcesByPath = Iterator[tuple[str, Resources]]
+"""Pairs of the path of a field and the quantities in it."""
 
 
-def check_quantities(written: Found, where: Callable[[], Place]) -> None:
-    """Raises InputError that names the place and the field of the first quantity that is none, or too large."""
-    for path, resources in written:
+def validate_quantities(resources_by_path: ResourcesByPath, get_place: Callable[[], Place]) -> None:
+    """Raise InputError for the first quantity that is invalid or too large."""
+    for path, resources in resources_by_path:
         for name, text in resources.items():
             try:
-                _check(name, text)
+                _validate_quantity(name, text)
             except QuantityError as error:
                 at = f".{name}" if name.isidentifier() else f"[{name}]"
-                raise where().error(error.what, path + at, hint=error.hint) from None
+                raise get_place().error(error.what, path + at, hint=error.hint) from None
 
 
 @lru_cache(maxsize=65536, typed=True)
-def _check(name: str, text: str | int | float) -> None:
+def _validate_quantity(name: str, text: str | int | float) -> None:
+    """Raise QuantityError if the quantity of a resource is invalid or too large."""
     to_amounts(parse_quantities({name: text}))
 
 
-def pod_resources(spec: PodSpec) -> Found:
-    """Path -> resources, of all that a pod asks for."""
+def iter_pod_resources(spec: PodSpec) -> ResourcesByPath:
+    """Yield path and quantities of everything that a pod requests."""
     for field, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
         for index, container in enumerate(containers):
             yield f"spec.{field}[{index}].resources.requests", container.resources.requests
@@ -57,51 +60,56 @@ def pod_resources(spec: PodSpec) -> Found:
     yield "spec.overhead", spec.overhead
 
 
-def _node(node: Node) -> Found:
+def _iter_node_resources(node: Node) -> ResourcesByPath:
+    """Yield path and quantities of a node."""
     yield "status.allocatable", node.status.allocatable
     yield "status.capacity", node.status.capacity
 
 
-def _claim(claim: PersistentVolumeClaim) -> Found:
+def _iter_claim_resources(claim: PersistentVolumeClaim) -> ResourcesByPath:
+    """Yield path and quantities of a PersistentVolumeClaim."""
     yield "spec.resources.requests", claim.spec.resources.requests
 
 
-def _volume(volume: PersistentVolume) -> Found:
+def _iter_volume_resources(volume: PersistentVolume) -> ResourcesByPath:
+    """Yield path and quantities of a PersistentVolume."""
     yield "spec.capacity", volume.spec.capacity
 
 
-def _runtime_class(runtime_class: RuntimeClass) -> Found:
+def _iter_overhead(runtime_class: RuntimeClass) -> ResourcesByPath:
+    """Yield path and quantities of a RuntimeClass."""
     if runtime_class.overhead is not None:
         yield "overhead.podFixed", runtime_class.overhead.pod_fixed
 
 
-def _min_resources(group: CoschedulingPodGroup | VolcanoPodGroup) -> Found:
+def _iter_min_resources(group: CoschedulingPodGroup | VolcanoPodGroup) -> ResourcesByPath:
+    """Yield path and quantities of a pod group."""
     yield "spec.minResources", group.spec.min_resources or {}
 
 
-RESOURCES: dict[str, Callable[[Any], Found]] = {
-    "Pod": lambda pod: pod_resources(pod.spec),
-    "Node": _node,
-    "PersistentVolumeClaim": _claim,
-    "PersistentVolume": _volume,
-    "RuntimeClass": _runtime_class,
-    "CoschedulingPodGroup": _min_resources,
-    "VolcanoPodGroup": _min_resources,
+RESOURCE_FIELDS: dict[str, Callable[[Any], ResourcesByPath]] = {
+    "Pod": lambda pod: iter_pod_resources(pod.spec),
+    "Node": _iter_node_resources,
+    "PersistentVolumeClaim": _iter_claim_resources,
+    "PersistentVolume": _iter_volume_resources,
+    "RuntimeClass": _iter_overhead,
+    "CoschedulingPodGroup": _iter_min_resources,
+    "VolcanoPodGroup": _iter_min_resources,
 }
-"""Kind -> where its objects hold quantities."""
+"""Kind -> function that yields the quantities of an object."""
 
 
-def check_names(meta: ObjectMeta | PodMeta, where: Callable[[], Place], *, may_be_generated: bool) -> None:
-    """Raises InputError for an object that has no name, and for names that no API server takes for any kind."""
+def validate_names(meta: ObjectMeta | PodMeta, get_place: Callable[[], Place], *, may_be_generated: bool) -> None:
+    """Raise InputError if an object has no name, or a name or namespace with a slash."""
     if not meta.name and not (may_be_generated and meta.generate_name):
-        raise where().error("required", "metadata.name")
+        raise get_place().error("required", "metadata.name")
     for field, name in (("name", meta.name), ("namespace", meta.namespace)):
         if "/" in name:
-            raise where().error(f'"{name[:253]}" may not contain "/"', f"metadata.{field}")
+            raise get_place().error(f'"{name[:253]}" may not contain "/"', f"metadata.{field}")
 
 
-def check_made(names: Iterable[str]) -> None:
-    """The names and namespaces in what programs made. Raises ValueError for one with a slash."""
-    wrong = next((name for name in names if "/" in name), "")
-    if wrong:
-        raise ValueError(f'the name "{wrong[:253]}" contains "/"')
+def validate_stored_names(names: Iterable[str]) -> None:
+    """Raise ValueError if one of the names or namespaces of a snapshot contains a slash."""
+    invalid_name = next((name for name in names if "/" in name), "")
+    if invalid_name:
+        raise ValueError(f'the name "{invalid_name[:253]}" contains "/"')

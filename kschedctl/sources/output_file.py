@@ -1,4 +1,4 @@
-"""The files that the program writes: whole or not at all, never anything but a regular file, ``-`` for stdout."""
+"""Write output files, either completely or not at all, and only as regular files. ``-`` is standard output."""
 
 from __future__ import annotations
 
@@ -14,38 +14,35 @@ STDOUT = "-"
 PRIVATE, PUBLIC = 0o600, 0o666
 
 
-def check_output_files(*paths: str | None) -> None:
-    """Refuse, before any work is done, files that could not be written, or that are one and the same.
-
-    Raises InputError, UsageError.
-    """
+def validate_output_files(*paths: str | None) -> None:
+    """Raise InputError if a file cannot be written, UsageError if two of them are the same. Nothing is written."""
     named = [path for path in paths if path is not None]
     for path in named:
         if path != STDOUT:
-            _target(path)
+            _resolve_target(path)
     places = [path if path == STDOUT else os.path.realpath(path) for path in named]
     if len(set(places)) < len(places):
         raise UsageError("two outputs in one file", where=named[-1], hint="name another file for one of them")
 
 
 def write_file(path: str, parts: Iterable[bytes], *, private: bool = False) -> None:
-    """Write the file: a new one beside it that takes its place when all of it is on the disk.
+    """Write the file atomically: a new file takes its place when it is completely on the disk.
 
-    A symlink stays, and what it points to is written. A file that is there keeps its mode, and its owner where that is
-    allowed; a new one has the mode that the umask leaves, 0600 where it is ``private``. Raises InputError for anything
-    but a regular file and where it cannot be written; then nothing has changed.
+    A symbolic link stays, and its target is written. An existing file keeps its mode and, if that is permitted, its
+    owner. A new one has the mode that the umask leaves, or 0600 if ``private``. Raises InputError if the target is not
+    a regular file or cannot be written; then nothing has changed.
     """
     if path == STDOUT:
         _write_to_stdout(parts)
         return
-    target, before = _target(path)
+    target, before = _resolve_target(path)
     temporary = os.path.join(os.path.dirname(target), f".kschedctl-{os.urandom(8).hex()}")
     try:
         with open(
             os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE if private else PUBLIC), "wb"
         ) as file:
             if before is not None:
-                _take_after(before, file.fileno())
+                _copy_owner_and_mode(before, file.fileno())
             file.writelines(parts)
             file.flush()
             os.fsync(file.fileno())
@@ -54,22 +51,24 @@ def write_file(path: str, parts: Iterable[bytes], *, private: bool = False) -> N
         with suppress(OSError):
             os.unlink(temporary)
         if isinstance(error, OSError):
-            raise _failure(path, error) from None
+            raise _build_write_error(path, error) from None
         raise
     _sync_folder(os.path.dirname(target))
 
 
-def _target(path: str) -> tuple[str, os.stat_result | None]:
-    """The file that the path leads to, and what it is if it is there. Raises InputError."""
+def _resolve_target(path: str) -> tuple[str, os.stat_result | None]:
+    """Return the file to which the path leads, and its status if it exists. Raises InputError if it cannot be
+    written.
+    """
     try:
         status = os.stat(path)
     except FileNotFoundError:
         status = None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        raise _failure(path, error) from None
+        raise _build_write_error(path, error) from None
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
-    problem = _problem_of_new(path, folder) if status is None else _problem_of(status, target)
+    problem = _describe_new_problem(path, folder) if status is None else _describe_existing_problem(status, target)
     if not problem and not os.access(folder, os.W_OK | os.X_OK):
         problem = "permission denied in its folder"
     if problem:
@@ -77,13 +76,15 @@ def _target(path: str) -> tuple[str, os.stat_result | None]:
     return target, status
 
 
-def _problem_of_new(path: str, folder: str) -> str:
+def _describe_new_problem(path: str, folder: str) -> str:
+    """Return why no file can be created at the path, or ""."""
     if not path or path.endswith(os.sep):
         return "not a file name"
     return "" if os.path.isdir(folder) else "no such folder"
 
 
-def _problem_of(status: os.stat_result, target: str) -> str:
+def _describe_existing_problem(status: os.stat_result, target: str) -> str:
+    """Return why the existing file cannot be replaced, or ""."""
     if stat.S_ISDIR(status.st_mode):
         return "a folder"
     if not stat.S_ISREG(status.st_mode):
@@ -91,14 +92,15 @@ def _problem_of(status: os.stat_result, target: str) -> str:
     return "" if os.access(target, os.W_OK) else "permission denied"
 
 
-def _take_after(before: os.stat_result, file: int) -> None:
+def _copy_owner_and_mode(before: os.stat_result, file: int) -> None:
+    """Give the new file the owner and mode of the old one. Only root can change owners."""
     with suppress(OSError):  # only root can give files away
         os.fchown(file, before.st_uid, before.st_gid)
     os.fchmod(file, stat.S_IMODE(before.st_mode))
 
 
 def _sync_folder(folder: str) -> None:
-    """Make the new name last; not all file systems can."""
+    """Write the folder's new entry to the disk, on file systems that can."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -108,12 +110,13 @@ def _sync_folder(folder: str) -> None:
 
 
 def _write_to_stdout(parts: Iterable[bytes]) -> None:
-    """Whoever stops reading is dealt with where the program ends."""
+    """Write to standard output. If the reader has gone, that is handled at the end of the program."""
     sys.stdout.flush()
     sys.stdout.buffer.writelines(parts)
     sys.stdout.buffer.flush()
 
 
-def _failure(path: str, error: Exception) -> InputError:
+def _build_write_error(path: str, error: Exception) -> InputError:
+    """Build the InputError for a file that cannot be written."""
     words = getattr(error, "strerror", None) or str(error)
     return InputError(f"cannot be written: {words[:1].lower()}{words[1:]}", where=path)

@@ -1,13 +1,16 @@
-"""The manifests of many files, each by itself: what one file costs is that file, and what is passed over is told."""
+"""Read the manifests of many files for lint. An unreadable file costs only that file, and skipped documents are
+counted.
+"""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
+from enum import StrEnum
 from typing import NamedTuple
 
-from kschedctl.api.json_values import JsonObject
+from kschedctl.api.json_values import JsonObject, text_at
 from kschedctl.errors import InputError
 from kschedctl.sources.applied.appliers import Applier, is_applier
 from kschedctl.sources.applied.kustomizations import Kustomizations
@@ -16,16 +19,23 @@ from kschedctl.sources.applied.standing_alone import Folders, above
 from kschedctl.sources.applied.tests import TestScripts, is_expectation, is_part
 from kschedctl.sources.builds.build import Build, BuiltObject
 from kschedctl.sources.documents.documents import Content, load_content, parse_without_schemas
-from kschedctl.sources.documents.files import STDIN, shown
-from kschedctl.sources.documents.positions import LocatedObject, Text, objects_of
+from kschedctl.sources.documents.files import STDIN, display_path
+from kschedctl.sources.documents.positions import LocatedObject, Text, iter_objects
 
-TEMPLATES = "templates"
-CHARTS = "templates of charts"
-HINTS = {CHARTS: "--helm renders them"}
-"""What is passed over -> how it is linted nevertheless."""
-FOREIGN = "documents that are no Kubernetes objects"
-PATCHES = "patches of Kustomize"
-TESTS = "expectations and parts of objects in tests"
+
+class SkipReason(StrEnum):
+    """Why a document or file is not linted, in the words of reports."""
+
+    TEMPLATE = "templates"
+    CHART = "templates of charts"
+    FOREIGN = "documents that are no Kubernetes objects"
+    PATCH = "patches of Kustomize"
+    TEST = "expectations and parts of objects in tests"
+
+
+HINTS = {SkipReason.CHART: "--helm renders them"}
+"""Reason why something was skipped -> how it can be linted."""
+
 
 _LINE = re.compile(r"line (\d+)")
 _KUBERNETES = re.compile(r"^[ \t]*+(?:apiVersion|\"apiVersion\")\s*+:", re.MULTILINE)
@@ -34,60 +44,66 @@ _VARIABLE = re.compile(r"\$\([A-Za-z_]|\(\$[A-Za-z_]")
 _UPPER_NAME = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
 _BLANK = re.compile(r"<[a-z][\w -]*>")
 _UPPER_AMOUNT = re.compile(r"\b(cpu|memory|storage)[\"']?:\s*+[\"']?" + _UPPER_NAME.pattern + r"\b")
-_AMOUNTS = frozenset({"cpu", "memory", "storage", "ephemeral-storage"})
-"""What scripts and readers put something else for: ``$(replicas)``, ``($namespace)``, ``PV_NAME``, ``web-<node>``."""
-_TEMPLATE = re.compile(r"\{\{|\{%|\$\{[A-Za-z_]|<%|@[A-Z][A-Z0-9_]*@|\{[A-Z][A-Z0-9_]*\}")
-"""What also stands for something else where it makes a file unreadable."""
-_FREE_TEXT = frozenset({"args", "command", "env", "data", "stringData", "annotations", "description", "subPathExpr"})
-"""Fields of an object in which placeholders may be meant for somebody else."""
+_AMOUNT_NAMES = frozenset({"cpu", "memory", "storage", "ephemeral-storage"})
+"""Names of fields with quantities. Scripts replace names in capitals there, such as ``PV_NAME``."""
+_ANY_PLACEHOLDER = re.compile(r"\{\{|\{%|\$\{[A-Za-z_]|<%|@[A-Z][A-Z0-9_]*@|\{[A-Z][A-Z0-9_]*\}")
+"""Also matches placeholders that make a file unreadable."""
+_FREE_TEXT_FIELDS = frozenset(
+    {"args", "command", "env", "data", "stringData", "annotations", "description", "subPathExpr"}
+)
+"""Fields of an object in which placeholders may be meant for another program."""
 
 
-class Broken(NamedTuple):
-    """A file that should hold objects and cannot be read, and where that is seen."""
+class BrokenFile(NamedTuple):
+    """A file that should hold objects but cannot be read."""
 
     file: str
     line: int
-    what: str
+    """Line of the error."""
+    message: str
 
     @property
     def source(self) -> str:
+        """Always "", since no template is known."""
         return ""
 
     @property
     def build(self) -> str:
+        """Always "", since the file was not built."""
         return ""
 
     def file_of(self, path: object) -> str:
+        """Return the file."""
         return self.file
 
     def locate(self, path: object) -> tuple[int, int]:
+        """Return line and column of the error."""
         return self.line, 1
 
 
 class Repository(NamedTuple):
-    """``passed_over``: reason -> what of the files is no manifest, as ``file`` or ``file, document 3``.
-
-    ``sets``: which of the files are applied together.
-    """
+    """The objects of the files that are linted."""
 
     objects: tuple[LocatedObject | BuiltObject, ...]
-    broken: tuple[Broken, ...]
-    passed_over: Mapping[str, tuple[str, ...]]
+    broken: tuple[BrokenFile, ...]
+    passed_over: Mapping[SkipReason, tuple[str, ...]]
+    """Reason -> documents that are not manifests, as ``file`` or ``file, document 3``."""
     sets: AppliedSets
+    """The files that are applied together."""
 
     @property
-    def whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Whether no object of the files is missing."""
-        return not self.broken and self.passed_over.keys().isdisjoint((TEMPLATES, CHARTS))
+        return not self.broken and self.passed_over.keys().isdisjoint((SkipReason.TEMPLATE, SkipReason.CHART))
 
 
-class _Reading:
-    """What was found so far."""
+class _RepositoryReader:
+    """Reads files and builds one after the other."""
 
     def __init__(self, kustomizations: Kustomizations, folders: Folders) -> None:
         self.objects: list[LocatedObject | BuiltObject] = []
-        self.broken: list[Broken] = []
-        self.passed_over: dict[str, list[str]] = {}
+        self.broken: list[BrokenFile] = []
+        self.passed_over: dict[SkipReason, list[str]] = {}
         self.errors: list[InputError] = []
         self.readable = 0
         self.built: set[str] = set()
@@ -96,168 +112,183 @@ class _Reading:
         self._folders = folders
         self._kustomizations = kustomizations
 
-    def build(self, build: Build) -> None:
-        """Raises nothing: the files of what cannot be built are read as they are."""
+    def read_build(self, build: Build) -> None:
+        """Read what a build makes. If it fails, its files are read as they are."""
         try:
             self.objects += [built for built in build.objects() if _is_object(built.value)]
             self.built |= build.files
             self.readable += 1
         except InputError as error:
             self.errors.append(error)
-            self.broken.append(Broken(build.name, 1, error.what))
+            self.broken.append(BrokenFile(build.name, 1, error.what))
 
-    def file(self, file: str) -> None:
-        """Raises nothing: what is wrong with the file is kept."""
-        name = "<stdin>" if file == STDIN else shown(file)
+    def read_file(self, file: str) -> None:
+        """Read a file, and record what is wrong with it."""
+        name = "<stdin>" if file == STDIN else display_path(file)
         content = None
         try:
             content = load_content(file)
-            self._documents(file, name, content)
+            self._read_documents(file, name, content)
             self.readable += 1
         except InputError as error:
             self.errors.append(error)
-            self._fault(name, content.text if content else None, error)
+            self._record_failure(name, content.text if content else None, error)
 
-    def _fault(self, name: str, text: str | None, error: InputError) -> None:
-        if text is not None and _TEMPLATE.search(text):
-            self._pass_over(_of_templates(name), name)
+    def _record_failure(self, name: str, text: str | None, error: InputError) -> None:
+        """Record that a file cannot be read: as a template, as foreign, or else as broken."""
+        if text is not None and _ANY_PLACEHOLDER.search(text):
+            self._skip(_classify_template(name), name)
         elif text is not None and not _KUBERNETES.search(text):
-            self._pass_over(FOREIGN, name)
+            self._skip(SkipReason.FOREIGN, name)
         else:
             line = _LINE.search(error.where.rpartition(": ")[2])
-            self.broken.append(Broken(name, int(line[1]) if line else 1, error.what))
+            self.broken.append(BrokenFile(name, int(line[1]) if line else 1, error.what))
 
-    def _documents(self, file: str, name: str, content: Content) -> None:
-        """Nothing of a file is kept where one of its documents cannot be read."""
+    def _read_documents(self, file: str, name: str, content: Content) -> None:
+        """Read the objects of a file. If one of its documents cannot be parsed, nothing of the file is kept."""
         text = Text(name, content)
         templated = any(pattern.search(content.text) for pattern in (_PLACEHOLDER, _VARIABLE, _UPPER_AMOUNT))
         for document in parse_without_schemas(content):
-            located_objects = [
-                located_object for located_object in objects_of(document, text) if _is_object(located_object.value)
-            ]
+            located_objects = [candidate for candidate in iter_objects(document, text) if _is_object(candidate.value)]
             where = name if document.number == 1 else f"{name}, document {document.number}"
             if not located_objects and not _is_empty_list(document.value):
-                self._pass_over(FOREIGN, where)
+                self._skip(SkipReason.FOREIGN, where)
             for located in located_objects:
-                self._see(os.path.abspath(file), located.value)
-                if (templated and _has_placeholder(located.value)) or _is_named_later(located.value):
-                    self._pass_over(_of_templates(name), where)
+                self._note_references(os.path.abspath(file), located.value)
+                if (templated and _has_placeholder(located.value)) or _has_name_placeholder(located.value):
+                    self._skip(_classify_template(name), where)
                 elif is_part(located.value) and self._folders.stands_alone(os.path.abspath(file)):
-                    self._pass_over(TESTS, where)
+                    self._skip(SkipReason.TEST, where)
                 elif self._kustomizations.is_patch(file, located.value):
-                    self._pass_over(PATCHES, where)
+                    self._skip(SkipReason.PATCH, where)
                 else:
                     self.objects.append(located._replace(value=self._kustomizations.completed(file, located.value)))
 
-    def _see(self, path: str, value: JsonObject) -> None:
-        """What objects say of others."""
+    def _note_references(self, path: str, value: JsonObject) -> None:
+        """Note what an object says of other files: that it tests or applies them."""
         self.tests.see(path, value)
         if is_applier(value):
             self.appliers.append(Applier(path, value))
 
-    def leave_out_expectations(self) -> None:
-        """Leave out the files that say what a test expects before or after its steps."""
+    def drop_expectations(self) -> None:
+        """Drop the files with the results that tests expect."""
         files = {written.file for written in self.objects if not written.build}
         expectations = set(filter(self._is_expectation, files))
         for file in sorted(expectations):
-            self._pass_over(TESTS, file)
+            self._skip(SkipReason.TEST, file)
         self.objects = [written for written in self.objects if written.build or written.file not in expectations]
 
     def _is_expectation(self, file: str) -> bool:
+        """Return whether the file has results that a test expects."""
         path = os.path.abspath(file)
         return self.tests.expect(path) or (is_expectation(path) and self._folders.stands_alone(path))
 
-    def _pass_over(self, why: str, where: str) -> None:
-        self.passed_over.setdefault(why, []).append(where)
+    def _skip(self, reason: SkipReason, where: str) -> None:
+        """Record that something is skipped for a reason."""
+        self.passed_over.setdefault(reason, []).append(where)
 
 
-Begin = Callable[[str, int], Callable[[int], None]]
-"""Something with so many parts begins; what is given back is told how many more of them are done."""
+StartProgress = Callable[[str, int], Callable[[int], None]]
+"""Starts a progress display with the number of parts, and returns a function that takes how many more are done."""
 
 
-def _unseen(what: str, total: int) -> Callable[[int], None]:
+def _show_nothing(what: str, total: int) -> Callable[[int], None]:
+    """Start a progress display that shows nothing."""
     return lambda done: None
 
 
 def read_repository(
-    files: Collection[str], builds: Collection[Build] = (), *, strict: bool = False, progress: Begin = _unseen
+    files: Collection[str],
+    builds: Collection[Build] = (),
+    *,
+    strict: bool = False,
+    progress: StartProgress = _show_nothing,
 ) -> Repository:
-    """The objects of these builds, and of the files that go into none.
+    """Read the objects of the builds, and of the files that are in none of them.
 
-    Raises InputError where none can be read, with ``strict`` where one cannot.
+    Raises InputError if no file can be read, or, with ``strict``, if one cannot.
     """
     kustomizations, folders = Kustomizations(files), Folders(os.path.abspath(file) for file in files if file != STDIN)
-    reading = _Reading(kustomizations, folders)
+    reader = _RepositoryReader(kustomizations, folders)
     done = progress("Building", len(builds))
     for build in builds:
-        reading.build(build)
+        reader.read_build(build)
         done(1)
     done = progress("Reading", len(files))
     for file in files:
         done(1)
-        if file == STDIN or os.path.abspath(file) not in reading.built:
-            reading.file(file)
-        if strict and reading.errors:
+        if file == STDIN or os.path.abspath(file) not in reader.built:
+            reader.read_file(file)
+        if strict and reader.errors:
             break
-    if reading.errors and (strict or not reading.readable):
-        raise reading.errors[0]
-    reading.leave_out_expectations()
-    passed_over = {why: tuple(dict.fromkeys(where)) for why, where in reading.passed_over.items()}
-    sets = AppliedSets(folders, kustomizations, reading.appliers, reading.tests.folders)
-    return Repository(tuple(reading.objects), tuple(reading.broken), passed_over, sets)
+    if reader.errors and (strict or not reader.readable):
+        raise reader.errors[0]
+    reader.drop_expectations()
+    passed_over = {why: tuple(dict.fromkeys(where)) for why, where in reader.passed_over.items()}
+    sets = AppliedSets(folders, kustomizations, reader.appliers, reader.tests.folders)
+    return Repository(tuple(reader.objects), tuple(reader.broken), passed_over, sets)
 
 
-def _of_templates(file: str) -> str:
-    """What a file is that has something to be put in."""
-    folders = above(os.path.abspath(file))
-    charts = (os.path.dirname(folder) for folder in folders if os.path.basename(folder) == "templates")
-    return CHARTS if any(os.path.isfile(os.path.join(chart, CHART)) for chart in charts) else TEMPLATES
+def _classify_template(file: str) -> SkipReason:
+    """Return the reason for skipping a file with placeholders: template of a chart, or of something else."""
+    for folder in above(os.path.abspath(file)):
+        if os.path.basename(folder) == "templates" and os.path.isfile(os.path.join(os.path.dirname(folder), CHART)):
+            return SkipReason.CHART
+    return SkipReason.TEMPLATE
 
 
 def _is_object(value: JsonObject) -> bool:
-    """Whether somebody means it as one: values of a chart may have a ``kind``, too."""
+    """Return whether the value is meant as an object. Values of a chart may have a ``kind``, too."""
     kind, version = value.get("kind"), value.get("apiVersion", "")
-    meant = bool(version) or isinstance(value.get("metadata"), dict) or isinstance(value.get("spec"), dict)
-    return isinstance(kind, str) and bool(kind) and isinstance(version, str | None) and meant
+    if not isinstance(kind, str) or not kind or not isinstance(version, str | None):
+        return False
+    return bool(version) or isinstance(value.get("metadata"), dict) or isinstance(value.get("spec"), dict)
 
 
 def _is_empty_list(value: object) -> bool:
+    """Return whether the value is a List without items."""
     return isinstance(value, dict) and value.get("items") == [] and str(value.get("kind", "")).endswith("List")
 
 
 def _has_placeholder(value: JsonObject) -> bool:
-    """Whether something is still to be put in where the API would read it."""
+    """Return whether a placeholder is in a field that the API would read."""
     group = str(value.get("apiVersion")).rpartition("/")[0]
-    variable = None if "." in group and not group.endswith(".k8s.io") else _VARIABLE  # which others have a use for
-    later = any(_PLACEHOLDER.search(text) or (variable and variable.search(text)) for text in _texts(value))
-    return later or any(_UPPER_NAME.fullmatch(text) for text in _amounts(value))
+    is_custom = "." in group and not group.endswith(".k8s.io")
+    for text in _iter_texts(value):
+        if _PLACEHOLDER.search(text):
+            return True
+        if not is_custom and _VARIABLE.search(text):  # controllers of custom resources use variables themselves
+            return True
+    return any(_UPPER_NAME.fullmatch(text) for text in _iter_amounts(value))
 
 
-def _amounts(value: object) -> Iterator[str]:
-    """What stands where an amount should."""
-    open_: list[object] = [value]
-    while open_:
-        one = open_.pop()
-        if isinstance(one, dict):
-            yield from (inner for key, inner in one.items() if key in _AMOUNTS and isinstance(inner, str))
-        open_ += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+def _iter_amounts(value: object) -> Iterator[str]:
+    """Yield the strings in fields of quantities."""
+    unvisited: list[object] = [value]
+    while unvisited:
+        inner_value = unvisited.pop()
+        if isinstance(inner_value, dict):
+            yield from (inner for key, inner in inner_value.items() if key in _AMOUNT_NAMES and isinstance(inner, str))
+            unvisited += inner_value.values()
+        elif isinstance(inner_value, list):
+            unvisited += inner_value
 
 
-def _is_named_later(value: JsonObject) -> bool:
-    """Whether the name is one that no object can have, and is put in by something else."""
-    metadata = value.get("metadata")
-    name = metadata.get("name") if isinstance(metadata, dict) else None
-    return isinstance(name, str) and bool(_UPPER_NAME.fullmatch(name) or _BLANK.search(name))
+def _has_name_placeholder(value: JsonObject) -> bool:
+    """Return whether the name is one that no object can have, so that a script will replace it."""
+    name = text_at(value, "metadata", "name")
+    return bool(_UPPER_NAME.fullmatch(name) or _BLANK.search(name))
 
 
-def _texts(value: object) -> Iterator[str]:
-    open_: list[object] = [value]
-    while open_:
-        one = open_.pop()
-        if isinstance(one, str):
-            yield one
-        elif isinstance(one, dict):
-            open_ += one
-            open_ += (inner for key, inner in one.items() if key not in _FREE_TEXT)
-        elif isinstance(one, list):
-            open_ += one
+def _iter_texts(value: object) -> Iterator[str]:
+    """Yield the keys and strings of the value, except in fields with free text."""
+    unvisited: list[object] = [value]
+    while unvisited:
+        inner_value = unvisited.pop()
+        if isinstance(inner_value, str):
+            yield inner_value
+        elif isinstance(inner_value, dict):
+            unvisited += inner_value
+            unvisited += (inner for key, inner in inner_value.items() if key not in _FREE_TEXT_FIELDS)
+        elif isinstance(inner_value, list):
+            unvisited += inner_value

@@ -16,7 +16,7 @@ T = TypeVar("T")
 _encode = msgspec.msgpack.Encoder().encode
 
 
-def typed(document: JsonObject, struct: type[T], place: Place) -> T:
+def decode_document(document: JsonObject, struct: type[T], place: Place) -> T:
     """Decode a document into the struct. Raises InputError."""
     document = without_nulls(document)
     try:

@@ -26,7 +26,7 @@ from kschedctl.lint.engine import lint
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import Rule
 from kschedctl.sources.documents.files import find_files
-from kschedctl.sources.documents.positions import read_manifests
+from kschedctl.sources.documents.positions import load_objects
 from kschedctl.sources.read import read
 from kschedctl.sources.repository import read_repository
 
@@ -153,7 +153,7 @@ def _load(files: list[Path]) -> int:
 
 
 def _lint(files: list[Path]) -> int:
-    manifests = (manifest for file in files for manifest in read_manifests(str(file)))
+    manifests = (manifest for file in files for manifest in load_objects(str(file)))
     return len(lint(LintContext.from_manifests(((m.value, m) for m in manifests), None)).findings)
 
 

@@ -90,7 +90,7 @@ READERS = {
 @pytest.fixture
 def no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(files, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(files, "PIPE_TIMEOUT_SECONDS", 0.1)
     (tmp_path / "folder").mkdir()
     (tmp_path / "latin.yaml").write_bytes(b"\xe9: 1")
     os.mkfifo(tmp_path / "pipe")

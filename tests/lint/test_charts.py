@@ -12,7 +12,7 @@ import pytest
 
 from kschedctl.lint.engine import lint
 from kschedctl.lint.framework.context import LintContext
-from kschedctl.sources.documents.positions import read_manifests
+from kschedctl.sources.documents.positions import load_objects
 
 CHARTS = Path(__file__).parent / "charts"
 JUDGED: dict[str, set[tuple[str, str]]] = {
@@ -76,7 +76,7 @@ JUDGED: dict[str, set[tuple[str, str]]] = {
 
 def count_findings(*charts: str) -> Counter[tuple[str, str]]:
     """Return how often each rule reports each object in some charts."""
-    manifests = [m for chart in charts for m in read_manifests(str(CHARTS / f"{chart}.yaml"))]
+    manifests = [m for chart in charts for m in load_objects(str(CHARTS / f"{chart}.yaml"))]
     report = lint(LintContext.from_manifests(((m.value, m) for m in manifests), None))
     return Counter((f.rule, f.object) for f in report.findings)
 

@@ -10,7 +10,7 @@ import pytest
 
 from kschedctl.cli.main import main
 from kschedctl.errors import InputError
-from kschedctl.sources.documents.positions import read_manifests
+from kschedctl.sources.documents.positions import load_objects
 
 SIZE = 1 << 20
 SECONDS = 15  # for a mebibyte; backtracking takes centuries, a quadratic scan some ten minutes
@@ -59,7 +59,7 @@ def test_a_mebibyte_of_the_same(name: str, head: str, tmp_path: Path) -> None:
     file.write_text(head + pattern * (SIZE // len(pattern)))
     began = process_time()
     try:
-        found = list(read_manifests(str(file)))
+        found = list(load_objects(str(file)))
         if found:
             found[-1].locate(("a",))
     except InputError:
@@ -143,7 +143,7 @@ def test_a_banner_of_comments_is_nothing(tmp_path: Path) -> None:
     """Each line of it could be one comment or two to a pattern that tries both."""
     file = tmp_path / "m.yaml"
     file.write_text(f"{BANNER}---\n{BANNER}")
-    assert [manifest.locate(("kind",))[0] for manifest in read_manifests(str(file))] == [29, 60]
+    assert [manifest.locate(("kind",))[0] for manifest in load_objects(str(file))] == [29, 60]
 
 
 def test_aliases_are_bounded(tmp_path: Path) -> None:
@@ -153,4 +153,4 @@ def test_aliases_are_bounded(tmp_path: Path) -> None:
     file = tmp_path / "m.yaml"
     file.write_text("\n".join(lines))
     with pytest.raises(InputError, match="line 6: document contains excessive aliasing"):
-        list(read_manifests(str(file)))
+        list(load_objects(str(file)))

@@ -19,7 +19,7 @@ from kschedctl.lint.engine import lint
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.objects.subject import Subject
 from kschedctl.lint.objects.workload import Workload
-from kschedctl.sources.documents.positions import read_manifests
+from kschedctl.sources.documents.positions import load_objects
 
 SOUND = """\
 apiVersion: scheduling.k8s.io/v1
@@ -165,7 +165,7 @@ def test_sound_manifests(tmp_path: Path, cluster: Cluster | None, as_list: bool)
     if as_list:
         text = yaml.safe_dump({"kind": "List", "items": list(yaml.safe_load_all(SOUND))})
     (tmp_path / "m.yaml").write_text(text)
-    manifests = list(read_manifests(str(tmp_path / "m.yaml")))
+    manifests = list(load_objects(str(tmp_path / "m.yaml")))
     report = lint(LintContext.from_manifests(((m.value, m) for m in manifests), cluster))
     assert [(f.rule, f.object, f.message) for f in report.findings] == []
 

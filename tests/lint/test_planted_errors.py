@@ -11,7 +11,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.lint.engine import lint
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import Severity
-from kschedctl.sources.documents.positions import read_manifests
+from kschedctl.sources.documents.positions import load_objects
 
 PLANTED = Path(__file__).with_name("planted")
 MARK = "  # <- "
@@ -33,7 +33,7 @@ def find_marks(text: str) -> list[tuple[int, str]]:
 @pytest.mark.parametrize(("name", "text"), [pytest.param(*case, id=case[0]) for case in read_cases()])
 def test_planted_error_is_named(name: str, text: str, tmp_path: Path) -> None:
     (tmp_path / "m.yaml").write_text(text)
-    manifests = list(read_manifests(str(tmp_path / "m.yaml")))
+    manifests = list(load_objects(str(tmp_path / "m.yaml")))
     cluster = None
     if f"## {name}\n" in (PLANTED / IN_CLUSTER).read_text():
         cluster = Cluster.from_objects(list(yaml.safe_load_all((PLANTED / "cluster.yaml").read_text())))

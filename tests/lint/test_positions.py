@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kschedctl.errors import InputError
 from kschedctl.sources.documents.documents import Content
-from kschedctl.sources.documents.positions import LocatedObject, Path, Text, manifests_of, read_manifests
+from kschedctl.sources.documents.positions import LocatedObject, Path, Text, load_objects, parse_objects
 
 YAML = """\
 # the first line
@@ -49,7 +49,7 @@ CASES: dict[tuple[int, Path], tuple[int, int]] = {
 
 def parse_manifests(text: str) -> list[LocatedObject]:
     """Return the manifests in a text."""
-    return list(manifests_of("f.yaml", Content("f.yaml", text, is_json=False)))
+    return list(parse_objects("f.yaml", Content("f.yaml", text, is_json=False)))
 
 
 @pytest.mark.parametrize(("where", "expected"), CASES.items(), ids=lambda value: str(value)[:60])
@@ -123,7 +123,7 @@ def test_each_document_of_a_stream_is_located_by_itself(found: list[dict[str, An
 def test_number_of_documents(text: str, count: int, tmp_path: FilePath) -> None:
     file = tmp_path / "f"
     file.write_text(text)
-    assert len(list(read_manifests(str(file)))) == count
+    assert len(list(load_objects(str(file)))) == count
 
 
 MANY = {

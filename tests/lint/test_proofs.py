@@ -17,7 +17,7 @@ from kschedctl.lint.engine import choose_rules, lint
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.rule_reports import read_example
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.sources.documents.positions import read_manifests
+from kschedctl.sources.documents.positions import load_objects
 from kschedctl.text.counts import counted
 
 Json = dict[str, Any]
@@ -118,7 +118,7 @@ def test_what_is_said_is_what_the_replay_places(rule: str, tmp_path: Path) -> No
     fits = count_placed(build_cluster(rule), workload)
     text = read_example(rule)
     (tmp_path / "m.yaml").write_text(text["bad"])
-    manifests = list(read_manifests(str(tmp_path / "m.yaml")))
+    manifests = list(load_objects(str(tmp_path / "m.yaml")))
     cluster = Cluster.from_objects(list(yaml.safe_load_all(text["cluster"])))
     report = lint(LintContext.from_manifests(((m.value, m) for m in manifests), cluster), choose_rules([rule], ()))
     (found,) = report.findings

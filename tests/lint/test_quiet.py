@@ -11,7 +11,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.lint.engine import lint
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.sources.documents.documents import Content
-from kschedctl.sources.documents.positions import manifests_of
+from kschedctl.sources.documents.positions import parse_objects
 
 TEMPLATE = """\
 apiVersion: apps/v1
@@ -33,7 +33,7 @@ def find_advice(kind: str, spec: str, namespace: str = "shop", nodes: tuple[Any,
     """Return the advice about a workload by rule."""
     text = TEMPLATE.replace("KIND", kind).replace("SPEC", spec).replace("NAMESPACE", namespace)
     cluster = Cluster.from_objects(nodes) if nodes else None
-    manifests = ((m.value, m) for m in manifests_of("m.yaml", Content("m.yaml", text, is_json=False)))
+    manifests = ((m.value, m) for m in parse_objects("m.yaml", Content("m.yaml", text, is_json=False)))
     return {finding.rule: finding.fix for finding in lint(LintContext.from_manifests(manifests, cluster)).findings}
 
 
@@ -62,7 +62,7 @@ def test_the_api_takes_what_is_advised_of_a_toleration_without_effect() -> None:
 def test_numbers_are_what_they_are_in_json() -> None:
     text = "{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: a}, value: 1e+06, description: b}"
     assert yaml.safe_load(text)["value"] == "1e+06"
-    manifests = manifests_of("m.yaml", Content("m.yaml", text, is_json=False))
+    manifests = parse_objects("m.yaml", Content("m.yaml", text, is_json=False))
     lint_context = LintContext.from_manifests(((m.value, m) for m in manifests), None)
     assert [item.value.value for item in lint_context.list_linted(PriorityClass)] == [1_000_000]
     assert lint(lint_context).findings == ()
@@ -70,7 +70,7 @@ def test_numbers_are_what_they_are_in_json() -> None:
 
 def find_invalid(text: str) -> list[str]:
     """Return the problems of a manifest that cannot be decoded."""
-    manifests = manifests_of("m.yaml", Content("m.yaml", text, is_json=False))
+    manifests = parse_objects("m.yaml", Content("m.yaml", text, is_json=False))
     found = lint(LintContext.from_manifests(((m.value, m) for m in manifests), None)).findings
     return [f"{f.line}: {f.message}" for f in found if f.rule in ("doc-invalid", "api-refused")]
 

@@ -10,7 +10,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.lint.engine import choose_rules, lint
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.sources.documents.documents import Content
-from kschedctl.sources.documents.positions import manifests_of
+from kschedctl.sources.documents.positions import parse_objects
 
 Json = dict[str, Any]
 ZONE = "topology.kubernetes.io/zone"
@@ -59,7 +59,7 @@ spec:
 
 def list_messages(manifests: str, *cluster: Json, rule: str = "rq-no-room-now") -> list[str]:
     """Return the messages about manifests in a cluster."""
-    located = ((m.value, m) for m in manifests_of("m.yaml", Content("m.yaml", manifests, is_json=False)))
+    located = ((m.value, m) for m in parse_objects("m.yaml", Content("m.yaml", manifests, is_json=False)))
     lint_context = LintContext.from_manifests(located, Cluster.from_objects(cluster))
     return [finding.message for finding in lint(lint_context, choose_rules([rule], ())).findings]
 

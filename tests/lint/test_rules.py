@@ -23,7 +23,7 @@ from kschedctl.lint.rule_reports import EXAMPLES, PEERS, TABLE, read_example, re
 from kschedctl.lint.rules import spread
 from kschedctl.reports.findings import Findings
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.sources.documents.positions import LocatedObject, read_manifests
+from kschedctl.sources.documents.positions import LocatedObject, load_objects
 
 MARK = "# <-"
 MANY_NODES = [{"kind": "Node", "metadata": {"name": f"n{i}"}} for i in range(501)]
@@ -33,7 +33,7 @@ def run(rule: Rule, part: str, tmp_path: Path) -> Findings:
     """Run a rule alone on a part of its example. Nodes among the manifests are its cluster."""
     text = read_example(rule.id)
     (tmp_path / "m.yaml").write_text(text[part])
-    manifests: list[LocatedObject] = list(read_manifests(str(tmp_path / "m.yaml")))
+    manifests: list[LocatedObject] = list(load_objects(str(tmp_path / "m.yaml")))
     around = list(yaml.safe_load_all(text["cluster"])) if text["cluster"] else [m.value for m in manifests]
     around += MANY_NODES if rule.id == "af-large-cluster" else []
     cluster = Cluster.from_objects(around) if any(o["kind"] == "Node" for o in around) else None
@@ -97,7 +97,7 @@ def test_a_new_file_in_the_folder_of_a_family_is_found(tmp_path: Path, monkeypat
     assert rules[:-1] == list(FAMILIES["Topology spread"])
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web", "labels": {"tier": "gold"}}, "spec": {}}
     (tmp_path / "pod.json").write_text(json.dumps(pod))
-    manifests = read_manifests(str(tmp_path / "pod.json"))
+    manifests = load_objects(str(tmp_path / "pod.json"))
     context = LintContext.from_manifests(((m.value, m) for m in manifests), None)
     assert [(f.rule, f.object) for f in lint(context, rules[-1:]).findings] == [("ts-gold", "Pod web")]
 

@@ -11,7 +11,7 @@ from kschedctl.lint.engine import lint
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import Severity
 from kschedctl.reports.findings import Finding
-from kschedctl.sources.documents.positions import read_manifests
+from kschedctl.sources.documents.positions import load_objects
 
 FOLDER = Path(__file__).with_name("slips")
 MARK = "  # <- "
@@ -54,7 +54,7 @@ def expand_document(document: str) -> str:
 def find_mistakes(text: str, folder: Path) -> list[Finding]:
     """Return what lint finds in manifests apart from advice."""
     (folder / "m.yaml").write_text(text)
-    manifests = list(read_manifests(str(folder / "m.yaml")))
+    manifests = list(load_objects(str(folder / "m.yaml")))
     found = lint(LintContext.from_manifests(((m.value, m) for m in manifests), None)).findings
     return [f for f in found if f.severity is not Severity.NOTE and f.rule not in UNASKED]
 

@@ -13,7 +13,7 @@ import pytest
 
 from kschedctl.api.kinds import KINDS
 from kschedctl.errors import InputError
-from kschedctl.sources.documents.documents import parse, read_content
+from kschedctl.sources.documents.documents import parse_documents, read_content
 from kschedctl.sources.documents.files import Reader
 from kschedctl.sources.read import load_configuration_file, read
 
@@ -317,5 +317,5 @@ def test_a_null_in_a_list_is_named(kind: str, items: list[object], tmp_path: Pat
 def test_a_long_json_list_on_one_line() -> None:
     listed = [{"name": f"type-{i}", "pad": "x" * 100} for i in range(1_000)]
     reader = Reader("types.json", io.BytesIO(json.dumps(listed).encode()))
-    (document,) = parse(read_content(reader))
+    (document,) = parse_documents(read_content(reader))
     assert document.value == listed

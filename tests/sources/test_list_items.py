@@ -11,7 +11,7 @@ import pytest
 from kschedctl.sources.collector import Collector
 from kschedctl.sources.documents.files import Reader
 from kschedctl.sources.documents.place import Place
-from kschedctl.sources.json_lists import ListReader, big_list
+from kschedctl.sources.json_lists import ListReader, match_list_head
 from kschedctl.sources.list_items import PodItems
 
 Json = dict[str, Any]
@@ -29,17 +29,17 @@ def test_volumes_of_which_nothing_is_read_tell_no_templates_apart(
 ) -> None:
     """Their names are the pods' own: the API server draws them."""
     decoded = 0
-    new = PodItems._new
+    new = PodItems._add_template
 
     def counted(self: PodItems, *args: Any) -> Any:
         nonlocal decoded
         decoded += 1
         return new(self, *args)
 
-    monkeypatch.setattr(PodItems, "_new", counted)
+    monkeypatch.setattr(PodItems, "_add_template", counted)
     pods = [pod(f"p{i}", *([volume] if volume else [])) for i in range(50)]
     data = json.dumps({"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": pods}).encode()
-    head, collector = big_list(data), Collector()
+    head, collector = match_list_head(data), Collector()
     assert head is not None
     ListReader(data, head, Reader("-", io.BytesIO()), collector, Place("-")).read()
     found = collector.objects["Pod"]

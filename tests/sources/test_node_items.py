@@ -13,7 +13,7 @@ from kschedctl.errors import InputError
 from kschedctl.sources.collector import Collector
 from kschedctl.sources.documents.files import Reader
 from kschedctl.sources.documents.place import Place
-from kschedctl.sources.json_lists import ListReader, big_list
+from kschedctl.sources.json_lists import ListReader, match_list_head
 
 Json = dict[str, Any]
 WEB = {"names": ["registry/web:1", "registry/web@sha256:1"], "sizeBytes": 5}
@@ -26,7 +26,7 @@ def node(name: str, *images: Json) -> Json:
 
 def nodes_of(*items: Json) -> list[api.Node]:
     data = json.dumps({"kind": "NodeList", "apiVersion": "v1", "metadata": {}, "items": items}).encode()
-    head, collector = big_list(data), Collector()
+    head, collector = match_list_head(data), Collector()
     assert head is not None
     ListReader(data, head, Reader("-", io.BytesIO()), collector, Place("-")).read()
     return list(collector.objects["Node"])

@@ -16,7 +16,7 @@ import pytest
 
 from kschedctl.cli.main import main
 from kschedctl.errors import InputError, UsageError
-from kschedctl.sources.output_file import check_output_files, write_file
+from kschedctl.sources.output_file import validate_output_files, write_file
 
 
 @pytest.fixture(autouse=True)
@@ -69,7 +69,7 @@ REFUSED: dict[str, tuple[Callable[[Path], str], str]] = {
 def test_anything_but_a_regular_file_is_refused(case: str, tmp_path: Path) -> None:
     make, words = REFUSED[case]
     path = make(tmp_path / "out")
-    for act in (lambda: write_file(path, [b"data"]), lambda: check_output_files(path)):
+    for act in (lambda: write_file(path, [b"data"]), lambda: validate_output_files(path)):
         with pytest.raises(InputError, match=f"cannot be written: {words}"):
             act()
     assert not [name for name in os.listdir(tmp_path) if name != "out"]
@@ -149,8 +149,8 @@ def test_a_dash_is_standard_output(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_two_outputs_are_two_files(pair: tuple[str, str], in_folder: Path) -> None:
     (in_folder / "link").symlink_to("out")
     with pytest.raises(UsageError, match="two outputs in one file"):
-        check_output_files(*pair)
-    check_output_files("out", None)
+        validate_output_files(*pair)
+    validate_output_files("out", None)
 
 
 def test_snapshots_and_mappings_are_private(in_folder: Path) -> None:

@@ -24,7 +24,7 @@ from kschedctl.sources.collector import Collector
 from kschedctl.sources.documents import documents
 from kschedctl.sources.documents.files import Reader
 from kschedctl.sources.documents.place import Place
-from kschedctl.sources.json_lists import ListReader, big_list
+from kschedctl.sources.json_lists import ListReader, match_list_head
 from kschedctl.sources.read import ReadResult, load_configuration_file, read
 
 UID = "00000000-0000-0000-0000-000000000001"
@@ -195,7 +195,7 @@ NO_LIST = "a list of Kubernetes objects has a kind that ends in List"
 def streamed(data: bytes) -> Collector:
     """What is collected when the list is read piece by piece."""
     collector = Collector()
-    head = big_list(data)
+    head = match_list_head(data)
     assert head is not None
     rest = ListReader(
         data[: head.end() + 20], head, Reader("-", io.BytesIO(data[head.end() + 20 :])), collector, Place("-")
@@ -225,7 +225,7 @@ ITEMS = st.builds(
 def test_pieces_of_any_size(items: list[Any], indent: int | None, step: int) -> None:
     data = json.dumps({"apiVersion": "v1", "kind": "List", "items": items}, indent=indent).encode()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(json_lists, "STEP", step)
+        patch.setattr(json_lists, "CHUNK_SIZE", step)
         collector = streamed(data)
     expected = Cluster.from_objects(item | {"spec": {}} for item in items if item["kind"] != "Event")
     assert same(Cluster.of(collector.objects), expected)
@@ -323,7 +323,7 @@ def test_pods_of_lists_differ_in_every_field_that_is_read() -> None:
 def test_lists_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reading, "SMALL", 10)
     monkeypatch.setattr(documents, "SMALL", 10)
-    monkeypatch.setattr(json_lists, "STEP", 64)
+    monkeypatch.setattr(json_lists, "CHUNK_SIZE", 64)
     pods = {"apiVersion": "v1", "kind": "PodList", "items": [pod(f"p{i}") for i in range(20)]}
     nodes = {"apiVersion": "v1", "items": [node(f"n{i}") for i in range(20)], "kind": "List"}
     result = read(["-"], stdin=bytes_of(pods, nodes, {"kind": "EventList", "items": [{}]}, pod("last")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kschedctl.errors import InputError
-from kschedctl.sources.documents.documents import Content, parse, parse_without_schemas, without_schemas
+from kschedctl.sources.documents.documents import Content, blank_schemas, parse_documents, parse_without_schemas
 
 DEFINITION = """\
 apiVersion: apiextensions.k8s.io/v1
@@ -38,7 +38,7 @@ def content(text: str) -> Content:
 @pytest.mark.parametrize("marker", ["---\n", "--- # next\n"])
 def test_only_schemas_of_definitions_are_left_out(marker: str) -> None:
     text = DEFINITION + marker + POD + marker + DEFINITION.replace("versions:", "validation:")
-    (first, pod, second), whole = parse_without_schemas(content(text)), list(parse(content(text)))
+    (first, pod, second), whole = parse_without_schemas(content(text)), list(parse_documents(content(text)))
     assert [first.line, pod.line, second.line] == [each.line for each in whole]
     assert pod == whole[1]
     for found, full, left_out in ((first, whole[0], "versions"), (second, whole[2], "validation")):
@@ -56,7 +56,7 @@ def test_only_schemas_of_definitions_are_left_out(marker: str) -> None:
     ids=["a pod", "another kind", "a list"],
 )
 def test_what_is_no_definition_stays(text: str) -> None:
-    assert without_schemas(text) == text
+    assert blank_schemas(text) == text
 
 
 def test_indented_by_four_and_windows() -> None:

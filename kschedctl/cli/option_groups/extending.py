@@ -12,7 +12,7 @@ import typer
 
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
-from kschedctl.sources.output_file import check_output_files
+from kschedctl.sources.output_file import validate_output_files
 
 log = logging.getLogger(__name__)
 
@@ -71,4 +71,4 @@ class Extending:
             raise UsageError("--call-extenders and --extender-answers cannot be combined", hint="leave one of them out")
         if self.record_extenders is not None and not self.call_extenders:
             raise UsageError("--record-extenders needs --call-extenders", hint="only what is asked can be recorded")
-        check_output_files(self.record_extenders)
+        validate_output_files(self.record_extenders)

@@ -27,7 +27,7 @@ from kschedctl.errors import InputError, UsageError
 from kschedctl.lint.framework.rule import Severity
 from kschedctl.reports.configuration import EffectiveConfiguration
 from kschedctl.scheduler.configuration.document import KIND
-from kschedctl.sources.documents.positions import LocatedObject, read_manifests
+from kschedctl.sources.documents.positions import LocatedObject, load_objects
 
 EXAMPLES = (
     "kschedctl config check scheduler.yaml",
@@ -146,7 +146,7 @@ def _read_live_configuration(live: LiveScheduler, scheduler: SchedulerOptions) -
 
 def _read_only_document(file: str) -> LocatedObject:
     """Return the only document of a file. Raises InputError."""
-    documents = list(read_manifests(file))
+    documents = list(load_objects(file))
     if len(documents) != 1 or documents[0].value.get("kind") != KIND:
         raise InputError(f"not one {KIND}", where=file)
     return documents[0]

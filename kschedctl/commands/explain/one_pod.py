@@ -23,7 +23,7 @@ from kschedctl.reports.unknown import UnknownKind
 from kschedctl.reports.waiting_elsewhere import has_unadmitted
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.sources.cluster import moment_of
+from kschedctl.sources.cluster import get_read_time
 
 PodReference = str | JsonObject | Pod
 """A pod of the cluster (``namespace/name``), or the manifest of a pod or workload that is not in it yet."""
@@ -72,7 +72,7 @@ def explain(
     """
     target = find_target(cluster, pod, call_extender)
     target = target._replace(pod=with_other_priority(target, as_if_priority, as_if_priority_class))
-    now = now or moment_of(cluster)
+    now = now or get_read_time(cluster)
     report = explain_with_fixes(
         target,
         lambda target: explain_new_node(target, now),

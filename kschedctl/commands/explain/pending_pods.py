@@ -22,7 +22,7 @@ from kschedctl.reports.unknown import UnknownKind, is_undecided
 from kschedctl.reports.waiting_elsewhere import has_unadmitted, has_unchecked
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.sources.cluster import moment_of
+from kschedctl.sources.cluster import get_read_time
 
 
 def pending(
@@ -48,7 +48,7 @@ def pending(
     'Nothing is pending in all namespaces'
     """
     scheduler = Scheduler(cluster, call_extender)
-    now = now or moment_of(cluster)
+    now = now or get_read_time(cluster)
     report = report_pending(scheduler, namespace or None, selector, now, in_full)
     return report if namespace or selector or not growth else add_growth(report, lambda: _find_growth(cluster, now))
 

@@ -26,7 +26,7 @@ from kschedctl.lint.framework.rule import Rule, RuleProfile, Severity
 from kschedctl.lint.objects.subject import Problem, Subject
 from kschedctl.reports.findings import Findings, PassedOver
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.sources.documents.files import find_files, from_here
+from kschedctl.sources.documents.files import find_files, relative_path
 from kschedctl.sources.repository import HINTS, Repository, read_repository
 from kschedctl.text.version import VERSION
 
@@ -72,9 +72,9 @@ def lint(
     gates = FeatureGates(kube_version, feature_gates or {})
     described = None if cluster is None else DescribedCluster(cluster)
     names = [os.fspath(path) for path in paths]
-    files = [from_here(file) for file in find_files(names, recursive=True).files]
+    files = [relative_path(file) for file in find_files(names, recursive=True).files]
     manifests = read_repository(files) if names else None
-    goes = Destination(namespace, [], [from_here(path) for path in names if not os.path.isdir(path)])
+    goes = Destination(namespace, [], [relative_path(path) for path in names if not os.path.isdir(path)])
     context = build_context(manifests, described, gates, goes, instance_types)
     rules = choose_rules(select, ignore, RuleProfile(profile))
     condensed = not select and profile != RuleProfile.ALL
@@ -122,14 +122,16 @@ def _build_manifest_context(
     context = LintContext.from_manifests(
         located, described.cluster, gates, destination.namespace, get_sets=manifests.sets.of
     )
-    unreadable = tuple(Subject("File", "", location=place).build_problem((), place.what) for place in manifests.broken)
+    unreadable = tuple(
+        Subject("File", "", location=place).build_problem((), place.message) for place in manifests.broken
+    )
     passed_over = tuple(PassedOver(what, where, HINTS.get(what, "")) for what, where in manifests.passed_over.items())
     return replace(
         context,
         invalid=(*context.invalid, *described.problems),
         unreadable=unreadable,
         passed_over=passed_over,
-        all_manifests_read=manifests.whole,
+        all_manifests_read=manifests.is_complete,
         is_self_described=described.is_self_described,
         stored_manifests=described.stored_manifests,
     )

@@ -38,8 +38,8 @@ from kschedctl.lint.rule_reports import build_rule_list, build_rule_report
 from kschedctl.lint.settings import LintSettings
 from kschedctl.reports.findings import Findings
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.sources.documents.files import STDIN, find_files, from_here
-from kschedctl.sources.output_file import check_output_files, write_file
+from kschedctl.sources.documents.files import STDIN, find_files, relative_path
+from kschedctl.sources.output_file import validate_output_files, write_file
 from kschedctl.sources.repository import Repository, read_repository
 
 EXAMPLES = (
@@ -192,7 +192,7 @@ def lint(
     project = Project(settings, settings_file.parent if settings_file else Path.cwd())
     paths = [*source.filename, *words]
     manifests = _read_manifests(paths, source, rule_options, project)
-    check_output_files(rule_options.write_baseline)
+    validate_output_files(rule_options.write_baseline)
     rule_options.validate_fix_options(manifests)
     cluster = cluster_options.load_cluster(source)
     instance_types = cluster_options.read_types()
@@ -280,12 +280,12 @@ def _load_baseline(rule_options: RuleOptions, project: Project) -> Counter[str]:
 
 def _resolve_together(project: Project) -> list[list[str]]:
     """Return the lists of paths in the settings as paths from the current folder."""
-    return [[from_here(str(project.folder / path)) for path in paths] for paths in project.settings.together]
+    return [[relative_path(str(project.folder / path)) for path in paths] for paths in project.settings.together]
 
 
 def _list_named_files(paths: list[str]) -> list[str]:
     """Return the files that were given by name, as findings name them."""
-    return [STDIN_NAME if path == STDIN else from_here(path) for path in paths if not os.path.isdir(path)]
+    return [STDIN_NAME if path == STDIN else relative_path(path) for path in paths if not os.path.isdir(path)]
 
 
 def _load_cluster_from_files(source: Source) -> DescribedCluster:
@@ -306,7 +306,7 @@ def _read_manifests(paths: list[str], source: Source, rule_options: RuleOptions,
     if not paths:
         return None
     included = rule_options.exclude_files(find_files(paths, source.recursive).files, project)
-    files = [file if file == STDIN else from_here(file) for file in included]
+    files = [file if file == STDIN else relative_path(file) for file in included]
     builds = source.builds(files)
     with show_progress() as progress:
         return read_repository(files, builds, strict=rule_options.strict, progress=progress.begin)

@@ -22,8 +22,8 @@ from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.sources.builds.build import BuiltObject
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.documents.positions import LocatedObject
-from kschedctl.sources.object_checks import RESOURCES, check_quantities
-from kschedctl.sources.typed import typed
+from kschedctl.sources.object_checks import RESOURCE_FIELDS, validate_quantities
+from kschedctl.sources.typed import decode_document
 
 _NOWHERE = Place("")
 Read = LocatedObject | BuiltObject
@@ -102,9 +102,9 @@ def _describe_fault(manifest: Read, kind: str) -> str:
     """Return ``field: what is wrong with it`` for a manifest that cannot be read, or ""."""
     try:
         is_readable(kind, str(manifest.value.get("apiVersion") or ""), _NOWHERE.error)
-        obj = typed(manifest.value, KINDS[kind].struct, _NOWHERE)
-        if kind in RESOURCES:
-            check_quantities(RESOURCES[kind](obj), lambda: _NOWHERE)
+        obj = decode_document(manifest.value, KINDS[kind].struct, _NOWHERE)
+        if kind in RESOURCE_FIELDS:
+            validate_quantities(RESOURCE_FIELDS[kind](obj), lambda: _NOWHERE)
     except InputError as error:
         return f"{error.where.removeprefix(str(_NOWHERE)).removeprefix(', ')}: {error.what}".removeprefix(": ")
     return ""

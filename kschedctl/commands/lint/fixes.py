@@ -15,8 +15,8 @@ from kschedctl.lint.catalogue import INVALID
 from kschedctl.lint.framework.rule import Rule
 from kschedctl.lint.objects.subject import Problem, format_path
 from kschedctl.reports.findings import Finding, Findings
-from kschedctl.sources.documents.positions import LocatedObject, Text, manifests_of
-from kschedctl.sources.documents.yaml_edits import Correction, corrected
+from kschedctl.sources.documents.positions import LocatedObject, Text, parse_objects
+from kschedctl.sources.documents.yaml_edits import Correction, correct_text
 from kschedctl.sources.output_file import write_file
 from kschedctl.sources.repository import Repository
 
@@ -46,7 +46,7 @@ class FixedText:
     def manifests(self) -> dict[tuple[int, object], LocatedObject]:
         """Return the objects of the fixed file by document number and path in the document."""
         content = self.text.content._replace(text=self.fixed_text)
-        return {(manifest.document, manifest.root): manifest for manifest in manifests_of(self.text.file, content)}
+        return {(manifest.document, manifest.root): manifest for manifest in parse_objects(self.text.file, content)}
 
 
 @dataclass
@@ -126,7 +126,7 @@ def _iter_fixed_texts(report: Findings, problems: Problems) -> Iterable[FixedTex
         if key in reported:
             corrections[place.text][Correction(place.document, place.root, edit)] = reported[key]
     for text, findings in corrections.items():
-        after, made = corrected(text.content, list(findings))
+        after, made = correct_text(text.content, list(findings))
         if made:
             yield FixedText(text, after, tuple(findings[correction] for correction in made))
 

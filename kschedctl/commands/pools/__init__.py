@@ -15,7 +15,7 @@ from kschedctl.commands.pools.pool_groups import PoolGroups
 from kschedctl.commands.pools.report import NodePools
 from kschedctl.fixes.new_node import get_node_groups, has_any_node_groups
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.sources.cluster import moment_of
+from kschedctl.sources.cluster import get_read_time
 
 
 def pools(
@@ -34,6 +34,6 @@ def pools(
     >>> str(pools(Cluster.from_objects([{"kind": "Node", "metadata": {"name": "n1"}}]), now="2026-01-01T00:00:00Z"))
     '1 pool, 1 node 0 pending pods'
     """
-    given, now = UserGroups(groups, {}, pool_label, where), now or moment_of(cluster)
+    given, now = UserGroups(groups, {}, pool_label, where), now or get_read_time(cluster)
     found = PoolGroups(cluster, get_node_groups(cluster, given), now) if has_any_node_groups(cluster, given) else None
     return pool_reports.pools(Scheduler(cluster), now, found)

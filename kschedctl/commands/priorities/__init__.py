@@ -13,7 +13,7 @@ from kschedctl.commands.audit.priorities.report import PrioritiesSection
 from kschedctl.commands.audit.priorities.section import build_priorities_section
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.sources.cluster import moment_of
+from kschedctl.sources.cluster import get_read_time
 
 
 def priorities(
@@ -29,5 +29,5 @@ def priorities(
     ()
     """
     thresholds = Thresholds(priorities=limits or PriorityLimits())
-    audited = AuditedCluster(Scheduler(cluster), now or moment_of(cluster), thresholds, progress=progress)
+    audited = AuditedCluster(Scheduler(cluster), now or get_read_time(cluster), thresholds, progress=progress)
     return with_tool_version(build_priorities_section(audited))

@@ -23,7 +23,7 @@ from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.reports.disruption import Disruption
 from kschedctl.reports.provisioning import Provisioning
 from kschedctl.reports.unknown import VERDICT, UnknownKind
-from kschedctl.sources.cluster import moment_of
+from kschedctl.sources.cluster import get_read_time
 
 
 def provision(
@@ -43,7 +43,7 @@ def provision(
     'Karpenter would launch no node for 0 pending pods'
     """
     types = seen_types(cluster) if instance_types is None else instance_types
-    report = provisioning.provision(cluster, types, options or {}, now=now or moment_of(cluster))
+    report = provisioning.provision(cluster, types, options or {}, now=now or get_read_time(cluster))
     unknown = unread_kinds(cluster)
     seen = len(types) if instance_types is None else None
     undecided = bool(unknown) or (seen is not None and bool(report.pod_errors))
@@ -51,7 +51,7 @@ def provision(
     claims = report.new_node_claims
     if not claims:
         return report
-    pools = LaunchingPools(cluster, types, options or {}, now or moment_of(cluster))
+    pools = LaunchingPools(cluster, types, options or {}, now or get_read_time(cluster))
     new = launched_nodes(cluster, claims, read_instance_types(types))
     after = replay_queue_with_new_nodes(cluster, new, [pod for claim in claims for pod in claim.pods], pools)
     return replace(report, still_pending=after.still_pending, rivals=after.rivals, enough=after.enough)
@@ -73,7 +73,7 @@ def disrupt(
     >>> str(disrupt(kschedctl.Cluster.from_objects([]), [], now="2026-01-01T00:00:00Z"))
     'Karpenter would take no node away'
     """
-    now = now or moment_of(cluster)
+    now = now or get_read_time(cluster)
     report = disrupting.disrupt(cluster, instance_types, options or {}, now=now, begin=progress.begin)
     unknown = unread_kinds(cluster, "PodDisruptionBudget")
     return replace(report, unknown=unknown, undecided=bool(unknown))

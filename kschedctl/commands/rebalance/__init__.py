@@ -13,7 +13,7 @@ from kschedctl.commands.rebalance.report import Rebalancing
 from kschedctl.descheduling.default_policy import DEFAULT_POLICY, PROFILE_NAME
 from kschedctl.descheduling.policy import read_policy
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
-from kschedctl.sources.cluster import moment_of
+from kschedctl.sources.cluster import get_read_time
 
 
 def rebalance(
@@ -42,5 +42,5 @@ def rebalance(
     """
     read = read_policy(DEFAULT_POLICY if policy is None else policy, name)
     name = PROFILE_NAME if policy is None else name
-    moment = now or moment_of(cluster)
+    moment = now or get_read_time(cluster)
     return study.rebalance(cluster, read, name=name, rounds=rounds, seed=seed, now=moment, progress=progress)

@@ -33,7 +33,7 @@ from kschedctl.replay.controllers.workload_pods import describe_scope, find_pend
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.remedy import complete_first
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
-from kschedctl.sources.cluster import moment_of
+from kschedctl.sources.cluster import get_read_time
 from kschedctl.text.counts import counted
 
 ProgressCallback = Callable[[int], None]
@@ -77,7 +77,7 @@ def find_remedies_with_room(
     `given` are node groups that the user names, `now` is the RFC 3339 time of the autoscaler's loop. Raises InputError.
     """
     report = add_room_plan(find_pod_remedies(asked, wishes, tried), asked, wishes)
-    return _add_autoscaler_fixes(report, asked, wishes, now or moment_of(asked.scheduler.cluster), given)
+    return _add_autoscaler_fixes(report, asked, wishes, now or get_read_time(asked.scheduler.cluster), given)
 
 
 def _add_autoscaler_fixes(
@@ -118,7 +118,7 @@ def pending_remedies(
     scope, smallest = describe_scope(namespace or None, selector), replace(wishes, smallest=True)
     report = find_remedies_of_many(cluster, keys, scope, smallest, tried, call_extender=call_extender)
     not_created = (
-        () if selector else CreationFailures(cluster, now or moment_of(cluster)).report_current(namespace or None)
+        () if selector else CreationFailures(cluster, now or get_read_time(cluster)).report_current(namespace or None)
     )
     unknown = merge_unknown_kinds((report.unknown, () if selector else find_unread_kinds(cluster)))
     pods_elsewhere = 0 if keys else sum(pod.metadata.namespace != namespace for pod in find_pending_pods(cluster, None))

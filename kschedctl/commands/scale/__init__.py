@@ -23,7 +23,7 @@ from kschedctl.fixes.new_node_rivals import replay_queue_with_new_nodes
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.reports.scale_down import ScaleDown
 from kschedctl.reports.scale_up import ScaleUp
-from kschedctl.sources.cluster import moment_of
+from kschedctl.sources.cluster import get_read_time
 
 
 def scale_up(
@@ -119,7 +119,7 @@ def _build_loop_arguments(
 ) -> LoopArguments:
     """Return the loop's arguments, with the cluster's time and the status's scale-ups as defaults."""
     return {
-        "now": now or moment_of(cluster),
+        "now": now or get_read_time(cluster),
         "active_scale_ups": named.active_scale_ups if active_scale_ups is None else active_scale_ups,
     }
 

@@ -14,7 +14,7 @@ from kschedctl.commands.simulate.following.rollout import RealPlacement
 from kschedctl.errors import InputError
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.read import read_documents
-from kschedctl.sources.typed import typed
+from kschedctl.sources.typed import decode_document
 
 MAX_EVENTS = 200_000
 NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
@@ -67,7 +67,7 @@ def _parse_placement(document: JsonObject, path: str) -> RealPlacement | None:
 
 def _parse_event(document: JsonObject, path: str) -> RealPlacement | None:
     """Parse a Scheduled event. Return None for events of other components with the same reason."""
-    event = typed(document, Event, Place(path))
+    event = decode_document(document, Event, Place(path))
     names = parse_assignment(event)
     if names is None:
         return None

@@ -20,7 +20,7 @@ from kschedctl.errors import UsageError
 from kschedctl.sources.anonymize.cluster import anonymized
 from kschedctl.sources.archive.file import Header, read_archive, read_header, write_archive
 from kschedctl.sources.cluster import WRITTEN_BY
-from kschedctl.sources.output_file import STDOUT, check_output_files, write_file
+from kschedctl.sources.output_file import STDOUT, validate_output_files, write_file
 
 EXAMPLES = {
     "": (
@@ -73,7 +73,7 @@ def save(
     """
     if mapping is not None and not anonymize:
         raise UsageError("there are no pseudonyms to write down", where="--mapping", hint="it goes with --anonymize")
-    check_output_files(output, mapping)
+    validate_output_files(output, mapping)
     cluster = load_cluster(source, live=ALL_KINDS)
     stays: tuple[str, ...] = ()
     if anonymize:

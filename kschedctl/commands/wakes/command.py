@@ -21,7 +21,7 @@ from kschedctl.commands import wakes as library
 from kschedctl.commands.wakes.report import WakesOfMany, WakeUps, WakeUpsOfMany
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.target_pod import TargetPod
-from kschedctl.sources.documents.files import shown
+from kschedctl.sources.documents.files import display_path
 from kschedctl.sources.read import read_documents
 
 EXAMPLES = (
@@ -104,7 +104,7 @@ def _answer_wake_ups(inquiry: Inquiry, asked: Sequence[TargetPod] | None, scope:
 
 
 def _answer_changes(inquiry: Inquiry, asked: Sequence[TargetPod] | None, scope: Scope, file: str) -> WakesOfMany:
-    documents, where = read_documents(file), shown(file)
+    documents, where = read_documents(file), display_path(file)
     if asked is not None:
         return library.wakes_of_targets(asked, documents, where=where)
     namespace = found_pods.namespace_of_scope(scope) or ""

@@ -35,7 +35,7 @@ from kschedctl.commands.watch.report import (
 )
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.section import Section
-from kschedctl.sources.cluster import moment_of
+from kschedctl.sources.cluster import get_read_time
 
 
 def cluster_metrics(
@@ -51,7 +51,7 @@ def cluster_metrics(
     >>> str(cluster_metrics(kschedctl.Cluster.from_objects([])))
     '0 pending pods'
     """
-    now = now or moment_of(cluster)
+    now = now or get_read_time(cluster)
     reports: dict[str, PendingPods | Section | Capacity | Failures] = {
         "pending": pending(cluster, now=now, growth=False),
         "stuck": audit(cluster, ["pending"], now=now).sections[0],

@@ -10,7 +10,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.errors import InputError
 from kschedctl.replay.scenarios.scenario import load_scenario
 from kschedctl.reports.scenario import Scenario
-from kschedctl.sources.documents.documents import Content, parse
+from kschedctl.sources.documents.documents import Content, parse_documents
 from kschedctl.sources.read import read_documents, read_objects
 
 INLINE_NAME = "SCENARIO"
@@ -35,7 +35,10 @@ def read_scenario(name: str) -> ScenarioFile:
     """Read a scenario from a file, from standard input (-), or from inline JSON. Raises InputError."""
     written_out = name.lstrip().startswith("{")
     where = INLINE_NAME if written_out else name
-    documents = [value for value, *_ in parse(Content(where, name, True))] if written_out else read_documents(name)
+    if written_out:
+        documents = [document.value for document in parse_documents(Content(where, name, is_json=True))]
+    else:
+        documents = read_documents(name)
     if len(documents) != 1:
         raise InputError(f"expected one Scenario, found {len(documents)} documents", where=where)
     folder = Path() if written_out or name == "-" else Path(name).parent

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from kschedctl.api.json_values import Json, JsonObject
 from kschedctl.errors import InputError
-from kschedctl.sources.documents.documents import Content, load_content, load_documents, parse
+from kschedctl.sources.documents.documents import Content, load_content, load_documents, parse_documents
 from kschedctl.sources.documents.files import STDIN
 
 NAMES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
@@ -225,7 +225,7 @@ def _patches(folder: str, kustomization: JsonObject) -> Iterator[object]:
             texts.append(load_content(file).text)
     for text in texts:
         with suppress(InputError):
-            yield from [document.value for document in parse(Content(folder, text, is_json=False))]
+            yield from [document.value for document in parse_documents(Content(folder, text, is_json=False))]
 
 
 def _aside(documents: Iterable[JsonObject]) -> Iterator[str]:

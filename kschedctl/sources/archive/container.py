@@ -19,7 +19,7 @@ from typing import BinaryIO
 import numpy as np
 
 from kschedctl.errors import InputError
-from kschedctl.sources.documents.files import STDIN, open_raw, shown
+from kschedctl.sources.documents.files import STDIN, display_path, open_raw
 
 MAGIC = b"PK\x03\x04"
 LARGEST_FILE = 1 << 30
@@ -104,10 +104,10 @@ def open_archive(path: str) -> Iterator[Archive]:
         try:
             yield Archive(file, size)
         except InputError as error:
-            raise InputError(error.what, where=shown(path), hint=error.hint) from None
+            raise InputError(error.what, where=display_path(path), hint=error.hint) from None
         except _DAMAGED as error:
             words = " ".join(str(error).split()).rstrip(".") or type(error).__name__
-            raise InputError(f"damaged snapshot: {words[:120]}", where=shown(path)) from None
+            raise InputError(f"damaged snapshot: {words[:120]}", where=display_path(path)) from None
 
 
 @contextmanager
@@ -128,9 +128,9 @@ def _opened(path: str) -> Iterator[tuple[BinaryIO, int]]:
 def _check(head: bytes, size: int, path: str) -> None:
     """Refuse what is no zip file before the rest of it is read."""
     if size > LARGEST_FILE:
-        raise InputError(f"larger than {LARGEST_FILE >> 20:,} MiB", where=shown(path))
+        raise InputError(f"larger than {LARGEST_FILE >> 20:,} MiB", where=display_path(path))
     if match := _FIRST_FORMAT.match(head):
-        raise InputError(f"a snapshot of format {match[1].decode()}", where=shown(path), hint="save it again")
+        raise InputError(f"a snapshot of format {match[1].decode()}", where=display_path(path), hint="save it again")
     if not head.startswith(MAGIC):
         hint = "kschedctl snapshot save writes them; -f reads other files"
-        raise InputError("not a snapshot", where=shown(path), hint=hint)
+        raise InputError("not a snapshot", where=display_path(path), hint=hint)

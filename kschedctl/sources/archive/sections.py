@@ -33,7 +33,7 @@ from kschedctl.api.objects import (
 from kschedctl.api.observed.noise import hash_host_path, strip_noise
 from kschedctl.api.pod_columns import OwnColumns
 from kschedctl.api.pod_table import PodTable
-from kschedctl.sources.object_checks import check_made
+from kschedctl.sources.object_checks import validate_stored_names
 
 
 class _Column(msgspec.Struct, array_like=True):
@@ -174,14 +174,14 @@ def unpack(kind: str, data: bytes, count: int) -> Sequence[Struct]:
     if len(objects) != count:
         raise ValueError(f"{len(objects):,} objects of kind {kind} instead of {count:,}")
     if kind != "Pod":
-        check_made(name for obj in objects for name in (obj.metadata.namespace, obj.metadata.name))  # type: ignore[attr-defined]
+        validate_stored_names(name for obj in objects for name in (obj.metadata.namespace, obj.metadata.name))  # type: ignore[attr-defined]
     return objects
 
 
 def _pods(data: bytes) -> PodTable:
     record = decode_msgpack(data, _PodRecord)
-    check_made(record.names)
-    check_made(meta.namespace for meta in record.metadata)
+    validate_stored_names(record.names)
+    validate_stored_names(meta.namespace for meta in record.metadata)
     parts: tuple[Sequence[object], ...] = (
         record.metadata,
         record.specs,

@@ -12,8 +12,8 @@ from typing import NamedTuple, Protocol
 from kschedctl.api.json_values import JsonObject
 from kschedctl.errors import InputError, UsageError
 from kschedctl.sources.builds.overlays import Overlays
-from kschedctl.sources.documents.documents import LARGEST, Content, decoded
-from kschedctl.sources.documents.files import from_here
+from kschedctl.sources.documents.documents import MAX_SIZE, Content, decode_utf8
+from kschedctl.sources.documents.files import relative_path
 from kschedctl.sources.documents.positions import LocatedObject, Path
 
 
@@ -35,7 +35,7 @@ class BuiltObject(NamedTuple):
     def file_of(self, path: Path) -> str:
         """The file of the patch, or of the kustomization, which made the field what it is; else that of the object."""
         change = self.overlays.change(path) if self.overlays else None
-        return from_here(change.file) if change else self.file
+        return relative_path(change.file) if change else self.file
 
     def locate(self, path: Path) -> tuple[int, int]:
         """Line and column, from 1: of the field in its file, of what is next above it there, else of its begin."""
@@ -96,9 +96,9 @@ def output_of(command: Sequence[str], name: str, environment: Mapping[str, str] 
         raise InputError(f"{_called(command)}: {error.strerror or error}", where=name) from None
     if done.returncode:
         raise InputError(f"{_called(command)}: {_said(done.stderr)}", where=name)
-    if len(done.stdout) > LARGEST:
-        raise InputError(f"{_called(command)} printed more than {LARGEST >> 20} MiB", where=name)
-    return Content(name, decoded(done.stdout, name), is_json=False)
+    if len(done.stdout) > MAX_SIZE:
+        raise InputError(f"{_called(command)} printed more than {MAX_SIZE >> 20} MiB", where=name)
+    return Content(name, decode_utf8(done.stdout, name), is_json=False)
 
 
 def _called(command: Sequence[str]) -> str:

@@ -12,8 +12,8 @@ from functools import cached_property
 from kschedctl.errors import InputError
 from kschedctl.sources.builds.build import BuiltObject, output_of, program
 from kschedctl.sources.documents.documents import load_content, load_documents
-from kschedctl.sources.documents.files import STDIN, from_here
-from kschedctl.sources.documents.positions import manifests_of
+from kschedctl.sources.documents.files import STDIN, relative_path
+from kschedctl.sources.documents.positions import parse_objects
 
 CHART = "Chart.yaml"
 _OWN_FOLDERS = ("templates", "charts", "crds")
@@ -29,7 +29,7 @@ class HelmRender:
 
     @property
     def name(self) -> str:
-        return from_here(os.path.join(self.folder, CHART))
+        return relative_path(os.path.join(self.folder, CHART))
 
     @cached_property
     def files(self) -> frozenset[str]:
@@ -44,12 +44,12 @@ class HelmRender:
         release = re.sub(r"[^a-z0-9-]", "-", os.path.basename(self.folder).lower()).strip("-")[:40] or "release"
         content = output_of([*self.command, release, self.folder, "--skip-tests"], self.name)
         lines: dict[str, dict[str, int]] = {"": {}}
-        for manifest in manifests_of(self.name, content):
+        for manifest in parse_objects(self.name, content):
             template = self._template(manifest.source)
             if template not in lines:
                 lines[template] = _lines(template)
-            file = from_here(template) if template else self.name
-            yield BuiltObject(manifest.value, from_here(self.folder), file, manifest.source, lines=lines[template])
+            file = relative_path(template) if template else self.name
+            yield BuiltObject(manifest.value, relative_path(self.folder), file, manifest.source, lines=lines[template])
 
     def _template(self, source: str) -> str:
         """The file that Helm calls ``chart/templates/web.yaml``; empty where it is packed into another one."""

@@ -29,8 +29,8 @@ from kschedctl.sources.builds import helm_guard
 from kschedctl.sources.builds.build import BuiltObject, output_of, program
 from kschedctl.sources.builds.overlays import TRANSFORMATIONS, Overlays, transforming
 from kschedctl.sources.builds.unsafe_fields import unsafe_fields
-from kschedctl.sources.documents.files import from_here
-from kschedctl.sources.documents.positions import LocatedObject, manifests_of, read_manifests
+from kschedctl.sources.documents.files import relative_path
+from kschedctl.sources.documents.positions import LocatedObject, load_objects, parse_objects
 
 ORIGIN = "config.kubernetes.io/origin"
 GIT = {"GIT_ALLOW_PROTOCOL": "http:https:ssh", "GIT_TERMINAL_PROMPT": "0"}
@@ -53,7 +53,7 @@ class BuildOrigins:
     def _read(self, file: str) -> list[LocatedObject]:
         if file not in self._objects:
             try:
-                self._objects[file] = list(read_manifests(file))
+                self._objects[file] = list(load_objects(file))
             except InputError:  # which kustomize could read: positions are all that is missed
                 self._objects[file] = []
         return self._objects[file]
@@ -70,7 +70,7 @@ class KustomizeBuild:
 
     @property
     def name(self) -> str:
-        return from_here(kustomization_file(self.folder) or self.folder)
+        return relative_path(kustomization_file(self.folder) or self.folder)
 
     @cached_property
     def files(self) -> frozenset[str]:
@@ -99,17 +99,17 @@ class KustomizeBuild:
                 json.dump(wanted, file)
             command = [*self.command, *_guarded_helm(self.helm, around, top)]
             content = output_of([*command, around], self.name, GIT)
-            for built in manifests_of(self.name, content):
+            for built in parse_objects(self.name, content):
                 yield self._built(dict(built.value), around)
 
     def _built(self, value: dict[str, object], around: str) -> BuiltObject:
         path, transformations = _take_annotations(value)
-        folder = from_here(self.folder)
+        folder = relative_path(self.folder)
         if not path or not os.path.isfile(file := os.path.normpath(os.path.join(around, path))):
             return BuiltObject(value, folder, self.name)  # generated, or read from another repository
-        origin = self.origins.of(value, from_here(file))
+        origin = self.origins.of(value, relative_path(file))
         overlays = Overlays(transforming(transformations, around), origin.value, value) if origin else None
-        return BuiltObject(value, folder, from_here(file), origin=origin, overlays=overlays)
+        return BuiltObject(value, folder, relative_path(file), origin=origin, overlays=overlays)
 
 
 def kustomize_builds(files: Collection[str], with_helm: bool = False) -> list[KustomizeBuild]:

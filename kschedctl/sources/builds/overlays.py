@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from kschedctl.errors import InputError
 from kschedctl.sources.applied.kustomizations import patch_files
-from kschedctl.sources.documents.documents import Content, load_content, parse
+from kschedctl.sources.documents.documents import Content, load_content, parse_documents
 from kschedctl.sources.documents.positions import Path
 
 TRANSFORMATIONS = "alpha.config.kubernetes.io/transformations"
@@ -70,7 +70,7 @@ def transforming(annotation: str, folder: str) -> list[str]:
 def _parsed(annotation: str) -> list[object]:
     try:
         documents: list[object] = [
-            document.value for document in parse(Content(TRANSFORMATIONS, annotation, is_json=False))
+            document.value for document in parse_documents(Content(TRANSFORMATIONS, annotation, is_json=False))
         ]
     except InputError:
         return []

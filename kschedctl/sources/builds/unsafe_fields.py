@@ -15,8 +15,8 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.errors import InputError
 from kschedctl.sources.applied.kustomizations import NAMES, kustomization_file
 from kschedctl.sources.builds.helm_guard import CONFIGURED, refused_value
-from kschedctl.sources.documents.documents import Content, load_content, parse
-from kschedctl.sources.documents.files import from_here
+from kschedctl.sources.documents.documents import Content, load_content, parse_documents
+from kschedctl.sources.documents.files import relative_path
 
 _BUILT_UPON = ("resources", "bases", "components", "generators", "transformers", "validators")
 _PLUGINS = ("generators", "transformers", "validators")
@@ -38,7 +38,7 @@ class UnsafeField(NamedTuple):
 
     @property
     def error(self) -> InputError:
-        return InputError(f"{self.field}: {self.what}; it is not built", where=from_here(self.file))
+        return InputError(f"{self.field}: {self.what}; it is not built", where=relative_path(self.file))
 
 
 def unsafe_fields(folder: str, top: str, *, with_helm: bool) -> Iterator[UnsafeField]:
@@ -147,7 +147,7 @@ def _documents(file: str) -> list[JsonObject]:
 
 def _parsed(content: Content) -> Iterator[JsonObject]:
     try:
-        documents: list[object] = [document.value for document in parse(content)]
+        documents: list[object] = [document.value for document in parse_documents(content)]
     except InputError:
         return
     yield from (value for value in documents if isinstance(value, Mapping))

@@ -1,4 +1,4 @@
-"""The files that the user named: found in folders, opened, unpacked, with every failure an InputError."""
+"""Find, open and unpack the files that users name. Every failure is an InputError."""
 
 from __future__ import annotations
 
@@ -20,42 +20,49 @@ from kschedctl.errors import InputError
 STDIN = "-"
 EXTENSIONS = (".json", ".yaml", ".yml", ".json.gz", ".yaml.gz", ".yml.gz")
 GZIP_MAGIC = b"\x1f\x8b"
-MOST_EXPANDED = 200  # lists of pods shrink some 30 times, made-up ones 60 times; 1000 is what gzip can do
-EXPANDED_ANYWAY = 64 << 20  # bytes
-PATIENCE_SECONDS = 5
-_PIECE = 8 << 20
+MAX_EXPANSION = 200  # lists of pods shrink some 30 times, made-up ones 60 times; 1000 is what gzip can do
+MIN_EXPANDED_LIMIT = 64 << 20  # bytes
+"""Bytes to which every gzip file may expand."""
+PIPE_TIMEOUT_SECONDS = 5
+_CHUNK = 8 << 20
 
 
-def shown(path: str) -> str:
-    """The path as messages and reports name it: bytes that are not UTF-8 as escapes.
+def display_path(path: str) -> str:
+    r"""Return the path as messages and reports show it, with bytes that are not UTF-8 as escapes.
 
-    >>> shown("a\\udcff.yaml")
-    'a\\\\xff.yaml'
+    >>> display_path("a\udcff.yaml")
+    'a\\xff.yaml'
     """
     if path == STDIN:
         return "standard input"
     return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
-def from_here(file: str) -> str:
-    """The path as seen from here, if it is below: what code scanning and annotations expect."""
+def relative_path(file: str) -> str:
+    """Return the path relative to the working directory if the file is in it, else the path itself.
+
+    Code scanning and annotations of CI systems expect relative paths.
+    """
     relative = os.path.relpath(file) if file else file
     return file if relative.startswith("..") else relative
 
 
-class Found(NamedTuple):
-    """What the paths stand for: files to read in order, how many were passed over, and folders that are dumps."""
+class FoundFiles(NamedTuple):
+    """The files to which the paths of a command line lead."""
 
     files: tuple[str, ...]
-    passed_over: int
+    """The files in the order in which they are read."""
+    skipped_count: int
+    """Number of files in folders that are not documents."""
     dumps: tuple[str, ...]
+    """The folders that ``kubectl cluster-info dump`` wrote."""
 
 
-def find_files(paths: Sequence[str], recursive: bool = False) -> Found:
-    """Files as they are, and of folders the .json, .yaml and .yml files (.gz too) in order of their names.
+def find_files(paths: Sequence[str], recursive: bool = False) -> FoundFiles:
+    """Find the files to read: named files as they are, and the .json, .yaml and .yml files of folders, also with .gz.
 
-    Folders in folders only when ``recursive``, or when ``kubectl cluster-info dump`` wrote the folder. Raises
-    InputError for what does not exist, cannot be listed, or is a folder without any such file.
+    The files of a folder are sorted by name. Folders in it are read only if ``recursive``, or if ``kubectl cluster-info
+    dump`` wrote it. Raises InputError if a path does not exist, cannot be listed, or is a folder without such files.
     """
     files: list[str] = []
     dumps = []
@@ -66,63 +73,67 @@ def find_files(paths: Sequence[str], recursive: bool = False) -> Found:
             continue
         dump = is_dump(path)
         dumps += [path] * dump
-        entries = list(_walk(path, recursive or dump))
+        entries = list(_iter_files(path, recursive or dump))
         documents = [entry for entry in entries if entry.lower().endswith(EXTENSIONS)]
         if not documents:
             hint = "" if recursive or not _has_folders(path) else "-R also reads the folders in it"
-            raise InputError("no .json, .yaml or .yml file in this folder", where=shown(path), hint=hint)
+            raise InputError("no .json, .yaml or .yml file in this folder", where=display_path(path), hint=hint)
         files += documents
         passed_over += len(entries) - len(documents)
-    return Found(tuple(files), passed_over, tuple(dumps))
+    return FoundFiles(tuple(files), passed_over, tuple(dumps))
 
 
 def is_dump(folder: str) -> bool:
-    """Whether ``kubectl cluster-info dump --output-directory`` wrote it: the nodes, and a folder a namespace."""
+    """Return whether ``kubectl cluster-info dump --output-directory`` wrote the folder.
+
+    A dump has a file of nodes and a folder with pods for each namespace.
+    """
     return os.path.isfile(os.path.join(folder, "nodes.json")) and any(Path(folder).glob("*/pods.json"))
 
 
 @contextmanager
 def open_file(path: str, stdin: BinaryIO | None = None) -> Iterator[Reader]:
-    """The file, or ``stdin`` for ``-``, for reading, unpacked where it is gzip. Raises InputError."""
+    """Open a file, or ``stdin`` for ``-``, and unpack it if it is gzip. Raises InputError."""
     with open_raw(path, stdin) as (raw, first):
         yield Reader(path, raw, first)
 
 
 @contextmanager
 def open_raw(path: str, stdin: BinaryIO | None = None) -> Iterator[tuple[BinaryIO, bytes]]:
-    """A file as it is, and what was read of it already. Raises InputError."""
+    """Open a file without unpacking. Yield it and the bytes that were already read from it. Raises InputError."""
     try:
-        with nullcontext(stdin or _stdin()) if path == STDIN else _opened(path) as raw:
-            yield raw, b"" if path == STDIN else _waited_for(raw.fileno())
+        with nullcontext(stdin or _get_stdin()) if path == STDIN else _open_nonblocking(path) as raw:
+            yield raw, b"" if path == STDIN else _await_writer(raw.fileno())
     except OSError as error:
-        raise InputError(_reason(error), where=shown(path)) from None
+        raise InputError(_describe_error(error), where=display_path(path)) from None
 
 
-def _stdin() -> BinaryIO:
-    """Raises InputError where the program was started without it."""
+def _get_stdin() -> BinaryIO:
+    """Return the standard input. Raises InputError if the program was started without one."""
     if sys.stdin is None:
-        raise InputError("closed", where=shown(STDIN))
+        raise InputError("closed", where=display_path(STDIN))
     return sys.stdin.buffer
 
 
-def _opened(path: str) -> BinaryIO:
-    """The file, also a pipe to which nobody writes. Raises OSError."""
+def _open_nonblocking(path: str) -> BinaryIO:
+    """Open the file without waiting for the writer if it is a pipe. Raises OSError."""
     try:
         return open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0)))
     except ValueError as error:  # a NUL in the path
         raise OSError(errno.EINVAL, str(error)) from None
 
 
-def _waited_for(file: int) -> bytes:
-    """The first bytes of a pipe, as far as it takes to know that somebody writes to it. Raises OSError if nobody does.
+def _await_writer(file: int) -> bytes:
+    """Wait until somebody writes to the file if it is a pipe, and return the bytes read meanwhile.
 
-    With the file open without blocking, a pipe without a writer is at its end, and one with a silent writer is not.
+    Afterwards reading blocks. A pipe that is open without blocking is at its end if it has no writer, and not readable
+    if its writer is silent. Raises OSError if no writer came in time.
     """
     first = b""
     if stat.S_ISFIFO(os.fstat(file).st_mode):
-        waiting = select.poll()
-        waiting.register(file, select.POLLIN)
-        if not waiting.poll(PATIENCE_SECONDS * 1000):
+        poll = select.poll()
+        poll.register(file, select.POLLIN)
+        if not poll.poll(PIPE_TIMEOUT_SECONDS * 1000):
             with suppress(BlockingIOError):
                 first = os.read(file, 1)
                 if not first:
@@ -133,39 +144,40 @@ def _waited_for(file: int) -> bytes:
 
 
 class Reader:
-    """Reads bytes of one file, unpacked."""
+    """Reads the bytes of one file and unpacks gzip."""
 
     def __init__(self, name: str, raw: BinaryIO, first: bytes = b"") -> None:
-        """``first``: what was read of it already."""
-        self.name = shown(name)
-        self._raw = _Counted(raw, first)
+        """Take the open file and the bytes already read from it."""
+        self.name = display_path(name)
+        self._raw = _CountingStream(raw, first)
         self._packed = self._raw.head == GZIP_MAGIC
         self._stream = gzip.GzipFile(fileobj=self._raw) if self._packed else self._raw
         self._total = 0
 
     def read(self, size: int) -> bytes:
-        """The next bytes: as many as asked for unless the file ends. Raises InputError, OSError."""
-        if size <= _PIECE:
-            return self._read(size)
-        pieces = []
-        while size > 0 and (piece := self._read(min(size, _PIECE))):
-            pieces.append(piece)
-            size -= len(piece)
-        return b"".join(pieces)
+        """Return the next bytes, as many as asked for unless the file ends. Raises InputError, OSError."""
+        if size <= _CHUNK:
+            return self._read_chunk(size)
+        chunks = []
+        while size > 0 and (chunk := self._read_chunk(min(size, _CHUNK))):
+            chunks.append(chunk)
+            size -= len(chunk)
+        return b"".join(chunks)
 
-    def _read(self, size: int) -> bytes:
+    def _read_chunk(self, size: int) -> bytes:
+        """Read at most so many bytes. Raises InputError if a gzip file is damaged or expands without bounds."""
         try:
             data = self._stream.read(size)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise InputError(f"damaged gzip file: {str(error).rstrip('.')}", where=self.name) from None
         self._total += len(data)
-        if self._packed and self._total > max(EXPANDED_ANYWAY, MOST_EXPANDED * self._raw.count):
-            raise InputError(f"expands to more than {MOST_EXPANDED} times its size", where=self.name)
+        if self._packed and self._total > max(MIN_EXPANDED_LIMIT, MAX_EXPANSION * self._raw.count):
+            raise InputError(f"expands to more than {MAX_EXPANSION} times its size", where=self.name)
         return data
 
 
-class _Counted(io.RawIOBase):
-    """A stream of which the first two bytes are known, and how many bytes were read."""
+class _CountingStream(io.RawIOBase):
+    """A stream that counts the bytes read and whose first two bytes are known."""
 
     def __init__(self, raw: BinaryIO, first: bytes) -> None:
         self._raw, self.head = raw, first + raw.read(len(GZIP_MAGIC) - len(first))
@@ -178,9 +190,9 @@ class _Counted(io.RawIOBase):
         return data
 
 
-def _walk(folder: str, recursive: bool) -> Iterator[str]:
-    """The regular files in a folder, each folder's own first, by name."""
-    for parent, folders, names in os.walk(folder, onerror=_refuse):
+def _iter_files(folder: str, recursive: bool) -> Iterator[str]:
+    """Yield the regular files of a folder by name, each folder's own files before those of its folders."""
+    for parent, folders, names in os.walk(folder, onerror=_raise_input_error):
         folders.sort()
         if not recursive:
             folders.clear()
@@ -188,12 +200,15 @@ def _walk(folder: str, recursive: bool) -> Iterator[str]:
 
 
 def _has_folders(path: str) -> bool:
+    """Return whether the folder contains folders."""
     return any(entry.is_dir() for entry in os.scandir(path))
 
 
-def _refuse(error: OSError) -> None:
-    raise InputError(_reason(error), where=shown(str(error.filename))) from None
+def _raise_input_error(error: OSError) -> None:
+    """Raise the error of a folder that cannot be listed as an InputError."""
+    raise InputError(_describe_error(error), where=display_path(str(error.filename))) from None
 
 
-def _reason(error: OSError) -> str:
+def _describe_error(error: OSError) -> str:
+    """Return the operating system's message in lower case."""
     return (error.strerror or str(error)).lower()

@@ -1,4 +1,4 @@
-"""Where something stands, as error messages say it: file, document, field."""
+"""The place of a document or list item, as error messages name it."""
 
 from __future__ import annotations
 
@@ -8,35 +8,39 @@ from kschedctl.errors import InputError
 
 
 class ParsedDocument(NamedTuple):
-    """A document of a file: its value, its number and the line where it begins, both from 1."""
+    """A document of a file."""
 
     value: Any
     number: int
+    """Number in the file, from 1."""
     line: int
+    """Line where the document begins, from 1."""
 
 
 class Place(NamedTuple):
-    """A document of a file, or an item in it: ``pods.json: document 1, items[3]``."""
+    """A document of a file, or an item of a list in it, such as ``pods.json: document 1, items[3]``."""
 
     file: str
     document: int = 1
     line: int = 1
+    """Line where the document begins, or of the field if it is known."""
     path: str = ""
+    """Path of the list item in the document, or ""."""
 
     def item(self, index: int) -> Place:
-        """An item of the list that stands here."""
+        """Return the place of an item of the list at this place."""
         return self._replace(path=f"{self.path}.items[{index}]".lstrip("."))
 
     @property
     def origin(self) -> str:
-        """``file`` or, where it is not the first, ``file, document 3``."""
+        """``file``, or ``file, document 3`` unless it is the first document."""
         return self.file if self.document == 1 else f"{self.file}, document {self.document}"
 
     def __str__(self) -> str:
         line = f" (line {self.line})" if self.line > 1 else ""
         return f"{self.file}: document {self.document}{line}" + (f", {self.path}" if self.path else "")
 
-    def error(self, what: str, field: str = "", hint: str = "") -> InputError:
-        """What is wrong here, or with a field of what stands here."""
+    def error(self, message: str, field: str = "", hint: str = "") -> InputError:
+        """Build an InputError about this place or a field of the object at this place."""
         path = f"{self.path}.{field}".strip(".") if not field.startswith("[") else self.path + field
-        return InputError(what, where=str(self._replace(path=path)), hint=hint)
+        return InputError(message, where=str(self._replace(path=path)), hint=hint)

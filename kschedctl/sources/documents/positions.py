@@ -1,6 +1,6 @@
-"""Manifests as people write them: objects, and the line and column of each of their fields.
+"""Objects of manifests with the line and column of each of their fields.
 
-Positions are looked up in the text only when somebody asks for one, so that clean manifests cost their parsing alone.
+Positions are looked up in the text only when they are needed, so that clean manifests cost no more than parsing.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from kschedctl.api.json_values import JsonObject
-from kschedctl.sources.documents.documents import Content, load_content, parse
-from kschedctl.sources.documents.files import STDIN, shown
+from kschedctl.sources.documents.documents import Content, load_content, parse_documents
+from kschedctl.sources.documents.files import STDIN, display_path
 from kschedctl.sources.documents.place import ParsedDocument
 
 if TYPE_CHECKING:
@@ -28,35 +28,35 @@ from kschedctl.errors import InputError
 from kschedctl.sources.documents.json_documents import skip_space
 from kschedctl.sources.documents.place import Place
 
-_SOURCE = re.compile(r"^# Source: (\S+)", re.MULTILINE)
+_HELM_SOURCE = re.compile(r"^# Source: (\S+)", re.MULTILINE)
 Path = tuple[str | int, ...]
-"""From the root of a document to a field: keys of mappings and indices of lists."""
+"""Keys of mappings and indices of lists, from the root of a document to a field."""
 
 
 class Text:
-    """The text of a file, which was read without an error."""
+    """The text of a file that was parsed without errors."""
 
     def __init__(self, file: str, content: Content) -> None:
         self.file, self.content = file, content
 
     def locate(self, document: int, path: Path) -> tuple[int, int]:
-        """Line and column, from 1, of a field's key or a list's item; of the nearest field above where it is absent.
+        """Return line and column, from 1, of a field's key or a list's item, or of the nearest ancestor that exists.
 
-        Documents have numbers from 1.
+        Documents are numbered from 1.
         """
         if self.content.is_json:
             return self._json.locate(document, path)
         return self._yaml.locate(document, path)
 
-    def source(self, line: int) -> str:
-        """The template from which the document that begins here was rendered, as Helm notes it; empty for others."""
+    def get_source(self, line: int) -> str:
+        """Return the chart template from which Helm rendered the document that begins on the line, or ""."""
         return self._sources.get(line + 1, "")
 
     @cached_property
     def _sources(self) -> dict[int, str]:
-        """By line."""
+        """Templates that Helm notes in comments, by line."""
         text, sources, line, counted = self.content.text, {}, 1, 0
-        for match in _SOURCE.finditer(text):
+        for match in _HELM_SOURCE.finditer(text):
             line += text.count("\n", counted, match.start())
             counted = match.start()
             sources[line] = match[1]
@@ -74,23 +74,25 @@ class Text:
 
 
 class LocatedObject(NamedTuple):
-    """One object: its data, and where it is: text, document, and the path in that (the items of a List have one).
-
-    ``line``: where the document begins.
-    """
+    """An object of a file and its position."""
 
     value: JsonObject
     text: Text
     document: int = 1
+    """Number of the document, from 1."""
     root: Path = ()
+    """Path of the object in its document, which is empty unless it is an item of a List."""
     line: int = 1
+    """Line where the document begins."""
 
     @property
     def source(self) -> str:
-        return self.text.source(self.line)
+        """The chart template from which Helm rendered the object, or ""."""
+        return self.text.get_source(self.line)
 
     @property
     def build(self) -> str:
+        """Always "", since the object was not built."""
         return ""
 
     @property
@@ -98,38 +100,39 @@ class LocatedObject(NamedTuple):
         return self.text.file
 
     def file_of(self, path: Path) -> str:
-        """The file in which a field of the object stands."""
+        """Return the file that contains the field."""
         return self.file
 
     def locate(self, path: Path) -> tuple[int, int]:
-        """Line and column, from 1, of a field of the object."""
+        """Return line and column, from 1, of a field of the object."""
         return self.text.locate(self.document, (*self.root, *path))
 
 
-def read_manifests(file: str) -> Iterator[LocatedObject]:
-    """The objects of a file (``-`` for standard input), those within Lists too. Raises InputError."""
-    return manifests_of("<stdin>" if file == STDIN else shown(file), load_content(file))
+def load_objects(file: str) -> Iterator[LocatedObject]:
+    """Read the objects of a file, or of standard input for ``-``, including items of Lists. Raises InputError."""
+    return parse_objects("<stdin>" if file == STDIN else display_path(file), load_content(file))
 
 
-def manifests_of(file: str, content: Content) -> Iterator[LocatedObject]:
-    """The objects of a text. Raises InputError."""
+def parse_objects(file: str, content: Content) -> Iterator[LocatedObject]:
+    """Yield the objects of a text, including items of Lists. Raises InputError."""
     text = Text(file, content)
-    for document in parse(content):
-        yield from objects_of(document, text)
+    for document in parse_documents(content):
+        yield from iter_objects(document, text)
 
 
-def objects_of(document: ParsedDocument, text: Text) -> Iterator[LocatedObject]:
-    """The object that a document of the text is, or those within it where it is a List."""
-    yield from _objects(document.value, text, document.number, (), document.line)
+def iter_objects(document: ParsedDocument, text: Text) -> Iterator[LocatedObject]:
+    """Yield the object of the document, or the items if it is a List."""
+    yield from _iter_located(document.value, text, document.number, (), document.line)
 
 
-def _objects(value: object, text: Text, document: int, root: Path, line: int) -> Iterator[LocatedObject]:
+def _iter_located(value: object, text: Text, document: int, root: Path, line: int) -> Iterator[LocatedObject]:
+    """Yield the object with its position, or the items if it is a List."""
     if not isinstance(value, Mapping):
         return
     items = value.get("items")
     if isinstance(items, list) and str(value.get("kind", "")).endswith("List"):
         for index, item in enumerate(items):
-            yield from _objects(item, text, document, (*root, "items", index), line)
+            yield from _iter_located(item, text, document, (*root, "items", index), line)
     elif value:
         yield LocatedObject(value, text, document, root, line)
 
@@ -139,7 +142,7 @@ _skip_value = json.JSONDecoder().raw_decode
 
 
 class JsonPositions:
-    """Where values stand in a text that can be parsed; what was looked through once is kept."""
+    """Finds the positions of fields in a JSON text that can be parsed. Objects are scanned once."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -147,10 +150,10 @@ class JsonPositions:
         self._inside: dict[int, dict[Key, tuple[int, int]]] = {}
 
     def locate(self, number: int, path: tuple[Key, ...]) -> tuple[int, int]:
-        """Line and column, from 1, of a field of a document; of the nearest above it that is there."""
-        start = at = self._document(number)
+        """Return line and column, from 1, of a field of a document, or of its nearest ancestor that exists."""
+        start = at = self._find_document(number)
         for step in path:
-            field = self._fields(at).get(step)
+            field = self._get_fields(at).get(step)
             if field is None:
                 break
             start, at = field
@@ -161,20 +164,21 @@ class JsonPositions:
     def _line_starts(self) -> list[int]:
         return [0, *(end.end() for end in re.finditer("\n", self._text))]
 
-    def _document(self, number: int) -> int:
-        """Where the document of this number, from 1, begins."""
+    def _find_document(self, number: int) -> int:
+        """Return the offset at which a document begins. Documents are numbered from 1."""
         while len(self._starts) < number:
             self._starts.append(skip_space(self._text, _skip_value(self._text, self._starts[-1])[1]))
         return self._starts[number - 1]
 
-    def _fields(self, at: int) -> dict[Key, tuple[int, int]]:
-        """The fields of the value at an offset: key or index -> where its key and where its value begin."""
+    def _get_fields(self, at: int) -> dict[Key, tuple[int, int]]:
+        """Return the fields of the value at an offset: key or index -> (offset of the key, offset of the value)."""
         if at not in self._inside:
-            self._inside[at] = dict(_fields(self._text, at))
+            self._inside[at] = dict(_iter_fields(self._text, at))
         return self._inside[at]
 
 
-def _fields(text: str, at: int) -> Iterator[tuple[Key, tuple[int, int]]]:
+def _iter_fields(text: str, at: int) -> Iterator[tuple[Key, tuple[int, int]]]:
+    """Yield key or index, and the offsets of key and value, of the fields of the value at ``at``."""
     if text[at] not in "{[":
         return
     position, index = skip_space(text, at + 1), 0
@@ -190,24 +194,25 @@ def _fields(text: str, at: int) -> Iterator[tuple[Key, tuple[int, int]]]:
         index += 1
 
 
-LARGEST = 1 << 20  # bytes of a file in which a line is looked for; people write less
+MAX_SEARCHED_SIZE = 1 << 20  # bytes of a file in which a line is looked for; people write less
+"""Bytes of a file in which lines are looked up."""
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d{1,9})\]")
 
 
-def at_field(place: Place, path: Path) -> Place:
-    """The place with the line of the field, or of the nearest one above it; as it is where that cannot be found.
+def locate_field(place: Place, path: Path) -> Place:
+    """Return the place with the line of the field, or of its nearest ancestor that exists.
 
-    Standard input cannot be read twice.
+    The file is read again. If that is not possible, as with standard input, the place is returned without change.
     """
-    text = _text(place.file, _stamp(place.file), place.document)
+    text = _load_text(place.file, _get_stamp(place.file), place.document)
     if text is None:
         return place
     steps = [int(index) if index else name for name, index in _STEP.findall(place.path)]
     return place._replace(line=text.locate(place.document, (*steps, *path))[0])
 
 
-def _stamp(file: str) -> tuple[int, int] | None:
-    """When an ordinary file was written, and how large it is."""
+def _get_stamp(file: str) -> tuple[int, int] | None:
+    """Return time of modification and size of a regular file, or None."""
     try:
         status = os.stat(file)
     except (OSError, ValueError):
@@ -216,13 +221,15 @@ def _stamp(file: str) -> tuple[int, int] | None:
 
 
 @lru_cache(maxsize=16)
-def _text(file: str, stamp: tuple[int, int] | None, document: int) -> Text | None:
-    """The text of a file, unless it is too large, gone, or has another content by now."""
+def _load_text(file: str, stamp: tuple[int, int] | None, document: int) -> Text | None:
+    """Return the text of a file, or None if it is too large, gone, or no longer has the document."""
     if stamp is None:
         return None
     try:
         content = load_content(file)
-        there = len(content.text) <= LARGEST and any(number == document for _, number, _ in list(parse(content)))
+        has_document = len(content.text) <= MAX_SEARCHED_SIZE and any(
+            number == document for _, number, _ in list(parse_documents(content))
+        )
     except InputError:
         return None
-    return Text(file, content) if there else None
+    return Text(file, content) if has_document else None

@@ -30,11 +30,11 @@ from kschedctl.api.pod_table import Key, PodTable, PodTableBuilder
 from kschedctl.api.versions_read import is_newer_version
 from kschedctl.cluster import OBSERVED, without_nulls
 from kschedctl.errors import ClusterError
-from kschedctl.sources.kinds import item_type
+from kschedctl.sources.kinds import build_item_type
 from kschedctl.sources.list_items import PodItems
 from kschedctl.sources.live.http import End, RefusedError, Server, TooLargeError, segment, unreadable
-from kschedctl.sources.new_fields import READ_WHOLE, NewFields, ToldFields
-from kschedctl.sources.object_checks import check_made
+from kschedctl.sources.new_fields import FULLY_KNOWN_KINDS, NewFieldWarnings, NewPodFields
+from kschedctl.sources.object_checks import validate_stored_names
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -233,18 +233,18 @@ class KindCollector:
         self._kind, self._version = kind, version
         self._found: list[Struct] = []
         self.warnings: list[str] = []
-        self._told_fields = ToldFields()
+        self._told_fields = NewFieldWarnings()
         self._images: dict[ContainerImage, ContainerImage] = {}
 
     def add(self, page: Page) -> int:
         """Take in a page; how many objects it has. Raises ValueError, OverflowError, RecursionError, LeftOutError."""
         if is_newer_version(self._kind, self._version):
             _check_fields(self._kind, self._version, decode_json(page.body, _Documents).items or ())
-        elif self._kind in READ_WHOLE:
+        elif self._kind in FULLY_KNOWN_KINDS:
             for document in decode_json(page.body, _Documents).items or ():
-                self.warnings += self._told_fields.of(self._kind, document, _name_in(self._kind, document))
+                self.warnings += self._told_fields.iter_warnings(self._kind, document, _name_in(self._kind, document))
         objects = _items(page, KINDS[self._kind].struct)
-        check_made(chain.from_iterable(map(key_of, objects)))
+        validate_stored_names(chain.from_iterable(map(key_of, objects)))
         for obj in objects:
             if self._kind in OBSERVED and is_irrelevant(obj):
                 continue
@@ -268,29 +268,29 @@ class PodCollector:
         self._builder = PodTableBuilder()
         self._items = PodItems(self._builder)
         self.warnings: list[str] = []
-        self._told_fields, self._new_fields = ToldFields(), NewFields(self._tell)
+        self._told_fields, self._new_fields = NewFieldWarnings(), NewPodFields(self._tell)
 
     def _tell(self, pod: JsonObject, number: int) -> None:
-        self.warnings += self._told_fields.of_pod(pod, _name_in("Pod", pod))
+        self.warnings += self._told_fields.iter_pod_warnings(pod, _name_in("Pod", pod))
 
     def add(self, page: Page) -> int:
         """Take in a page; how many pods it has. Raises ValueError, OverflowError, RecursionError."""
         if page.items is not None:
-            self._new_fields.look(page.items, lambda: decode_json(page.body, _RawItems).items or (), 0)
+            self._new_fields.check_items(page.items, lambda: decode_json(page.body, _RawItems).items or (), 0)
             try:
-                rows = self._items.rows(page.items, None)
-                check_made(chain(rows.namespaces, rows.names))
+                rows = self._items.build_rows(page.items, None)
+                validate_stored_names(chain(rows.namespaces, rows.names))
                 self._builder.extend(rows)
                 return len(page.items)
             except msgspec.ValidationError:
                 pass  # some field that is not looked at before is null
         pods = _items(page._replace(items=None), Pod)
-        check_made(chain.from_iterable(map(key_of, pods)))
+        validate_stored_names(chain.from_iterable(map(key_of, pods)))
         self._builder.add(pods)
         return len(pods)
 
     def objects(self) -> PodTable:
-        return self._items.table()
+        return self._items.build_table()
 
 
 def key_of(obj: Struct) -> Key:
@@ -343,7 +343,7 @@ def _version_in(path: str) -> str:
 
 def _page_of(kind: str, body: bytes) -> Page:
     """The body, gone through once. Raises ValueError, RecursionError for what is no list of the kind."""
-    item = item_type("Pod") if kind == "Pod" else KINDS[kind].struct
+    item = build_item_type("Pod") if kind == "Pod" else KINDS[kind].struct
     items: Sequence[Any] | None
     try:
         head = decode_json(body, _page_type(item))
@@ -366,7 +366,7 @@ def decode_object(kind: str, body: bytes, listing: Listing, where: str) -> Struc
         if is_newer_version(kind, listing.version):
             _check_fields(kind, listing.version, [decode_json(body, dict[str, Json])])
         obj: Struct = _decoded(KINDS[kind].struct, body)
-        check_made(key_of(obj))
+        validate_stored_names(key_of(obj))
         return obj
 
 

@@ -18,7 +18,7 @@ import msgspec
 
 from kschedctl.api.decoding import decode_json
 from kschedctl.api.json_values import JsonObject
-from kschedctl.sources.names import Kubeconfig, Meta, Name
+from kschedctl.sources.names import Kubeconfig, Meta, ObjectName
 
 MOST = 500
 SECONDS = 1.0
@@ -40,7 +40,7 @@ class _List(msgspec.Struct):
     items: list[_Item]
 
 
-def in_cluster(config: Kubeconfig, context: str, kind: str, namespace: str) -> list[Name]:
+def in_cluster(config: Kubeconfig, context: str, kind: str, namespace: str) -> list[ObjectName]:
     """The first objects of a kind, of pods those that are pending of all namespaces before those of ``namespace``.
 
     Raises OSError, ValueError, KeyError, http.client.HTTPException when there is no answer.
@@ -52,11 +52,11 @@ def in_cluster(config: Kubeconfig, context: str, kind: str, namespace: str) -> l
     with _connected(cluster, user) as connection:
         headers = {"Accept": ACCEPT, "User-Agent": "kschedctl", **_authorization(user)}
         if kind != "Pod":
-            return [Name("", meta.name) for meta in _listed(connection, PATHS[kind], headers)]
+            return [ObjectName("", meta.name) for meta in _listed(connection, PATHS[kind], headers)]
         pending = f"{PATHS[kind]}?fieldSelector={quote('spec.nodeName=,status.phase=Pending')}"
-        waiting = [Name(meta.namespace, meta.name, True) for meta in _listed(connection, pending, headers)]
+        waiting = [ObjectName(meta.namespace, meta.name, True) for meta in _listed(connection, pending, headers)]
         within = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods" if namespace else PATHS[kind]
-        others = [Name(meta.namespace, meta.name) for meta in _listed(connection, within, headers)]
+        others = [ObjectName(meta.namespace, meta.name) for meta in _listed(connection, within, headers)]
     known = {name[:2] for name in waiting}
     return [*waiting, *(name for name in others if name[:2] not in known)]
 

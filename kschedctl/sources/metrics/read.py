@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from kschedctl.errors import ClusterError, InputError, UsageError
-from kschedctl.sources.documents.files import open_file, shown
+from kschedctl.sources.documents.files import display_path, open_file
 from kschedctl.sources.metrics.http import MetricsAccess
 from kschedctl.sources.metrics.measured import Measured
 from kschedctl.sources.metrics.samples import Exposition, between, since_start
@@ -39,8 +39,8 @@ def _exposition(place: str, access: MetricsAccess) -> Exposition:
         with open_file(place) as file:
             body = file.read(MOST_BYTES + 1)
         if len(body) > MOST_BYTES:
-            raise InputError(f"more than {MOST_BYTES >> 20} MiB", where=shown(place))
-        return read_text(body, shown(place))
+            raise InputError(f"more than {MOST_BYTES >> 20} MiB", where=display_path(place))
+        return read_text(body, display_path(place))
     status, body = access.get(place)
     if status != 200:
         raise ClusterError(f"answers {status}", where=strip_url(place), hint="kube-scheduler's is at /metrics")
