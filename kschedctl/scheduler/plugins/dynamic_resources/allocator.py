@@ -34,7 +34,7 @@ NONE_IS_ALL = ByVersion("whether a request for all devices is met where there ar
 
 
 class UnavailableOfAll(StrEnum):
-    """What happens when a request for all devices cannot get one of them."""
+    """The ways to continue when a request for all devices cannot get one of them."""
 
     SKIP_DEVICE = "it does without"
     END_SEARCH = "the search ends"
@@ -452,11 +452,11 @@ class Search:
         key = (at, device.id)
         if key not in self.selectable:
             request = self._request_at(at)
-            heeded = request.selectors
+            selectors = request.selectors
             if request.mode == ALL and not ALL_OF_CLASS.at(self.features.release):
-                heeded = tuple(selector for selector in heeded if not selector.of_class)
+                selectors = tuple(selector for selector in selectors if not selector.of_class)
             selected = all(
-                self.inventory.matches_selector(cel, device, self.features.newer_allocator) for cel in heeded
+                self.inventory.matches_selector(cel, device, self.features.newer_allocator) for cel in selectors
             )
             self.selectable[key] = selected and self.inventory.is_on_node(device, self.row)
         return self.selectable[key]
@@ -564,8 +564,8 @@ class Search:
         if result.charged and (self.undoes_all or not result.shared):
             self.counters.give_back(pool, device)
         if result.shared and (self.undoes_all or result.consumed):
-            left = self.taken[device.id]
+            consumed = self.taken[device.id]
             for name, amount in result.consumed.items():
-                left[name] = left[name].sub(amount)
-            if result.first if self.undoes_all else not any(amount.mantissa for amount in left.values()):
+                consumed[name] = consumed[name].sub(amount)
+            if result.first if self.undoes_all else not any(amount.mantissa for amount in consumed.values()):
                 del self.taken[device.id]

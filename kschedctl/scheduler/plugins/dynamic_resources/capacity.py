@@ -18,7 +18,7 @@ from kschedctl.scheduler.plugins.helper.device_features import Features
 
 
 class UnrepresentableRequest(StrEnum):
-    """What happens to a capacity request that is negative or overflows the arithmetic of its validRange."""
+    """The outcomes of a capacity request that is negative or overflows the arithmetic of its validRange."""
 
     GRANTED = "is granted"
     ERROR = "is an error"
@@ -38,7 +38,7 @@ NEGATIVE = "capacity value is negative"
 
 
 class RangeArithmetic(NamedTuple):
-    """How amounts in a validRange are counted."""
+    """The units in which amounts in a validRange are counted."""
 
     thousandths: bool = False
     """Whether a range can be counted in thousandths."""

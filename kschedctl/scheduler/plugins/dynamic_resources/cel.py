@@ -113,7 +113,7 @@ _CONVERSIONS = {
     "double": "type conversion error from Double to 'bool'",
     "string": "unsupported native conversion from string to 'bool'",
 }
-"""How upstream says that a value of a type is no bool."""
+"""Upstream's error for a result that is not a bool, by its type."""
 
 
 def _split_name(name: str, driver: str) -> tuple[str, str]:

@@ -140,7 +140,7 @@ class TaintRules:
 
 
 class CounterSlices(StrEnum):
-    """How slices with shared counters are treated while DRAPartitionableDevices is off."""
+    """The treatment of slices with shared counters while DRAPartitionableDevices is off."""
 
     INCLUDED = "are like others"
     IGNORED = "are left out"

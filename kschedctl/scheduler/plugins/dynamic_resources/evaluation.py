@@ -177,7 +177,7 @@ class Evaluation:
 
     @cached_property
     def has_alternatives(self) -> bool:
-        """Whether some request has a prioritised list of alternatives."""
+        """True if some request has a prioritised list of alternatives."""
         return any(request.exactly is None for claim in self.claims.all for request in claim.spec.devices.requests)
 
     def _score_node(self, row: int) -> int:

@@ -145,8 +145,8 @@ class Inventory:
         marked = use.derived.get(pool)
         if marked is None:
             marks = tuple(map(use.state_numbers.get, pool.device_ids)) if use.state_numbers else None
-            left = tuple(sorted(self.compute_available_counters(pool).items())) if pool.counters else ()
-            marked = use.derived[pool] = marks, left
+            available = tuple(sorted(self.compute_available_counters(pool).items())) if pool.counters else ()
+            marked = use.derived[pool] = marks, available
         return marked
 
     def node_mask(self, name: str | None, everywhere: bool | None, selector: NodeSelector | None) -> Bools:

@@ -176,8 +176,8 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
                 yield Rejection(mask & ~decided, outcome.code, outcome.reason)
             decided = np.logical_or.reduce([decided, *(mask for mask, _ in lacking)])
         for mask, outcome in evaluation.list_rejections():
-            left = mask if decided is None else mask & ~decided
-            yield Rejection(left, outcome.code, outcome.reason, evaluation.explain_rejection)
+            undecided = mask if decided is None else mask & ~decided
+            yield Rejection(undecided, outcome.code, outcome.reason, evaluation.explain_rejection)
 
     def post_filter(self, cycle: Cycle) -> PostFilterResult:
         """Return upstream's answer after no node passed, which tells what it would free of the pod's claims."""

@@ -78,7 +78,7 @@ class Pool:
 
     @property
     def usable(self) -> bool:
-        """Whether devices can be allocated from the pool."""
+        """True if devices can be allocated from the pool."""
         return not (self.incomplete or self.invalid)
 
     @property
@@ -99,7 +99,7 @@ class Pool:
 
     @property
     def has_binding_conditions(self) -> bool:
-        """Whether some device has binding conditions."""
+        """True if some device has binding conditions."""
         return any(d.device.binding_conditions for d in self.devices)
 
 
@@ -123,7 +123,7 @@ def select_newest_generation(slices: Iterable[IndexedSlice]) -> list[IndexedSlic
 
 
 class Allocatability(StrEnum):
-    """Whether devices can be allocated."""
+    """A distinction between devices that can and that cannot be allocated."""
 
     ALLOCATABLE = "can be allocated"
     UNALLOCATABLE = "cannot be"

@@ -35,7 +35,7 @@ MAX_RESULTS = 32
 
 
 class TooManyResults(StrEnum):
-    """What happens when a request would give its claim more devices than a claim can hold."""
+    """The consequences when a request would give its claim more devices than a claim can hold."""
 
     REQUEST_FAILS = "it is not met"
     REQUEST_FAILS_COUNTING_TWICE = "it is not met, and the devices that it has count twice"
