@@ -187,8 +187,8 @@ TABLE = (
         3,
         schemas={"provisioning": "reports.provisioning:Provisioning", "disruption": "reports.disruption:Disruption"},
         pages={
-            "Provisioning": "commands.provision.page:provisioning_page",
-            "Disruption": "commands.provision.page:disruption_page",
+            "Provisioning": "commands.provision.page:build_provisioning_page",
+            "Disruption": "commands.provision.page:build_disruption_page",
         },
     ),
     CommandEntry(
@@ -293,7 +293,7 @@ TABLE = (
         HelpHeading.AUTOSCALERS,
         1,
         schemas={"node-pools": "commands.pools.report:NodePools"},
-        pages={"NodePools": "commands.pools.page:pools_page"},
+        pages={"NodePools": "commands.pools.page:build_pools_page"},
     ),
     CommandEntry(
         "snapshot",

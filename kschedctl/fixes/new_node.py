@@ -66,7 +66,7 @@ def explain_new_node_for_pod(
         return None
     from kschedctl.autoscaling.karpenter import new_node as karpenter  # noqa: PLC0415 - few clusters have it
 
-    return karpenter.new_node(cluster, asked.pod, types, settings or {}, now)
+    return karpenter.explain_new_node(cluster, asked.pod, types, settings or {}, now)
 
 
 def find_autoscaler_fixes(
@@ -103,7 +103,7 @@ def find_autoscaler_fixes(
 
     def replay_pools(changed: Cluster, known: Sequence[JsonObject] | None) -> NewNode:
         """Return Karpenter's answer for a changed cluster and, if not None, other instance types."""
-        return karpenter.new_node(changed, asked.pod, types if known is None else known, settings or {}, now)
+        return karpenter.explain_new_node(changed, asked.pod, types if known is None else known, settings or {}, now)
 
     return find_node_pool_fixes(cluster, asked.pod, current_answer, replay_pools, types)
 

@@ -17,8 +17,8 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.karpenter import NodePool
 from kschedctl.api.node_classes import NodeClass, NodeClassSubnet
 from kschedctl.api.objects import Pod
-from kschedctl.autoscaling.karpenter.node_classes import NodeClasses, kind_of_class, reference_of
-from kschedctl.autoscaling.karpenter.seen_types import seen_types
+from kschedctl.autoscaling.karpenter.node_classes import NodeClasses, find_class_kind, get_class_reference
+from kschedctl.autoscaling.karpenter.seen_types import derive_instance_types
 from kschedctl.cluster import Cluster
 from kschedctl.fixes.node_groups import CHANGE_GROUP, MOST_TRIED, is_kubernetes_label, iter_wanted_labels
 from kschedctl.fixes.trial.image_platform import find_image_platform
@@ -142,7 +142,7 @@ def _add_zone(
 
     If the instance types are only known from nodes, all of them are assumed to be available in that zone.
     """
-    kind, node_class = kind_of_class(pool), NodeClasses(cluster).of(pool)
+    kind, node_class = find_class_kind(pool), NodeClasses(cluster).find_class(pool)
     if kind is None or node_class is None or not node_class.zones:
         return
     wanted = [zone for labels in iter_wanted_labels(pod) for zone in labels.get(ZONE, ())]
@@ -154,11 +154,13 @@ def _add_zone(
     changed_class = replace(node_class, status=replace(node_class.status, subnets=subnets))
     node_classes: Sequence[NodeClass] = getattr(cluster, kind.field)
     classes = tuple(changed_class if each is node_class else each for each in node_classes)
-    reference = reference_of(pool)
+    reference = get_class_reference(pool)
     zones = ", ".join(sorted(node_class.zones))
     summary = f"Give {reference.kind} {reference.name} a subnet in {zone}: those that it selects are in {zones}"
     command = f"# in a subnet of {zone}: the tags that subnetSelectorTerms of {reference.kind} {reference.name} select"
-    available_types = [_add_zone_offerings(each, zone) for each in seen_types(cluster)] if types is None else types
+    available_types = (
+        [_add_zone_offerings(each, zone) for each in derive_instance_types(cluster)] if types is None else types
+    )
     after = copy_with(cluster, **{kind.field: classes})
     yield PoolCorrection(pool.metadata.name, CHANGE_CLASS, summary, command, after, available_types)
 

@@ -120,6 +120,6 @@ def get_rule(rule_id: str) -> Rule:
 def _add_version_note(rule: Rule, problem: Problem, context: LintContext) -> Problem:
     """Return the problem with a note if its advice is a field that the linted version does not have."""
     field = rule.advised_field
-    if field is None or not (needs := field.needs(context.gates)):
+    if field is None or not (needs := field.describe_requirement(context.gates)):
         return problem
     return problem._replace(fix=f"{problem.fix or rule.fix} ({field.name} {needs})")

@@ -110,7 +110,10 @@ def find_waiting_at_permit(simulation: Simulation, outcomes: Iterable[Outcome]) 
         return {}
     waiting = {}
     for outcome in outcomes:
-        framework, info = simulation.framework(outcome.position), simulation.placements.arriving(outcome.position)
+        framework, info = (
+            simulation.framework(outcome.position),
+            simulation.placements.build_arriving_info(outcome.position),
+        )
         status = run_permit(framework, info, simulation.view, outcome.row).status if framework else SUCCESS
         if status.code is Code.WAIT:
             reasons = (reason for reason in status.reasons if reason != WAITS_AT_PLUGIN)

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kschedctl.autoscaling.karpenter import go_order as module
-from kschedctl.autoscaling.karpenter.go_order import INSERTED, _Sort, go_order
+from kschedctl.autoscaling.karpenter.go_order import INSERTED, _PatternDefeatingSort, go_sort_order
 
 PRINTED_BY_GO = {
     11: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0],
@@ -23,25 +23,25 @@ def test_equal_keys_come_as_from_go(length: int, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(module, "XORSHIFT", (13, 17, 5))  # until Go 1.23
     module._pdqsort_order.cache_clear()
     try:
-        assert go_order([1, *[0] * (length - 1)]) == PRINTED_BY_GO[length]
+        assert go_sort_order([1, *[0] * (length - 1)]) == PRINTED_BY_GO[length]
     finally:
         module._pdqsort_order.cache_clear()
 
 
 @given(st.lists(st.integers(0, 9), max_size=300))
 def test_every_order_is_sorted(keys: list[int]) -> None:
-    order = go_order(keys)
+    order = go_sort_order(keys)
     assert sorted(order) == list(range(len(keys)))
     assert [keys[at] for at in order] == sorted(keys)
 
 
 @given(st.lists(st.integers(0, 3), max_size=INSERTED))
 def test_few_keys_stay_as_they_stand(keys: list[int]) -> None:
-    assert go_order(keys) == sorted(range(len(keys)), key=keys.__getitem__)
+    assert go_sort_order(keys) == sorted(range(len(keys)), key=keys.__getitem__)
 
 
 @given(st.lists(st.integers(0, 9), max_size=200))
 def test_as_a_heap_too(keys: list[int]) -> None:
-    sort = _Sort(keys)
-    sort.heap(0, len(keys))
+    sort = _PatternDefeatingSort(keys)
+    sort.heap_sort(0, len(keys))
     assert sort.keys == sorted(keys) == [keys[at] for at in sort.order]

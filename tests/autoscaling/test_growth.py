@@ -41,7 +41,7 @@ def full(name: str) -> Json:
 
 def grown(
     manifest: Json, most: int, *zones: str
-) -> tuple[kschedctl.commands.simulate.report.SimulationReport, NodeGrowth]:
+) -> tuple[kschedctl.commands.simulate_scheduling.report.SimulationReport, NodeGrowth]:
     """A group of one full node in each zone."""
     nodes = [node(f"n-{zone}", zone) for zone in zones]
     cluster = kschedctl.Cluster.from_objects([*nodes, *(full(f"n-{zone}") for zone in zones)], assume_complete=True)

@@ -7,8 +7,8 @@ import pytest
 from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.karpenter import NodePool
 from kschedctl.api.times import parse_microseconds
-from kschedctl.autoscaling.karpenter.disruption_budgets import UNLIMITED, allowance
-from kschedctl.autoscaling.karpenter.schedules import hits
+from kschedctl.autoscaling.karpenter.disruption_budgets import UNLIMITED, get_allowed_disruptions
+from kschedctl.autoscaling.karpenter.schedules import is_active
 from kschedctl.errors import InputError
 
 HOUR = 3_600_000_000_000
@@ -36,13 +36,13 @@ WEDNESDAY = "2026-03-04T12:00:00Z"
 )
 def test_hits(schedule: str, hours: int, expected: bool) -> None:
     """The fourth of March 2026 was a Wednesday."""
-    assert hits(schedule, parse_microseconds(WEDNESDAY), hours * HOUR) is expected
+    assert is_active(schedule, parse_microseconds(WEDNESDAY), hours * HOUR) is expected
 
 
 @pytest.mark.parametrize("schedule", ["", "* * * *", "61 * * * *", "a * * * *", "*/0 * * * *", "5-2 * * * *"])
 def test_no_cron_expression(schedule: str) -> None:
     with pytest.raises(InputError, match="cron expression"):
-        hits(schedule, parse_microseconds(WEDNESDAY), HOUR)
+        is_active(schedule, parse_microseconds(WEDNESDAY), HOUR)
 
 
 @pytest.mark.parametrize(
@@ -61,13 +61,13 @@ def test_no_cron_expression(schedule: str) -> None:
 )
 def test_allowance(budgets: list[dict[str, object]], expected: int) -> None:
     pool = convert_builtins({"metadata": {"name": "p"}, "spec": {"disruption": {"budgets": budgets}}}, NodePool)
-    assert allowance(pool, 11, "Drifted", parse_microseconds(WEDNESDAY)) == expected
+    assert get_allowed_disruptions(pool, 11, "Drifted", parse_microseconds(WEDNESDAY)) == expected
 
 
 @pytest.mark.parametrize("disruption", [{}, {"budgets": None}, {"budgets": [{}]}, {"consolidateAfter": None}])
 def test_what_is_left_out_is_as_the_api_server_fills_it_in(disruption: dict[str, object]) -> None:
     """The schema's defaults: one budget of 10 %, here of 11 nodes and rounded up, and consolidation at once."""
     pool = convert_builtins({"metadata": {"name": "p"}, "spec": {"disruption": disruption}}, NodePool)
-    assert allowance(pool, 11, "Drifted", parse_microseconds(WEDNESDAY)) == 2
+    assert get_allowed_disruptions(pool, 11, "Drifted", parse_microseconds(WEDNESDAY)) == 2
     assert pool.spec.disruption.consolidate_after == "0s"
-    assert allowance(NodePool(), 11, "Drifted", parse_microseconds(WEDNESDAY)) == 2
+    assert get_allowed_disruptions(NodePool(), 11, "Drifted", parse_microseconds(WEDNESDAY)) == 2

@@ -12,7 +12,7 @@ import kschedctl
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Pod
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
-from kschedctl.autoscaling.karpenter.launched_nodes import launched_nodes
+from kschedctl.autoscaling.karpenter.launched_nodes import build_launched_nodes
 from kschedctl.cluster import Cluster
 from kschedctl.replay.growth import add_new_nodes
 from kschedctl.reports.provisioning import Provisioning
@@ -65,7 +65,7 @@ def test_each_pod_fits_on_its_own_node() -> None:
         cluster = kschedctl.Cluster.from_objects(objects(given))
         report = kschedctl.provision(cluster, given["instanceTypes"], given.get("options"), now=given["now"])
         launched = add_new_nodes(
-            cluster, launched_nodes(cluster, report.new_node_claims, read_instance_types(given["instanceTypes"]))
+            cluster, build_launched_nodes(cluster, report.new_node_claims, read_instance_types(given["instanceTypes"]))
         )
         planned = plan(report)
         full = as_planned(launched, planned)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import kschedctl
-from kschedctl.autoscaling.karpenter.new_node import new_node
+from kschedctl.autoscaling.karpenter.new_node import explain_new_node
 from kschedctl.reports.new_node import NewNode
 
 NOW = "2026-03-04T12:00:00Z"
@@ -69,7 +69,7 @@ def pod(cpu: str = "1", **spec: object) -> Json:
 def answered(asked: Json, *objects: Json, **options: object) -> NewNode:
     cluster = kschedctl.Cluster.from_objects([asked, *objects])
     (found,) = cluster.pods
-    return new_node(cluster, found, TYPES, options, NOW)
+    return explain_new_node(cluster, found, TYPES, options, NOW)
 
 
 GPU = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}

@@ -54,11 +54,14 @@ def test_a_label_that_is_not_defined() -> None:
     """Who does not want it is content; who wants it is told which one may have been meant."""
     node = Requirements.of_labels({"team": "red"})
     wanted = Requirements.of([LabelRequirement.of("zone", "In", ("a",))])
-    assert node.conflict(wanted) == 'label "zone" does not have known values'
-    assert node.conflict(wanted, WELL_KNOWN).endswith(f'(typo of "{ZONE}"?)')
-    assert not node.conflict(Requirements.of([LabelRequirement.of("zone", "NotIn", ("a",))]))
-    assert not node.conflict(Requirements.of([LabelRequirement.of(ZONE, "In", ("a",))]), WELL_KNOWN)
-    assert node.conflict(Requirements.of_labels({"team": "blue"})) == "key team, team In [blue] not in team In [red]"
+    assert node.describe_conflict(wanted) == 'label "zone" does not have known values'
+    assert node.describe_conflict(wanted, WELL_KNOWN).endswith(f'(typo of "{ZONE}"?)')
+    assert not node.describe_conflict(Requirements.of([LabelRequirement.of("zone", "NotIn", ("a",))]))
+    assert not node.describe_conflict(Requirements.of([LabelRequirement.of(ZONE, "In", ("a",))]), WELL_KNOWN)
+    assert (
+        node.describe_conflict(Requirements.of_labels({"team": "blue"}))
+        == "key team, team In [blue] not in team In [red]"
+    )
 
 
 def test_old_names_of_labels_mean_the_new_ones() -> None:

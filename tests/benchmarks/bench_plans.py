@@ -181,7 +181,7 @@ def main() -> None:
     cycle = cycle_seconds(cluster)
     for jobs in (1, *((options.jobs,) if options.jobs > 1 else ())):
         consolidate(cluster, options.seconds, jobs, cycle)
-    if options.consolidate:
+    if options.compute_consolidation:
         return
     for cores in options.cores:
         start = process_time()

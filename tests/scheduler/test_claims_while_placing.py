@@ -147,7 +147,7 @@ def test_each_answer_is_that_of_a_cluster_read_anew(seed: int) -> None:
     for _ in range(25):
         position = random.randrange(len(view.pods))
         if view.node[position] >= 0:
-            simulation.take_down([position])
+            simulation.remove([position])
             simulation.gone.discard(position)
             continue
         expected = anew(simulation, position)

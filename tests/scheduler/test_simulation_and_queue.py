@@ -170,7 +170,9 @@ def cycles(loop: QueueReplay) -> Iterator[CycleRecord]:
                 if waited or not backoff_ends(loop):
                     return
                 in_vain, waited = 0, True
-        elif (end := loop.queue.backoff.next_completion()) is not None and end <= (loop.waiting.first_end() or end):
+        elif (end := loop.queue.backoff.next_completion()) is not None and end <= (
+            loop.waiting.find_first_timeout() or end
+        ):
             backoff_ends(loop)
         elif record := loop.time_out_waiting():
             yield record

@@ -24,14 +24,14 @@ _MOST = 2**62
 _OPTIONS = Options(sidecar_ports=False)
 
 
-def requests_of(pods: Sequence[Pod]) -> Quantities:
+def sum_pod_requests(pods: Sequence[Pod]) -> Quantities:
     """Return the summed requests of the pods, with their number as ``pods``. Raises QuantityError."""
-    total = merge(*(compute_pod_requests(pod, _OPTIONS) for pod in pods))
+    total = sum_quantities(*(compute_pod_requests(pod, _OPTIONS) for pod in pods))
     total[PODS] = Quantity(len(pods), format=Format.DECIMAL_EXPONENT)
     return total
 
 
-def merge(*lists: Mapping[str, Quantity]) -> Quantities:
+def sum_quantities(*lists: Mapping[str, Quantity]) -> Quantities:
     """Return the sum of several resource lists."""
     total: Quantities = {}
     for amounts in lists:
@@ -45,7 +45,7 @@ def subtract(left: Mapping[str, Quantity], right: Mapping[str, Quantity]) -> Qua
     return {name: amount.sub(right[name]) if name in right else amount for name, amount in left.items()}
 
 
-def least(lists: Iterable[Mapping[str, Quantity]]) -> Quantities:
+def minimum_amounts(lists: Iterable[Mapping[str, Quantity]]) -> Quantities:
     """Return the smallest amount of each resource that occurs in all lists."""
     first, *others = lists
     return {
@@ -55,7 +55,7 @@ def least(lists: Iterable[Mapping[str, Quantity]]) -> Quantities:
     }
 
 
-def most(lists: Iterable[Mapping[str, Quantity]]) -> Quantities:
+def maximum_amounts(lists: Iterable[Mapping[str, Quantity]]) -> Quantities:
     """Return the largest amount of each resource that occurs in any list."""
     largest: Quantities = {}
     for amounts in lists:
@@ -65,13 +65,13 @@ def most(lists: Iterable[Mapping[str, Quantity]]) -> Quantities:
     return largest
 
 
-def printed(amounts: Mapping[str, Quantity]) -> str:
+def render_quantities(amounts: Mapping[str, Quantity]) -> str:
     """Render amounts as JSON, as Karpenter's events and errors show them."""
     texts = {name: str(amounts[name]) for name in sorted(amounts)}
     return msgspec.json.encode(texts).decode()
 
 
-def thousandths(amounts: Mapping[str, Quantity]) -> dict[str, int]:
+def to_thousandths(amounts: Mapping[str, Quantity]) -> dict[str, int]:
     """Convert quantities to whole thousandths, rounded up and limited to ±2**62."""
     return {name: _quantity_to_thousandths(amount) for name, amount in amounts.items()}
 
@@ -92,17 +92,17 @@ class AmountColumns:
         for at, row in enumerate(rows):
             for name, amount in row.items():
                 self.values[at, self.names[name]] = amount
-        self._sound: Bools = np.all(self.values >= 0, axis=1)
+        self._has_no_negative: Bools = np.all(self.values >= 0, axis=1)
 
-    def hold(self, amounts: Amounts, values: npt.NDArray[np.int64] | None = None) -> Bools:
+    def find_fitting_rows(self, amounts: Amounts, values: npt.NDArray[np.int64] | None = None) -> Bools:
         """Return (rows,) which rows have at least these amounts and no negative amount.
 
         ``values`` replaces the stored amounts as what is available.
         """
-        fits, now = self._sound.copy(), self.values if values is None else values
+        fits, available = self._has_no_negative.copy(), self.values if values is None else values
         for name, amount in amounts.items():
             if name in self.names:
-                np.logical_and(fits, now[:, self.names[name]] >= amount, out=fits)
+                np.logical_and(fits, available[:, self.names[name]] >= amount, out=fits)
             elif amount > 0:
                 fits[:] = False
         return fits

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kschedctl.autoscaling.karpenter.candidates import NodeCandidate, node_cost
+from kschedctl.autoscaling.karpenter.candidates import NodeCandidate, node_disruption_cost
 from kschedctl.autoscaling.karpenter.state_nodes import StateNode
 
 BALANCED = "Balanced"
@@ -23,7 +23,7 @@ class MoveScore(NamedTuple):
 
     saved: float
     """Share of the pool's hourly price that the move saves."""
-    disturbed: float
+    disrupted: float
     """Share of the pool's total disruption cost that the move causes."""
 
     @property
@@ -31,15 +31,15 @@ class MoveScore(NamedTuple):
         """The ratio of savings to disruption; 0 if nothing is saved."""
         if self.saved <= 0:
             return 0.0
-        return self.saved / self.disturbed if self.disturbed else math.inf
+        return self.saved / self.disrupted if self.disrupted else math.inf
 
     @property
-    def approved(self) -> bool:
+    def is_approved(self) -> bool:
         """Return whether the score reaches the threshold."""
         return self.score >= THRESHOLD
 
     def __str__(self) -> str:
-        shares = f"savings {self.saved * 100:.1f}%, disruption {self.disturbed * 100:.1f}%"
+        shares = f"savings {self.saved * 100:.1f}%, disruption {self.disrupted * 100:.1f}%"
         return f"score {self.score:.2f} >= threshold {THRESHOLD:.2f} (k: {K}, {shares})"
 
 
@@ -53,7 +53,7 @@ class PoolTotals:
     """Pool -> cost of disrupting all its nodes."""
 
     @classmethod
-    def of(cls, candidates: Iterable[NodeCandidate], nodes: Iterable[StateNode]) -> PoolTotals:
+    def from_candidates(cls, candidates: Iterable[NodeCandidate], nodes: Iterable[StateNode]) -> PoolTotals:
         """Sum up the prices of the candidates and the disruption costs of all nodes with a pool."""
         prices: dict[str, float] = {}
         costs: dict[str, float] = {}
@@ -62,33 +62,33 @@ class PoolTotals:
             prices[candidate.pool.metadata.name] = prices.get(candidate.pool.metadata.name, 0.0) + candidate.price
         for node in sorted((node for node in nodes if node.pool), key=lambda node: node.name):
             known = by_name.get(node.name)
-            costs[node.pool] = costs.get(node.pool, 0.0) + (known.move_cost if known else node_cost(node))
+            costs[node.pool] = costs.get(node.pool, 0.0) + (known.move_cost if known else node_disruption_cost(node))
         return cls(prices, costs)
 
-    def score(self, pool: str, savings: float, cost: float) -> MoveScore:
+    def score_move(self, pool: str, savings: float, cost: float) -> MoveScore:
         """Score a move in a pool; both shares are 0 if the pool has no price or no cost."""
         price, total = self.prices.get(pool, 0.0), self.costs.get(pool, 0.0)
         return MoveScore(savings / price, cost / total) if price > 0 and total > 0 else MoveScore(0.0, 0.0)
 
-    def may_pass(self, candidate: NodeCandidate) -> bool:
+    def can_pass(self, candidate: NodeCandidate) -> bool:
         """Return whether deleting the node without a replacement would be approved."""
         pool = candidate.pool.metadata.name
         if not is_balanced(candidate) or self.prices.get(pool, 0.0) <= 0:
             return True
-        return self.score(pool, candidate.price, candidate.move_cost).approved
+        return self.score_move(pool, candidate.price, candidate.move_cost).is_approved
 
-    def scores(self, candidates: Sequence[NodeCandidate], savings: float) -> dict[str, MoveScore]:
+    def score_pools(self, candidates: Sequence[NodeCandidate], savings: float) -> dict[str, MoveScore]:
         """Return pool -> score of a move, for pools with policy Balanced. Pools share the savings by price."""
         by_pool: dict[str, list[NodeCandidate]] = {}
         for candidate in candidates:
             by_pool.setdefault(candidate.pool.metadata.name, []).append(candidate)
         total = sum(candidate.price for candidate in candidates)
         by_name = {}
-        for name, own in by_pool.items():
-            if is_balanced(own[0]):
-                price = sum(candidate.price for candidate in own)
+        for name, pool_candidates in by_pool.items():
+            if is_balanced(pool_candidates[0]):
+                price = sum(candidate.price for candidate in pool_candidates)
                 share = savings * (price / total) if total > 0 and len(by_pool) > 1 else savings
-                by_name[name] = self.score(name, share, sum(candidate.move_cost for candidate in own))
+                by_name[name] = self.score_move(name, share, sum(candidate.move_cost for candidate in pool_candidates))
         return by_name
 
 

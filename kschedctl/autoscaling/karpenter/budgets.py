@@ -23,9 +23,9 @@ class EvictionLimits:
         self._pods = pods
         self._budgets = [(budget, selector_from_api(budget.spec.selector)) for budget in budgets]
 
-    def blocking(self, pod: Pod) -> tuple[str, ...]:
+    def find_blocking_budgets(self, pod: Pod) -> tuple[str, ...]:
         """Return the budgets that forbid evicting the pod now: one, or all if several select the pod."""
-        return self._forbidding(pod, lambda budget: budget.status.disruptions_allowed == 0)
+        return self._find_forbidding_budgets(pod, lambda budget: budget.status.disruptions_allowed == 0)
 
     def unhealthy_pods(self, name: str) -> list[Pod]:
         """Return the pods that a budget, as ``namespace/name``, selects and does not count as healthy."""
@@ -46,9 +46,13 @@ class EvictionLimits:
 
     def is_currently_reschedulable(self, pod: Pod) -> bool:
         """Return whether the pod must be rescheduled when its node goes, and can be evicted at all."""
-        return is_reschedulable(pod) and is_disruptable(pod, self.now) and not self._forbidding(pod, _is_fully_blocking)
+        return (
+            is_reschedulable(pod)
+            and is_disruptable(pod, self.now)
+            and not self._find_forbidding_budgets(pod, _is_fully_blocking)
+        )
 
-    def _forbidding(self, pod: Pod, blocks: Blocks) -> tuple[str, ...]:
+    def _find_forbidding_budgets(self, pod: Pod, blocks: Blocks) -> tuple[str, ...]:
         """Return the matching budgets that forbid eviction according to ``blocks``, or all if several match."""
         if not self._budgets or not is_evictable(pod, self.now):
             return ()

@@ -62,13 +62,13 @@ class NodeCandidate:
     def is_empty(self) -> bool:
         return self.move_cost <= BASE_COST
 
-    def condition(self, type: str) -> Condition | None:
+    def find_condition(self, type: str) -> Condition | None:
         """Return the condition of its NodeClaim, or None."""
-        return condition(self.claim, type)
+        return find_claim_condition(self.claim, type)
 
-    def has(self, type: str) -> bool:
+    def has_condition(self, type: str) -> bool:
         """Return whether a condition of its NodeClaim is True."""
-        return is_true(self.claim, type)
+        return has_true_condition(self.claim, type)
 
 
 @dataclass(eq=False)
@@ -90,9 +90,9 @@ class CandidateSearch:
     def search(self) -> list[NodeCandidate]:
         """Return all candidates, sorted by name."""
         nodes = sorted(self.setting.nodes, key=lambda node: node.name)
-        return [candidate for node in nodes if (candidate := self._candidate(node))]
+        return [candidate for node in nodes if (candidate := self._build_candidate(node))]
 
-    def _candidate(self, state: StateNode) -> NodeCandidate | None:
+    def _build_candidate(self, state: StateNode) -> NodeCandidate | None:
         """Build a node's candidate, or log why it is none and return None."""
         if fault := _find_node_fault(state):
             if state.claim is not None:
@@ -105,7 +105,7 @@ class CandidateSearch:
         if pool is None or not len(columns):
             self.log.blocked(state, f"NodePool not found (NodePool={state.pool})")
             return None
-        fault = self._pods_fault(state)
+        fault = self._find_pod_fault(state)
         if fault and not (self.eventual and state.claim.spec.termination_grace_period is not None):
             self.log.blocked(state, fault)
             return None
@@ -120,20 +120,20 @@ class CandidateSearch:
             pool,
             type,
             pods,
-            price_of(state.labels, type),
+            node_price(state.labels, type),
             BASE_COST + sum((max(0.0, eviction_cost(pod)) for pod in pods), 0.0),
-            costs * self._lifetime_left(state.claim),
+            costs * self._remaining_lifetime(state.claim),
         )
 
-    def _pods_fault(self, state: StateNode) -> str:
+    def _find_pod_fault(self, state: StateNode) -> str:
         """Return which pod or budget blocks the disruption of the node; empty if none does."""
         for pod in state.bound:
             if is_active(pod):
-                self.log.protection(pod, self.setting.now)
+                self.log.log_pod_protection(pod, self.setting.now)
                 if is_protected(pod, self.setting.now):
                     return f'Pod has "{DO_NOT_DISRUPT}" annotation (Pod={pod.key})'
         for pod in state.bound:
-            names = self.setting.limits.blocking(pod)
+            names = self.setting.limits.find_blocking_budgets(pod)
             if len(names) > 1:
                 return f"Eviction does not support multiple PDBs (PodDisruptionBudget(s)=[{' '.join(names)}])"
             if names:
@@ -141,9 +141,9 @@ class CandidateSearch:
                 return f"Pdb prevents pod evictions (PodDisruptionBudget=[{names[0]}])"
         return ""
 
-    def _lifetime_left(self, claim: NodeClaim) -> float:
+    def _remaining_lifetime(self, claim: NodeClaim) -> float:
         """Return the share of expireAfter that remains, 1.0 for nodes that do not expire."""
-        after = duration(claim.spec.expire_after)
+        after = parse_duration(claim.spec.expire_after)
         if after is None or claim.metadata.creation_timestamp is None:
             return 1.0
         age = (self.setting.now - parse_microseconds(claim.metadata.creation_timestamp)) / 1e6
@@ -170,45 +170,45 @@ def _find_node_fault(state: StateNode) -> str:
 def eviction_cost(pod: Pod) -> float:
     """Return the cost of evicting a pod by its deletion cost and priority, from -10 to 10."""
     cost = 1.0
-    if (said := pod.metadata.annotations.deletion_cost) is not None:
-        cost += _parse_float(said) / 2.0**27
+    if (deletion_cost := pod.metadata.annotations.deletion_cost) is not None:
+        cost += _parse_float(deletion_cost) / 2.0**27
     if pod.spec.priority is not None:
         cost += pod.spec.priority / 2.0**25
     return min(max(cost, -10.0), 10.0)
 
 
-def node_cost(state: StateNode) -> float:
+def node_disruption_cost(state: StateNode) -> float:
     """Return the cost of disrupting a node that is no candidate."""
     return BASE_COST + sum(max(0.0, eviction_cost(pod)) for pod in state.pods if not is_daemon(pod))
 
 
-def condition(claim: NodeClaim, type: str) -> Condition | None:
+def find_claim_condition(claim: NodeClaim, type: str) -> Condition | None:
     """Return a NodeClaim's condition of this type, or None."""
     return next((known for known in claim.status.conditions if known.type == type), None)
 
 
-def is_true(claim: NodeClaim, type: str) -> bool:
+def has_true_condition(claim: NodeClaim, type: str) -> bool:
     """Return whether a NodeClaim's condition is True."""
-    known = condition(claim, type)
+    known = find_claim_condition(claim, type)
     return known is not None and known.status == "True"
 
 
-def duration(text: str | None) -> int | None:
+def parse_duration(text: str | None) -> int | None:
     """Parse a duration to nanoseconds. Return None for Never. Raises InputError."""
     return None if text is None or text == NEVER else parse_go_duration(text, "duration")
 
 
 def is_settling(state: StateNode, pool: NodePool | None, now: int) -> bool:
     """Return whether the node is initialized, but its last pod event is not consolidateAfter ago yet."""
-    after = duration(pool.spec.disruption.consolidate_after) if pool else None
-    if not after or state.claim is None or not is_true(state.claim, "Initialized"):
+    consolidate_after = parse_duration(pool.spec.disruption.consolidate_after) if pool else None
+    if not consolidate_after or state.claim is None or not has_true_condition(state.claim, "Initialized"):
         return False
-    initialized = condition(state.claim, "Initialized")
+    initialized = find_claim_condition(state.claim, "Initialized")
     since = state.claim.status.last_pod_event_time or (initialized and initialized.last_transition_time)
-    return since is not None and (now - parse_microseconds(since)) * 1000 < after
+    return since is not None and (now - parse_microseconds(since)) * 1000 < consolidate_after
 
 
-def price_of(labels: Mapping[str, str], type: InstanceType | None) -> float:
+def node_price(labels: Mapping[str, str], type: InstanceType | None) -> float:
     """Return the hourly price of a node: that of its type's offering in its zone and capacity type, else 0.
 
     Unavailable offerings count, too.

@@ -15,12 +15,12 @@ from kschedctl.api.arrays import Bools
 from kschedctl.api.objects import Pod, Taint
 from kschedctl.api.pod_requests import Quantities
 from kschedctl.api.tolerations import is_tolerated
-from kschedctl.autoscaling.karpenter.amounts import merge
+from kschedctl.autoscaling.karpenter.amounts import sum_quantities
 from kschedctl.autoscaling.karpenter.daemons import DaemonGroup
-from kschedctl.autoscaling.karpenter.go_order import go_order
+from kschedctl.autoscaling.karpenter.go_order import go_sort_order
 from kschedctl.autoscaling.karpenter.host_ports import Port
 from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, HOSTNAME, RESERVATION_ID, RESERVED
-from kschedctl.autoscaling.karpenter.option_filter import OptionFilter, free_groups
+from kschedctl.autoscaling.karpenter.option_filter import OptionFilter, filter_groups_by_ports
 from kschedctl.autoscaling.karpenter.pod_data import PodData
 from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements
 from kschedctl.autoscaling.karpenter.reservations import Reservations
@@ -88,14 +88,14 @@ class NewClaim:
     """Summed requests of its pods in thousandths."""
     pods: list[Pod] = field(default_factory=list)
     ports: list[Port] = field(default_factory=list)
-    held: tuple[str, ...] = ()
+    held_reservations: tuple[str, ...] = ()
     """Ids of the capacity reservations that it holds."""
     min_values_relaxed: bool = False
-    ordered: list[int] = field(default_factory=list)
+    sorted_options: list[int] = field(default_factory=list)
     """Its instance types as they were last sorted by price."""
 
     @classmethod
-    def of(
+    def from_template(
         cls, template: ClaimTemplate, groups: Sequence[DaemonGroup], host: str, settings: RunSettings, options: Bools
     ) -> NewClaim:
         """Create an empty NodeClaim for a placeholder hostname from a template."""
@@ -103,71 +103,75 @@ class NewClaim:
         requirements.add([LabelRequirement.of(HOSTNAME, IN, (host,))])
         return cls(template, groups, host, settings, requirements, options)
 
-    def tried(self, data: PodData, relax_min_values: bool = False) -> ClaimAcceptance | ClaimRefusal:
+    def can_add(self, data: PodData, relax_min_values: bool = False) -> ClaimAcceptance | ClaimRefusal:
         """Return the claim's state with the pod, or why the pod cannot join."""
-        if fault := untolerated(self.template.taints, data.pod):
+        if fault := describe_untolerated(self.template.taints, data.pod):
             return ClaimRefusal(fault)
         known = self.template.well_known
-        if fault := self.requirements.conflict(data.requirements, known):
+        if fault := self.requirements.describe_conflict(data.requirements, known):
             return ClaimRefusal(f"incompatible requirements, {fault}")
-        together = self.requirements.plus(data.requirements)
+        combined = self.requirements.plus(data.requirements)
         outcome: ClaimAcceptance | ClaimRefusal = ClaimRefusal("")
         for volumes in data.volumes or (Requirements(),):
-            if fault := together.conflict(volumes, known):
+            if fault := combined.describe_conflict(volumes, known):
                 outcome = ClaimRefusal(f"incompatible volume requirements, {fault}")
                 continue
-            outcome = self._tried(data, together.plus(volumes), relax_min_values)
+            outcome = self._can_add_with_volumes(data, combined.plus(volumes), relax_min_values)
             if isinstance(outcome, ClaimAcceptance):
                 return outcome
         return outcome
 
-    def _tried(
+    def _can_add_with_volumes(
         self, data: PodData, requirements: Requirements, relax_min_values: bool
     ) -> ClaimAcceptance | ClaimRefusal:
         """Apply topology, instance types and reservations to the requirements of the pod and its volumes."""
         topology = self.settings.topology
-        narrowed = topology.narrowed(data.pod, self.template.taints, data.strict, requirements)
+        narrowed = topology.add_requirements(data.pod, self.template.taints, data.strict, requirements)
         if isinstance(narrowed, TopologyRefusal):
             return ClaimRefusal(narrowed.message, empty_label=narrowed.empty_label)
-        if fault := requirements.conflict(narrowed, self.template.well_known):
+        if fault := requirements.describe_conflict(narrowed, self.template.well_known):
             return ClaimRefusal(fault)
         requirements = requirements.plus(narrowed)
-        options = self._filtered(data, requirements, relax_min_values)
+        options = self._filter_instance_types(data, requirements, relax_min_values)
         if isinstance(options, str):
             return ClaimRefusal(options, requirements=requirements)
-        reservations = self._reservable(options, requirements)
+        reservations = self._offerings_to_reserve(options, requirements)
         return (
             reservations
             if isinstance(reservations, ClaimRefusal)
             else ClaimAcceptance(requirements, options, reservations)
         )
 
-    def _filtered(self, data: PodData, requirements: Requirements, relax_min_values: bool) -> Bools | str:
+    def _filter_instance_types(self, data: PodData, requirements: Requirements, relax_min_values: bool) -> Bools | str:
         """Return (T,) the types that remain, or why none does. Lowers minValues if that is allowed."""
-        kept = OptionFilter(self.template.columns, requirements)
+        option_filter = OptionFilter(self.template.columns, requirements)
         requests = _add_amounts(self.amounts, data.amounts)
-        for group in free_groups(self.groups, data.ports, self.ports):
-            kept.look_at(group.types & self.options, _add_amounts(requests, group.amounts), group.overhead)
+        for group in filter_groups_by_ports(self.groups, data.ports, self.ports):
+            option_filter.add_group(group.types & self.options, _add_amounts(requests, group.amounts), group.overhead)
         if requirements.have_min_values:
-            too_few = self.template.columns.too_few(kept.left, requirements)
+            too_few = self.template.columns.find_unmet_min_values(option_filter.remaining, requirements)
             if too_few and not relax_min_values:
-                return min_values_fault(too_few) + kept.details(data.requests)
+                return describe_unmet_min_values(too_few) + option_filter.describe_details(data.requests)
             for key, count in too_few.items():
                 requirements.with_min_values(key, count)
-        return kept.left if kept.left.any() else kept.refusal(data.requests, data.amounts)
+        return (
+            option_filter.remaining
+            if option_filter.remaining.any()
+            else option_filter.describe_failure(data.requests, data.amounts)
+        )
 
-    def _reservable(self, options: Bools, requirements: Requirements) -> tuple[str, ...] | ClaimRefusal:
+    def _offerings_to_reserve(self, options: Bools, requirements: Requirements) -> tuple[str, ...] | ClaimRefusal:
         """Return the ids of the reservations that the claim would hold, or why it cannot reserve any."""
         columns, settings = self.template.columns, self.settings
         if not settings.reserved_capacity or not columns.reserved.any():
             return ()
-        chosen = columns.terms(requirements) & columns.reserved & options[columns.type_of]
+        chosen = columns.offerings_meeting(requirements) & columns.reserved & options[columns.type_of]
         ids = [columns.offerings[at].reservation for at in np.flatnonzero(chosen).tolist()]
         free = tuple(id_ for id_ in ids if settings.reservations.can_reserve(self.host, id_))
         if settings.strict_reservations and not free:
             if ids:
                 return ClaimRefusal(NOT_RESERVABLE, final=True)
-            if self.held:
+            if self.held_reservations:
                 return ClaimRefusal(WOULD_LOSE_RESERVED, final=True)
         return free
 
@@ -175,36 +179,38 @@ class NewClaim:
         """Add an accepted pod and record its topology, ports and reservations."""
         self.pods.append(data.pod)
         self.requirements, self.options = accepted.requirements, accepted.options
-        self.requests = merge(self.requests, data.requests)
+        self.requests = sum_quantities(self.requests, data.requests)
         self.amounts = _add_amounts(self.amounts, data.amounts)
         self.settings.topology.register((self.host,))
         self.settings.topology.record(data.pod, self.template.taints, self.requirements)
         self.ports.extend(data.ports)
-        self.settings.reservations.hold(self.host, accepted.reservations)
-        self.held = accepted.reservations
+        self.settings.reservations.set_held(self.host, accepted.reservations)
+        self.held_reservations = accepted.reservations
 
-    def sort(self) -> list[int]:
+    def sort_options(self) -> list[int]:
         """Sort the remaining types by price, equal prices in Go's order, and return them."""
-        before = self.ordered or [at for group in self.groups for at in np.flatnonzero(group.types).tolist()]
-        kept = [at for at in before if self.options[at]]
-        prices = self.template.columns.cheapest(self.requirements)[kept].tolist()
-        self.ordered = [kept[at] for at in go_order(prices)]
-        return self.ordered
+        previous_order = self.sorted_options or [
+            at for group in self.groups for at in np.flatnonzero(group.types).tolist()
+        ]
+        remaining = [at for at in previous_order if self.options[at]]
+        prices = self.template.columns.cheapest_prices(self.requirements)[remaining].tolist()
+        self.sorted_options = [remaining[at] for at in go_sort_order(prices)]
+        return self.sorted_options
 
-    def finish(self) -> None:
+    def finalize_scheduling(self) -> None:
         """Drop the hostname, require held reservations, and add the DaemonSets' overhead to the requests."""
         self.requirements.pop(HOSTNAME, None)
-        if self.held:
+        if self.held_reservations:
             self.requirements[CAPACITY_TYPE] = LabelRequirement.of(CAPACITY_TYPE, IN, (RESERVED,))
-            self.requirements.add([LabelRequirement.of(RESERVATION_ID, IN, self.held)])
+            self.requirements.add([LabelRequirement.of(RESERVATION_ID, IN, self.held_reservations)])
         overhead: Quantities = {}
         for group in self.groups:
             if (group.types & self.options).any():
                 overhead = _smaller_amounts(overhead, group.overhead)
-        self.requests = merge(self.requests, overhead)
+        self.requests = sum_quantities(self.requests, overhead)
 
 
-def untolerated(taints: Sequence[Taint], pod: Pod) -> str:
+def describe_untolerated(taints: Sequence[Taint], pod: Pod) -> str:
     """Describe the taints that the pod does not tolerate, in Karpenter's words."""
     tolerations = pod.spec.tolerations
     return "; ".join(
@@ -214,7 +220,7 @@ def untolerated(taints: Sequence[Taint], pod: Pod) -> str:
     )
 
 
-def min_values_fault(too_few: Mapping[str, int]) -> str:
+def describe_unmet_min_values(too_few: Mapping[str, int]) -> str:
     """Describe the labels whose minValues are not met, in Karpenter's words."""
     return f"minValues requirement is not met for label(s) (label(s)=[{' '.join(sorted(too_few))}])"
 

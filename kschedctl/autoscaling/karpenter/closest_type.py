@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from kschedctl.api.arrays import Bools
 from kschedctl.api.pod_requests import Quantities
-from kschedctl.autoscaling.karpenter.amounts import ZERO, merge, thousandths
+from kschedctl.autoscaling.karpenter.amounts import ZERO, sum_quantities, to_thousandths
 from kschedctl.autoscaling.karpenter.daemons import DaemonGroup
 from kschedctl.autoscaling.karpenter.instance_types import InstanceType
 from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, ZONE
@@ -25,7 +25,7 @@ MOST_COUNTED = 3
 NO_TYPE = "no instance type is known"
 
 
-def closest_type(
+def describe_closest_type(
     template: ClaimTemplate, groups: Sequence[DaemonGroup], data: PodData, requirements: Requirements
 ) -> str:
     """Return how many instance types lack what, and which type comes closest to taking the pod.
@@ -36,12 +36,12 @@ def closest_type(
     columns = template.columns
     if not len(columns):
         return NO_TYPE
-    needs = [merge(data.requests, _daemon_overhead(groups, at)) for at in range(len(columns))]
+    needs = [sum_quantities(data.requests, _daemon_overhead(groups, at)) for at in range(len(columns))]
     counts, shares = _score_shortfalls(columns, needs, requirements)
     eligible = template.options if template.options.any() else np.ones(len(columns), np.bool_)
     if not counts[eligible].all():
         return _describe_unmet_min_values(columns, eligible & (counts == 0), requirements)
-    prices = columns.cheapest(requirements)
+    prices = columns.cheapest_prices(requirements)
     at = min(np.flatnonzero(eligible).tolist(), key=lambda n: (counts[n], shares[n], prices[n], columns.types[n].name))
     lacks = ", ".join(_describe_shortfalls(columns, at, needs[at], requirements))
     total = int(eligible.sum())
@@ -84,7 +84,7 @@ def _score_shortfalls(
     for at, need in enumerate(needs):
         short = _find_short_resources(columns.types[at], need)
         counts[at] += len(short)
-        amounts, own = thousandths(need), thousandths(columns.types[at].allocatable)
+        amounts, own = to_thousandths(need), to_thousandths(columns.types[at].allocatable)
         shares[at] = sum(1 - own.get(name, 0) / amounts[name] for name in short)
     return counts, shares
 
@@ -112,5 +112,5 @@ def _describe_shortfalls(columns: TypeColumns, at: int, need: Quantities, requir
 
 def _describe_unmet_min_values(columns: TypeColumns, left: Bools, requirements: Requirements) -> str:
     """Describe the minValues that the remaining types do not meet."""
-    too_few = columns.too_few(left, requirements)
+    too_few = columns.find_unmet_min_values(left, requirements)
     return "; ".join(f"minValues {requirements[key].min_values} of {key}, {n} left" for key, n in too_few.items())

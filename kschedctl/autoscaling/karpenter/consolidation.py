@@ -13,13 +13,13 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools
 from kschedctl.autoscaling.karpenter.candidates import NodeCandidate, is_settling
-from kschedctl.autoscaling.karpenter.claims import NewClaim, min_values_fault
+from kschedctl.autoscaling.karpenter.claims import NewClaim, describe_unmet_min_values
 from kschedctl.autoscaling.karpenter.events import EventLog
 from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, ON_DEMAND, RESERVED, SPOT
-from kschedctl.autoscaling.karpenter.launch import launched, truncated
+from kschedctl.autoscaling.karpenter.launch import to_node_claim, truncate_instance_types
 from kschedctl.autoscaling.karpenter.node_columns import ExistingColumns
-from kschedctl.autoscaling.karpenter.pods import is_active, is_evicted, is_provisionable, is_reschedulable
-from kschedctl.autoscaling.karpenter.provision import nominated
+from kschedctl.autoscaling.karpenter.pods import is_active, is_drainable, is_provisionable, is_reschedulable
+from kschedctl.autoscaling.karpenter.provision import iter_nominated_nodes
 from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements
 from kschedctl.autoscaling.karpenter.scheduler import SchedulerRun
 from kschedctl.autoscaling.karpenter.setting import KarpenterSetting
@@ -44,7 +44,7 @@ class RemovalOutcome:
 
 
 @dataclass(eq=False)
-class ClaimOffer:
+class ReplacementClaim:
     """A replacement NodeClaim with its instance types in the order of price."""
 
     claim: NewClaim
@@ -52,55 +52,55 @@ class ClaimOffer:
     """Numbers of the instance types, as last sorted."""
 
     def __post_init__(self) -> None:
-        self.sort()
+        self.sort_by_price()
 
     @property
     def columns(self) -> TypeColumns:
         return self.claim.template.columns
 
-    def sort(self) -> None:
+    def sort_by_price(self) -> None:
         """Sort the instance types by price."""
-        self.order = self.claim.sort()
+        self.order = self.claim.sort_options()
 
-    def keep(self, which: Bools) -> None:
+    def keep_types(self, mask: Bools) -> None:
         """Keep only the types of a (T,) mask."""
-        self.order = [at for at in self.order if which[at]]
-        self._set()
+        self.order = [at for at in self.order if mask[at]]
+        self._update_claim()
 
-    def first(self, count: int) -> None:
+    def truncate(self, count: int) -> None:
         """Keep only the first ``count`` types."""
         self.order = self.order[:count]
-        self._set()
+        self._update_claim()
 
-    def _set(self) -> None:
+    def _update_claim(self) -> None:
         """Copy the remaining types to the claim's options."""
         options = np.zeros(len(self.columns), np.bool_)
         options[self.order] = True
         self.claim.options = options
 
-    def require(self, capacity_type: str) -> None:
+    def require_capacity_type(self, capacity_type: str) -> None:
         """Add a requirement for the capacity type to the claim."""
         self.claim.requirements.add([LabelRequirement.of(CAPACITY_TYPE, IN, (capacity_type,))])
 
-    def cheaper(self, price: float) -> str:
-        """Keep types whose worst launch price is below ``price``. Return which minValues are then not met, or ""."""
-        self.keep(worst_prices(self.columns, self.claim.requirements) < price)
-        too_few = self.columns.too_few(self.claim.options, self.claim.requirements)
-        return min_values_fault(too_few) if too_few else ""
+    def keep_cheaper_types(self, price: float) -> str:
+        """Keep types whose worst launch price is below ``cheapest_price``. Return which minValues are then not met, or ""."""
+        self.keep_types(worst_launch_prices(self.columns, self.claim.requirements) < price)
+        too_few = self.columns.find_unmet_min_values(self.claim.options, self.claim.requirements)
+        return describe_unmet_min_values(too_few) if too_few else ""
 
-    def price(self) -> float:
+    def cheapest_price(self) -> float:
         """Return the lowest price of the first type; 0 if there is none."""
         if not self.order:
             return 0.0
-        price = float(self.columns.cheapest(self.claim.requirements)[self.order[0]])
+        price = float(self.columns.cheapest_prices(self.claim.requirements)[self.order[0]])
         return price if np.isfinite(price) else 0.0
 
-    def enough_types(self) -> int:
+    def count_types_for_min_values(self) -> int:
         """Return how many of the first types are needed to meet all minValues."""
         chosen = np.zeros(len(self.columns), np.bool_)
         for count, at in enumerate(self.order, 1):
             chosen[at] = True
-            if not self.columns.too_few(chosen, self.claim.requirements):
+            if not self.columns.find_unmet_min_values(chosen, self.claim.requirements):
                 return count
         return len(self.order)
 
@@ -111,11 +111,11 @@ class PlannedRemoval:
 
     candidates: Sequence[NodeCandidate]
     outcome: RemovalOutcome
-    offers: list[ClaimOffer]
+    replacements: list[ReplacementClaim]
 
     @property
     def decision(self) -> str:
-        return REPLACE if self.offers else DELETE
+        return REPLACE if self.replacements else DELETE
 
     @property
     def price(self) -> float:
@@ -125,24 +125,24 @@ class PlannedRemoval:
     @property
     def savings(self) -> float:
         """The hourly price of the candidates minus that of the replacements."""
-        return self.price - sum(offer.price() for offer in self.offers)
+        return self.price - sum(offer.cheapest_price() for offer in self.replacements)
 
-    def text(self, candidate: NodeCandidate) -> str:
+    def describe_for(self, candidate: NodeCandidate) -> str:
         """Describe the removal as an event about one of its nodes does."""
         if len(self.candidates) > 1:
             return f"{self.decision}: [{candidate.name}] (part of {len(self.candidates)}-node consolidation)"
-        count = len(self.offers)
+        count = len(self.replacements)
         made = f" -> [{count} replacement{'s' * (count > 1)}]" if count else ""
         return f"{self.decision}: [{candidate.name}]{made}"
 
-    def report(self, most: int) -> DisruptionCommand:
-        """Build the reported command; claims name at most ``most`` instance types."""
+    def build_command(self, max_instance_types: int) -> DisruptionCommand:
+        """Build the reported command; claims name at most ``max_instance_types`` instance types."""
         return DisruptionCommand(
             self.decision,
             tuple(sorted(candidate.name for candidate in self.candidates)),
             self.savings,
-            tuple(nominated(self.outcome.run)),
-            tuple(launched(offer.claim, most) for offer in self.offers),
+            tuple(iter_nominated_nodes(self.outcome.run)),
+            tuple(to_node_claim(offer.claim, max_instance_types) for offer in self.replacements),
         )
 
 
@@ -153,18 +153,20 @@ class Consolidation:
         self.setting = setting
 
     @cached_property
-    def existing(self) -> ExistingColumns:
+    def settled_columns(self) -> ExistingColumns:
         """Columns of the existing nodes; settling nodes take no pods from other nodes."""
         setting = self.setting
         pools = {pool.metadata.name: pool for pool in setting.pools.pools}
-        return setting.existing(setting.pools, lambda node: is_settling(node, pools.get(node.pool), setting.now))
+        return setting.build_existing_columns(
+            setting.pools, lambda node: is_settling(node, pools.get(node.pool), setting.now)
+        )
 
     @cached_property
-    def unsettled(self) -> ExistingColumns:
+    def all_columns(self) -> ExistingColumns:
         """Columns of the existing nodes, with settling nodes treated like any other."""
-        return self.setting.existing(self.setting.pools, lambda node: False)
+        return self.setting.build_existing_columns(self.setting.pools, lambda node: False)
 
-    def simulate(
+    def simulate_scheduling(
         self,
         candidates: Sequence[NodeCandidate],
         log: EventLog,
@@ -178,88 +180,90 @@ class Consolidation:
         setting = self.setting
         if not setting.pools.pools:
             return None
-        log.written(setting.pools.events)
-        going = {candidate.name for candidate in candidates}
+        log.add_events(setting.pools.events)
+        removed = {candidate.name for candidate in candidates}
         for pod in (*(p for candidate in candidates for p in candidate.pods), *setting.pods_of_deleting_nodes):
-            if is_active(pod) and (is_reschedulable(pod) or is_evicted(pod)):
-                log.protection(pod, setting.now)
-        moving = [p for candidate in candidates for p in candidate.pods if setting.limits.is_currently_reschedulable(p)]
+            if is_active(pod) and (is_reschedulable(pod) or is_drainable(pod)):
+                log.log_pod_protection(pod, setting.now)
+        reschedulable = [
+            p for candidate in candidates for p in candidate.pods if setting.limits.is_currently_reschedulable(p)
+        ]
         deleting = {pod.key for pod in setting.deleting_node_pods}
         pods = [
             without_soft_constraints(pod) if pod.key in softened else pod
-            for pod in (*setting.pending, *moving, *setting.deleting_node_pods)
+            for pod in (*setting.pending, *reschedulable, *setting.deleting_node_pods)
         ]
-        nodes = self.existing if consolidating else self.unsettled
-        run = setting.run(
+        nodes = self.settled_columns if consolidating else self.all_columns
+        run = setting.run_scheduler(
             pods,
             nodes,
-            without=going,
+            without=removed,
             strict_reservations=False,
             movable=deleting | {pod.key for pod in pods if pod.status.phase == "Pending"},
         )
         errors = {key: "; ".join(parts) for key, parts in run.errors.items()}
-        claims = [claim for claim in run.claims if not self._dropped(claim, errors)]
+        claims = [claim for claim in run.claims if not self._drop_if_invalid(claim, errors)]
         errors |= _find_uninitialized_placements(run, deleting)
         waiting = {pod.key for pod in pods if is_provisionable(pod)}
         return RemovalOutcome(
             run, claims, _describe_errors({key: why for key, why in errors.items() if key not in waiting})
         )
 
-    def nothing(self) -> RemovalOutcome:
+    def simulate_empty_removal(self) -> RemovalOutcome:
         """Return the outcome of removing nodes without pods."""
-        return RemovalOutcome(self.setting.run([], self.unsettled), [], "")
+        return RemovalOutcome(self.setting.run_scheduler([], self.all_columns), [], "")
 
-    def _dropped(self, claim: NewClaim, errors: dict[str, str]) -> bool:
+    def _drop_if_invalid(self, claim: NewClaim, errors: dict[str, str]) -> bool:
         """Truncate the claim's types; if that breaks minValues, record an error for its pods and return True."""
         options = self.setting.options
-        fault = truncated(claim, options.max_instance_types, not options.relaxes_min_values)
+        fault = truncate_instance_types(claim, options.max_instance_types, not options.relaxes_min_values)
         errors.update({pod.key: fault for pod in claim.pods} if fault else {})
         return bool(fault)
 
-    def consolidate(
+    def compute_consolidation(
         self, candidates: Sequence[NodeCandidate], log: EventLog, softened: Container[str] = ()
     ) -> PlannedRemoval | None:
         """Delete the nodes, or replace them by a cheaper one, or return None if neither is possible.
 
         The pods in ``softened`` are placed without their soft constraints.
         """
-        outcome = self.simulate(candidates, log, softened=softened)
+        outcome = self.simulate_scheduling(candidates, log, softened=softened)
         if outcome is None:
             return None
         fault = outcome.fault
-        offers = [ClaimOffer(claim) for claim in outcome.claims]
+        offers = [ReplacementClaim(claim) for claim in outcome.claims]
         if not fault and len(offers) > 1:
             fault = f"Can't remove without creating {len(offers)} candidates"
         if not fault and offers:
-            fault = self._priced(offers[0], candidates)
+            fault = self._keep_cheaper_types(offers[0], candidates)
         if fault:
             if len(candidates) == 1:
                 log.unconsolidatable(candidates[0].state, fault)
             return None
         removal = PlannedRemoval(candidates, outcome, offers)
         for candidate in candidates if offers else ():
-            log.candidate(candidate.state, removal.text(candidate), removal.savings)
+            log.candidate(candidate.state, removal.describe_for(candidate), removal.savings)
         return removal
 
-    def _priced(self, offer: ClaimOffer, candidates: Sequence[NodeCandidate]) -> str:
+    def _keep_cheaper_types(self, offer: ReplacementClaim, candidates: Sequence[NodeCandidate]) -> str:
         """Keep the replacement types that are cheaper than the nodes. Return why none remains, or ""."""
         price, claim = sum(candidate.price for candidate in candidates), offer.claim
         spot = all(candidate.capacity_type == SPOT for candidate in candidates)
         if spot and claim.requirements.label(CAPACITY_TYPE).has(SPOT):
-            return self._spot_to_spot(offer, price, len(candidates))
+            return self._compute_spot_to_spot(offer, price, len(candidates))
         if fault := _filter_by_price(offer, price):
             return fault
         capacity_type = claim.requirements.label(CAPACITY_TYPE)
         if capacity_type.has(SPOT) and capacity_type.has(ON_DEMAND):
-            offer.require(SPOT)
+            offer.require_capacity_type(SPOT)
         return ""
 
-    def _spot_to_spot(self, offer: ClaimOffer, price: float, nodes: int) -> str:
+    def _compute_spot_to_spot(self, offer: ReplacementClaim, price: float, nodes: int) -> str:
         """Restrict a spot-to-spot replacement to enough cheaper types. Return why that fails, or ""."""
         if not self.setting.options.feature_gates.spot_to_spot_consolidation:
             return "SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node"
-        offer.require(SPOT)
-        offer.keep(offer.columns.offered(offer.claim.requirements))
+        offer.require_capacity_type(SPOT)
+        offer.keep_types(offer.columns.offered(offer.claim.requirements))
         if fault := _filter_by_price(offer, price):
             return fault
         if nodes > 1:
@@ -269,26 +273,26 @@ class Consolidation:
                 f"SpotToSpotConsolidation requires {MIN_SPOT_TYPES} cheaper instance type options than the current "
                 f"candidate to consolidate, got {len(offer.order)}"
             )
-        wanted = offer.enough_types() if offer.claim.requirements.have_min_values else 0
-        offer.first(max(MIN_SPOT_TYPES, wanted))
+        min_values_types = offer.count_types_for_min_values() if offer.claim.requirements.have_min_values else 0
+        offer.truncate(max(MIN_SPOT_TYPES, min_values_types))
         return ""
 
 
-def _filter_by_price(offer: ClaimOffer, price: float) -> str:
-    """Keep the types cheaper than ``price``. Return why none remains, or ""."""
-    if fault := offer.cheaper(price):
+def _filter_by_price(offer: ReplacementClaim, price: float) -> str:
+    """Keep the types cheaper than ``cheapest_price``. Return why none remains, or ""."""
+    if fault := offer.keep_cheaper_types(price):
         return f"Filtering by price: {fault}"
     return "" if offer.order else "Can't replace with a cheaper node"
 
 
-def worst_prices(columns: TypeColumns, requirements: Requirements) -> np.ndarray:
+def worst_launch_prices(columns: TypeColumns, requirements: Requirements) -> np.ndarray:
     """Return (T,) the highest price of an allowed offering of the capacity type that is tried first."""
     worst = np.full(len(columns), np.inf)
     settled = np.zeros(len(columns), np.bool_)
-    allowed = columns.terms(requirements)
+    allowed = columns.offerings_meeting(requirements)
     for capacity_type in (RESERVED, SPOT, ON_DEMAND):
         of_type = Requirements.of([LabelRequirement.of(CAPACITY_TYPE, IN, (capacity_type,))])
-        chosen = allowed & columns.terms(of_type)
+        chosen = allowed & columns.offerings_meeting(of_type)
         prices = np.full(len(columns), -np.inf)
         np.maximum.at(prices, columns.type_of[chosen], columns.prices[chosen])
         fresh = np.isfinite(prices) & ~settled

@@ -17,10 +17,13 @@ from kschedctl.api.copying import replace
 from kschedctl.api.objects import Affinity, Container, NodeAffinity, Pod, PodMeta, StoredWorkload, Taint
 from kschedctl.api.pod_requests import Quantities
 from kschedctl.api.tolerations import is_tolerated
-from kschedctl.autoscaling.karpenter.amounts import Amounts, requests_of, thousandths
-from kschedctl.autoscaling.karpenter.host_ports import Port, host_ports
-from kschedctl.autoscaling.karpenter.preferences import tolerating, without_required_term
-from kschedctl.autoscaling.karpenter.requirements import Requirements, required_terms, strict_requirements
+from kschedctl.autoscaling.karpenter.amounts import Amounts, sum_pod_requests, to_thousandths
+from kschedctl.autoscaling.karpenter.host_ports import Port, get_host_ports
+from kschedctl.autoscaling.karpenter.preferences import (
+    remove_required_node_affinity_term,
+    tolerate_prefer_no_schedule_taints,
+)
+from kschedctl.autoscaling.karpenter.requirements import Requirements, get_required_terms, strict_requirements
 from kschedctl.autoscaling.karpenter.state_nodes import StateNode
 from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
 from kschedctl.cluster import Cluster
@@ -45,9 +48,9 @@ class Daemons:
     def __init__(self, pods: Iterable[Pod]) -> None:
         self.pods = list(pods)
 
-    def groups(self, template: ClaimTemplate) -> tuple[DaemonGroup, ...]:
+    def build_groups(self, template: ClaimTemplate) -> tuple[DaemonGroup, ...]:
         """Group a template's instance types by the DaemonSets that would run there, sorted by their names."""
-        fitting = [self._fitting(at, template) for at in range(len(self.pods))]
+        fitting = [self._find_compatible_types(at, template) for at in range(len(self.pods))]
         runs = np.array(fitting, np.bool_).reshape(len(fitting), len(template.columns))
         by_names: dict[str, tuple[list[Pod], list[int]]] = {}
         for at in np.flatnonzero(template.options).tolist():
@@ -56,40 +59,40 @@ class Daemons:
             by_names.setdefault(names, (pods, []))[1].append(at)
         return tuple(_build_group(*by_names[names], len(template.columns)) for names in sorted(by_names))
 
-    def expected(self, node: StateNode) -> list[Pod]:
+    def find_expected(self, node: StateNode) -> list[Pod]:
         """Return the DaemonSets' pods that should run on the node."""
         labels = Requirements.of_labels(node.labels)
         return [
             pod for pod in self.pods if _tolerates(pod, node.taints) and labels.compatible(strict_requirements(pod))
         ]
 
-    def _fitting(self, at: int, template: ClaimTemplate) -> Bools:
+    def _find_compatible_types(self, at: int, template: ClaimTemplate) -> Bools:
         """Return (T,) the template's options on which a DaemonSet would run.
 
         Relaxes the DaemonSet's pod for later checks as a side effect.
         """
-        self.pods[at] = (tolerating(self.pods[at]) or (self.pods[at], ""))[0]
+        self.pods[at] = (tolerate_prefer_no_schedule_taints(self.pods[at]) or (self.pods[at], ""))[0]
         mask = np.zeros(len(template.columns), np.bool_)
         if not _tolerates(self.pods[at], template.taints):
             return mask
         options = np.flatnonzero(template.options)
         while len(options):
-            wanted = strict_requirements(self.pods[at])
+            required = strict_requirements(self.pods[at])
             fits = np.zeros(len(options), np.bool_)
-            if template.requirements.compatible(wanted, template.well_known):
-                fits = template.columns.compatible(wanted)[options]
-            if len(required_terms(self.pods[at])) < 2:
+            if template.requirements.compatible(required, template.well_known):
+                fits = template.columns.compatible(required)[options]
+            if len(get_required_terms(self.pods[at])) < 2:
                 mask[options] = fits
                 return mask
             first = len(fits) if fits.all() else int(np.argmin(fits))
             mask[options[:first]] = True
             options = options[first:]
-            if len(options) and (given_up := without_required_term(self.pods[at])):
+            if len(options) and (given_up := remove_required_node_affinity_term(self.pods[at])):
                 self.pods[at] = given_up[0]
         return mask
 
 
-def daemon_pods(cluster: Cluster) -> list[Pod]:
+def get_daemonset_pods(cluster: Cluster) -> list[Pod]:
     """Return the newest pod of each DaemonSet, or a pod from its template, with the template's required node
     affinity.
     """
@@ -151,9 +154,9 @@ def _build_group(pods: Sequence[Pod], types: Sequence[int], count: int) -> Daemo
     """Build the group of the types on which these pods would run."""
     mask = np.zeros(count, np.bool_)
     mask[list(types)] = True
-    overhead = requests_of(pods) if pods else {}
-    ports = tuple(port for pod in pods for port in host_ports(pod))
-    return DaemonGroup(mask, overhead, thousandths(overhead), ports)
+    overhead = sum_pod_requests(pods) if pods else {}
+    ports = tuple(port for pod in pods for port in get_host_ports(pod))
+    return DaemonGroup(mask, overhead, to_thousandths(overhead), ports)
 
 
 def _tolerates(pod: Pod, taints: Iterable[Taint]) -> bool:

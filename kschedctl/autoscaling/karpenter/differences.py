@@ -6,19 +6,19 @@ from collections.abc import Iterator
 
 from kschedctl.api.objects import Pod
 from kschedctl.api.tolerations import is_tolerated
-from kschedctl.autoscaling.karpenter.requirements import required_terms
+from kschedctl.autoscaling.karpenter.requirements import get_required_terms
 from kschedctl.autoscaling.karpenter.setting import KarpenterSetting
 
 
-def differences(setting: KarpenterSetting, pod: Pod) -> Iterator[str]:
+def describe_differences(setting: KarpenterSetting, pod: Pod) -> Iterator[str]:
     """Yield the differences that matter for this pod and these pools, in Karpenter's relaxation order."""
     if node := pod.status.nominated_node_name:
         yield f"Karpenter does not look at the pod as long as kube-scheduler nominates {node} for it"
-    terms = len(required_terms(pod))
+    terms = len(get_required_terms(pod))
     if terms > 1:
         yield f"Karpenter tries the {terms} required node affinity terms one at a time, in the order written"
-    if wishes := list(_describe_preferences(pod)):
-        listed = ", ".join(wishes)
+    if preferences := list(_describe_preferences(pod)):
+        listed = ", ".join(preferences)
         if setting.options.ignores_preferences:
             yield f"Karpenter ignores {listed}: preferencePolicy is Ignore"
         else:

@@ -15,16 +15,16 @@ from kschedctl.api.unhealthy_pods import describe_unhealthy
 from kschedctl.autoscaling.karpenter.balance import MoveScore, PoolTotals
 from kschedctl.autoscaling.karpenter.candidates import CandidateSearch, NodeCandidate
 from kschedctl.autoscaling.karpenter.consolidation import (
-    ClaimOffer,
     Consolidation,
     PlannedRemoval,
+    ReplacementClaim,
 )
-from kschedctl.autoscaling.karpenter.disruption_budgets import allowed_disruptions
+from kschedctl.autoscaling.karpenter.disruption_budgets import build_budget_mapping
 from kschedctl.autoscaling.karpenter.events import EventLog
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from kschedctl.autoscaling.karpenter.options import read_karpenter_options
-from kschedctl.autoscaling.karpenter.provision import overlay_verdicts
+from kschedctl.autoscaling.karpenter.provision import iter_overlay_verdicts
 from kschedctl.autoscaling.karpenter.requirements import Requirements
 from kschedctl.autoscaling.karpenter.setting import NO_POOLS, KarpenterSetting
 from kschedctl.autoscaling.karpenter.soft_constraints import describe_soft_constraints
@@ -64,19 +64,19 @@ def disrupt(
     ``instance_types``, ``options`` and ``now`` are as for ``provision``. ``begin`` reports progress.
     """
     sold, read = read_instance_types(instance_types), read_karpenter_options(options or {})
-    return Disrupt(KarpenterSetting.of(cluster, sold, read, now)).report(begin)
+    return Disrupt(KarpenterSetting.of(cluster, sold, read, now)).build_report(begin)
 
 
 @dataclass(eq=False)
-class Round:
+class MethodRound:
     """One method's view of the cluster."""
 
     candidates: list[NodeCandidate]
     totals: PoolTotals
     budgets: dict[str, int]
-    looks: EventLog
+    candidate_log: EventLog
     """Events written while candidates are selected."""
-    blocks: EventLog
+    budget_log: EventLog
     """Events about budgets that allow no disruption."""
     log: EventLog = field(default_factory=EventLog)
     """Events written while the method decides."""
@@ -85,13 +85,13 @@ class Round:
     error: str = ""
     """The error that ends the method, and with it Karpenter's whole round."""
 
-    def take(self, candidates: Iterable[NodeCandidate]) -> list[NodeCandidate]:
+    def take_within_budgets(self, candidates: Iterable[NodeCandidate]) -> list[NodeCandidate]:
         """Return the candidates, in order, that the disruption budgets of their pools allow together."""
-        left, taken = dict(self.budgets), []
+        remaining, taken = dict(self.budgets), []
         for candidate in candidates:
             name = candidate.pool.metadata.name
-            if left[name]:
-                left[name] -= 1
+            if remaining[name]:
+                remaining[name] -= 1
                 taken.append(candidate)
         return taken
 
@@ -102,33 +102,33 @@ class Disrupt:
     def __init__(self, setting: KarpenterSetting) -> None:
         self.setting = setting
         self.simulator = Consolidation(setting)
-        self.alone: dict[str, AloneAnswer] = {}
-        self.soft: dict[str, SoftConstraints] = {}
+        self.answers: dict[str, AloneAnswer] = {}
+        self.soft_constraints: dict[str, SoftConstraints] = {}
         """Node -> the soft constraints that keep it, by which alone it could be disrupted otherwise."""
 
-    def report(self, begin: Begin) -> Disruption:
+    def build_report(self, begin: Begin) -> Disruption:
         """Run all methods, and consolidation for each candidate alone."""
-        single = self._round(UNDERUTILIZED, _should_consolidate)
+        single = self._build_round(UNDERUTILIZED, _should_consolidate)
         done = begin("Taking nodes away", len(single.candidates))
         for candidate in single.candidates:
-            self.alone[candidate.name] = self._alone(candidate, single.totals)
-            if self.alone[candidate.name].command is None and len(self.soft) < MOST_SOFTENED:
+            self.answers[candidate.name] = self._answer_for_candidate(candidate, single.totals)
+            if self.answers[candidate.name].command is None and len(self.soft_constraints) < MOST_SOFTENED:
                 self._find_soft_constraints(candidate, single.totals)
             done(1)
         return Disruption(
-            emptiness=self._method(self._round(EMPTY, _is_empty_candidate), self._emptiness),
-            drift=self._method(self._round(DRIFTED, _is_drifted, eventual=True), self._drift),
-            multi=self._method(self._round(UNDERUTILIZED, _should_consolidate), self._multi),
-            single=self._method(single, self._single),
-            per_node=self.alone,
-            overlays=tuple(overlay_verdicts(self.setting.overlays)),
-            fates=tuple(self._fates(single)),
+            emptiness=self._run_method(self._build_round(EMPTY, _is_empty_candidate), self._compute_emptiness),
+            drift=self._run_method(self._build_round(DRIFTED, _is_drifted, eventual=True), self._compute_drift),
+            multi=self._run_method(self._build_round(UNDERUTILIZED, _should_consolidate), self._first_n_consolidation),
+            single=self._run_method(single, self._compute_single_consolidation),
+            per_node=self.answers,
+            overlays=tuple(iter_overlay_verdicts(self.setting.overlays)),
+            fates=tuple(self._iter_fates(single)),
         )
 
-    def _fates(self, single: Round) -> Iterator[NodeFate]:
+    def _iter_fates(self, single: MethodRound) -> Iterator[NodeFate]:
         """Yield what happens to each of Karpenter's nodes, and why."""
         alone = {candidate.name: candidate for candidate in single.candidates}
-        reasons = {event.name: event.message for event in single.looks.events if event.kind == "Node"}
+        reasons = {event.name: event.message for event in single.candidate_log.events if event.kind == "Node"}
         for state in sorted(self.setting.nodes, key=lambda node: node.name):
             if not state.managed:
                 continue
@@ -144,12 +144,12 @@ class Disrupt:
                     unhealthy=tuple(pod.key for pod in pods),
                 )
                 continue
-            answer = self.alone[name]
+            answer = self.answers[name]
             fate = answer.command.decision if answer.command else STAYS
             why = "" if answer.command else "; ".join(event.partition(": ")[2] for event in answer.events)
             if fate == STAYS and not why:
                 why = NOT_WORTH if self.setting.pools.pools else NO_POOL_LAUNCHES
-            soft = self.soft.get(name)
+            soft = self.soft_constraints.get(name)
             yield NodeFate(
                 name,
                 state.pool,
@@ -161,16 +161,16 @@ class Disrupt:
                 soft_constraints=soft,
             )
 
-    def _round(
+    def _build_round(
         self, reason: str, wanted: Callable[[NodeCandidate, EventLog], bool], *, eventual: bool = False
-    ) -> Round:
+    ) -> MethodRound:
         """Select the candidates of a method and compute its budgets."""
         looks, blocks = EventLog(), EventLog()
         search = CandidateSearch(self.setting, looks, eventual)
         candidates = search.search()
-        totals = PoolTotals.of(candidates, self.setting.nodes)
-        budgets = allowed_disruptions(self.setting, reason, blocks)
-        return Round(
+        totals = PoolTotals.from_candidates(candidates, self.setting.nodes)
+        budgets = build_budget_mapping(self.setting, reason, blocks)
+        return MethodRound(
             [candidate for candidate in candidates if wanted(candidate, looks)],
             totals,
             budgets,
@@ -179,90 +179,92 @@ class Disrupt:
             blocking_budgets=search.blocking_budgets,
         )
 
-    def _method(self, own: Round, decide: Callable[[Round], PlannedRemoval | None]) -> DisruptionMethod:
+    def _run_method(
+        self, round: MethodRound, decide: Callable[[MethodRound], PlannedRemoval | None]
+    ) -> DisruptionMethod:
         """Run a method and report its candidates, budgets and command."""
-        removal = decide(own)
+        removal = decide(round)
         most = self.setting.options.max_instance_types
         return DisruptionMethod(
-            candidates=tuple(map(_report_candidate, _sort_by_savings_ratio(own.candidates))),
-            candidate_events=own.looks.events,
-            budgets=own.budgets,
-            budget_events=own.blocks.events,
-            commands=(removal.report(most),) if removal else (),
-            events=own.log.events,
-            error=own.error,
+            candidates=tuple(map(_report_candidate, _sort_by_savings_ratio(round.candidates))),
+            candidate_events=round.candidate_log.events,
+            budgets=round.budgets,
+            budget_events=round.budget_log.events,
+            commands=(removal.build_command(most),) if removal else (),
+            events=round.log.events,
+            error=round.error,
         )
 
-    def _emptiness(self, own: Round) -> PlannedRemoval | None:
+    def _compute_emptiness(self, round: MethodRound) -> PlannedRemoval | None:
         """Delete all empty candidates that the budgets allow at once."""
-        going = own.take(_sort_by_savings_ratio(own.candidates))
-        return PlannedRemoval(going, self.simulator.nothing(), []) if going else None
+        going = round.take_within_budgets(_sort_by_savings_ratio(round.candidates))
+        return PlannedRemoval(going, self.simulator.simulate_empty_removal(), []) if going else None
 
-    def _drift(self, own: Round) -> PlannedRemoval | None:
+    def _compute_drift(self, round: MethodRound) -> PlannedRemoval | None:
         """Replace the candidate that drifted first, preferring nodes without pods, whatever the price."""
-        by_time = sorted(own.candidates, key=_drifted_at)
+        by_time = sorted(round.candidates, key=_drifted_at)
         for candidate in sorted(by_time, key=lambda candidate: bool(candidate.pods)):
-            if not own.budgets[candidate.pool.metadata.name]:
+            if not round.budgets[candidate.pool.metadata.name]:
                 continue
-            outcome = self.simulator.simulate([candidate], own.log, consolidating=False)
+            outcome = self.simulator.simulate_scheduling([candidate], round.log, consolidating=False)
             if outcome is None:
-                own.error = NO_SCHEDULER
+                round.error = NO_SCHEDULER
                 return None
             if not outcome.fault:
-                return PlannedRemoval([candidate], outcome, [ClaimOffer(claim) for claim in outcome.claims])
-            own.log.blocked(candidate.state, outcome.fault)
+                return PlannedRemoval([candidate], outcome, [ReplacementClaim(claim) for claim in outcome.claims])
+            round.log.blocked(candidate.state, outcome.fault)
         return None
 
-    def _multi(self, own: Round) -> PlannedRemoval | None:
+    def _first_n_consolidation(self, round: MethodRound) -> PlannedRemoval | None:
         """Search by bisection for the largest prefix of candidates that can be consolidated together."""
-        taken = own.take(_sort_by_savings_ratio(own.candidates))
-        low, high = 1, min(len(taken) - 1, MOST_NODES)
+        budgeted = round.take_within_budgets(_sort_by_savings_ratio(round.candidates))
+        low, high = 1, min(len(budgeted) - 1, MOST_NODES)
         best: PlannedRemoval | None = None
         shown: dict[str, MoveScore] = {}
         if low <= high and not self.setting.pools.pools:
-            own.error = NO_SCHEDULER
+            round.error = NO_SCHEDULER
             return None
         while low <= high:
             middle = (low + high) // 2
-            removal = self.simulator.consolidate(taken[: middle + 1], own.log)
+            removal = self.simulator.compute_consolidation(budgeted[: middle + 1], round.log)
             scores = (
-                own.totals.scores(removal.candidates, removal.savings)
+                round.totals.score_pools(removal.candidates, removal.savings)
                 if removal and _filter_out_same_type(removal)
                 else {}
             )
-            if removal and _has_options(removal) and all(score.approved for score in scores.values()):
+            if removal and _has_options(removal) and all(score.is_approved for score in scores.values()):
                 best, low, shown = removal, middle + 1, scores
             else:
                 high, shown = middle - 1, shown if best else scores or shown
         for pool, score in shown.items():
-            if score.approved:
-                own.log.pool_approved(pool, str(score))
+            if score.is_approved:
+                round.log.pool_approved(pool, str(score))
         return best
 
-    def _single(self, own: Round) -> PlannedRemoval | None:
+    def _compute_single_consolidation(self, round: MethodRound) -> PlannedRemoval | None:
         """Consolidate the first candidate that can be, taking a node of each pool in turn."""
         by_pool: dict[str, list[NodeCandidate]] = {}
-        for candidate in _sort_by_savings_ratio(own.candidates):
+        for candidate in _sort_by_savings_ratio(round.candidates):
             by_pool.setdefault(candidate.pool.metadata.name, []).append(candidate)
         in_turn = zip_longest(*(by_pool[name] for name in sorted(by_pool)))
         for candidate in (candidate for row in in_turn for candidate in row if candidate is not None):
-            if not own.budgets[candidate.pool.metadata.name]:
+            if not round.budgets[candidate.pool.metadata.name]:
                 continue
-            if removal := self._one(candidate, own.totals, own.log):
+            if removal := self._consolidate_one(candidate, round.totals, round.log):
                 return removal
         return None
 
-    def _one(
+    def _consolidate_one(
         self, candidate: NodeCandidate, totals: PoolTotals, log: EventLog, softened: Container[str] = ()
     ) -> PlannedRemoval | None:
         """Consolidate a single candidate, or return None if it is impossible or its score is not approved."""
-        if not totals.may_pass(candidate):
+        if not totals.can_pass(candidate):
             return None
-        removal = self.simulator.consolidate([candidate], log, softened)
+        removal = self.simulator.compute_consolidation([candidate], log, softened)
         if removal is None:
             return None
-        for score in totals.scores([candidate], removal.savings).values():
-            if not score.approved:
+        for score in totals.score_pools([candidate], removal.savings).values():
+            if not score.is_approved:
                 return None
             log.approved(candidate.state, str(score))
         return removal
@@ -276,20 +278,22 @@ class Disrupt:
         if not soft or self.setting.options.ignores_preferences:
             return
         pods = [*self.setting.pending, *candidate.pods, *self.setting.deleting_node_pods]
-        removal = self._one(candidate, totals, EventLog(), {pod.key for pod in pods})
+        removal = self._consolidate_one(candidate, totals, EventLog(), {pod.key for pod in pods})
         if removal is None:
             return
-        deciding = [pod for pod in soft[:MOST_SOFTENED] if self._one(candidate, totals, EventLog(), {pod.key})]
-        self.soft[candidate.name] = SoftConstraints(
+        deciding = [
+            pod for pod in soft[:MOST_SOFTENED] if self._consolidate_one(candidate, totals, EventLog(), {pod.key})
+        ]
+        self.soft_constraints[candidate.name] = SoftConstraints(
             {pod.key: describe_soft_constraints(pod) for pod in deciding or soft}, removal.decision
         )
 
-    def _alone(self, candidate: NodeCandidate, totals: PoolTotals) -> AloneAnswer:
+    def _answer_for_candidate(self, candidate: NodeCandidate, totals: PoolTotals) -> AloneAnswer:
         """Run consolidation for this candidate alone and return its command and events."""
         log = EventLog()
-        removal = self._one(candidate, totals, log)
-        command = removal.report(self.setting.options.max_instance_types) if removal else None
-        return AloneAnswer(command, log.of_node(candidate.node.metadata.name))
+        removal = self._consolidate_one(candidate, totals, log)
+        command = removal.build_command(self.setting.options.max_instance_types) if removal else None
+        return AloneAnswer(command, log.describe_node_events(candidate.node.metadata.name))
 
 
 def _is_empty_candidate(candidate: NodeCandidate, log: EventLog) -> bool:
@@ -299,17 +303,17 @@ def _is_empty_candidate(candidate: NodeCandidate, log: EventLog) -> bool:
     if _never_consolidates(candidate):
         log.unconsolidatable(candidate.state, f'NodePool "{candidate.pool.metadata.name}" has consolidation disabled')
         return False
-    return candidate.is_empty and candidate.has(CONSOLIDATABLE)
+    return candidate.is_empty and candidate.has_condition(CONSOLIDATABLE)
 
 
 def _is_drifted(candidate: NodeCandidate, log: EventLog) -> bool:
     """Return whether the candidate is drifted and its pool is not static."""
-    return candidate.pool.spec.replicas is None and candidate.has(DRIFTED)
+    return candidate.pool.spec.replicas is None and candidate.has_condition(DRIFTED)
 
 
 def _drifted_at(candidate: NodeCandidate) -> str:
     """Return when the candidate drifted, or ""."""
-    drifted = candidate.condition(DRIFTED)
+    drifted = candidate.find_condition(DRIFTED)
     return (drifted and drifted.last_transition_time) or ""
 
 
@@ -328,7 +332,7 @@ def _should_consolidate(candidate: NodeCandidate, log: EventLog) -> bool:
             candidate.state, f'NodePool "{name}" has consolidation policy WhenEmpty, but node is not empty'
         )
         return False
-    return candidate.has(CONSOLIDATABLE)
+    return candidate.has_condition(CONSOLIDATABLE)
 
 
 def _find_consolidation_fault(candidate: NodeCandidate) -> str:
@@ -370,18 +374,18 @@ def _report_candidate(candidate: NodeCandidate) -> DisruptionCandidate:
 
 def _filter_out_same_type(removal: PlannedRemoval) -> bool:
     """Keep replacement types that are cheaper than nodes of the same type. Return whether any remains."""
-    for offer in removal.offers:
-        if offer.cheaper(_cheapest_same_type_price(offer, removal.candidates)):
-            offer.first(0)
+    for offer in removal.replacements:
+        if offer.keep_cheaper_types(_cheapest_same_type_price(offer, removal.candidates)):
+            offer.truncate(0)
     return _has_options(removal)
 
 
 def _has_options(removal: PlannedRemoval) -> bool:
     """Return whether every replacement has an instance type left."""
-    return all(offer.order for offer in removal.offers)
+    return all(offer.order for offer in removal.replacements)
 
 
-def _cheapest_same_type_price(offer: ClaimOffer, candidates: Sequence[NodeCandidate]) -> float:
+def _cheapest_same_type_price(offer: ReplacementClaim, candidates: Sequence[NodeCandidate]) -> float:
     """Return the lowest price of a node whose type the replacement may also be; 0 if that price is unknown."""
     prices: dict[str, float] = {}
     for candidate in candidates:

@@ -11,9 +11,9 @@ from collections import Counter
 
 from kschedctl.api.karpenter import DisruptionBudget, NodePool
 from kschedctl.autoscaling.durations import parse_go_duration
-from kschedctl.autoscaling.karpenter.candidates import is_true
+from kschedctl.autoscaling.karpenter.candidates import has_true_condition
 from kschedctl.autoscaling.karpenter.events import EventLog
-from kschedctl.autoscaling.karpenter.schedules import hits
+from kschedctl.autoscaling.karpenter.schedules import is_active
 from kschedctl.autoscaling.karpenter.setting import KarpenterSetting
 from kschedctl.autoscaling.karpenter.state_nodes import INSTANCE_TERMINATING, StateNode
 from kschedctl.errors import InputError
@@ -22,7 +22,7 @@ UNLIMITED = 2**31 - 1
 _SHARE = re.compile(r"([0-9]{1,9})%")
 
 
-def allowed_disruptions(setting: KarpenterSetting, reason: str, log: EventLog) -> dict[str, int]:
+def build_budget_mapping(setting: KarpenterSetting, reason: str, log: EventLog) -> dict[str, int]:
     """Return pool -> number of nodes that may be disrupted for a reason.
 
     Nodes that are deleting or not ready are subtracted.
@@ -31,18 +31,18 @@ def allowed_disruptions(setting: KarpenterSetting, reason: str, log: EventLog) -
         node for node in setting.nodes if node.managed and node.initialized and not _is_instance_terminating(node)
     ]
     nodes = Counter(node.pool for node in counting)
-    going = Counter(node.pool for node in counting if node.deleting or not _is_ready(node))
+    disrupting = Counter(node.pool for node in counting if node.deleting or not _is_ready(node))
     allowed: dict[str, int] = {}
     for pool in setting.cluster.karpenter_node_pools:
         name = pool.metadata.name
-        most = allowance(pool, nodes[name], reason, setting.now)
-        allowed[name] = max(most - going[name], 0)
-        if nodes[name] and not most:
+        limit = get_allowed_disruptions(pool, nodes[name], reason, setting.now)
+        allowed[name] = max(limit - disrupting[name], 0)
+        if nodes[name] and not limit:
             log.pool_blocked(name, reason)
     return allowed
 
 
-def allowance(pool: NodePool, nodes: int, reason: str, now: int) -> int:
+def get_allowed_disruptions(pool: NodePool, nodes: int, reason: str, now: int) -> int:
     """Return the minimum that a pool's budgets allow, or 0 if a budget cannot be parsed."""
     budgets = pool.spec.disruption.budgets or ()
     try:
@@ -62,7 +62,7 @@ def _get_budget_limit(budget: DisruptionBudget, nodes: int, now: int) -> int:
     """Return the number of nodes that one budget allows, percentages rounded up. Raises InputError."""
     if budget.schedule is not None or budget.duration is not None:
         length = parse_go_duration(budget.duration or "0s", "duration")
-        if not hits(budget.schedule or "", now, length):
+        if not is_active(budget.schedule or "", now, length):
             return UNLIMITED
     text = str(budget.nodes)
     if share := _SHARE.fullmatch(text):
@@ -74,7 +74,7 @@ def _get_budget_limit(budget: DisruptionBudget, nodes: int, now: int) -> int:
 
 def _is_instance_terminating(state: StateNode) -> bool:
     """Return whether the node's instance is being terminated."""
-    return state.claim is not None and is_true(state.claim, INSTANCE_TERMINATING)
+    return state.claim is not None and has_true_condition(state.claim, INSTANCE_TERMINATING)
 
 
 def _is_ready(state: StateNode) -> bool:

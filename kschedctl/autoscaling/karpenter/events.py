@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from kschedctl.api.objects import Pod
 from kschedctl.api.times import parse_microseconds
-from kschedctl.autoscaling.karpenter.pods import protection
+from kschedctl.autoscaling.karpenter.pods import protection_duration
 from kschedctl.autoscaling.karpenter.state_nodes import StateNode
 from kschedctl.reports.provisioning import KarpenterEvent
 
@@ -28,26 +28,28 @@ class EventLog:
     def events(self) -> tuple[KarpenterEvent, ...]:
         return tuple(self._events)
 
-    def of_node(self, name: str) -> tuple[str, ...]:
+    def describe_node_events(self, name: str) -> tuple[str, ...]:
         """Return ``Reason: message`` of each event about a node."""
         mine = (event for event in self._events if event.kind == "Node" and event.name == name)
         return tuple(f"{event.reason}: {event.message}" for event in mine)
 
-    def written(self, events: Iterable[KarpenterEvent]) -> None:
+    def add_events(self, events: Iterable[KarpenterEvent]) -> None:
         """Add events that were written elsewhere."""
         self._events.update(dict.fromkeys(events))
 
     def blocked(self, state: StateNode, message: str) -> None:
-        self._of_both(state, "DisruptionBlocked", message)
+        self._write_for_node_and_claim(state, "DisruptionBlocked", message)
 
     def unconsolidatable(self, state: StateNode, message: str) -> None:
-        self._of_both(state, "Unconsolidatable", message)
+        self._write_for_node_and_claim(state, "Unconsolidatable", message)
 
     def candidate(self, state: StateNode, command: str, savings: float) -> None:
-        self._of_both(state, "ConsolidationCandidate", f"Consolidation candidate: {command} (savings: ${savings:.2f})")
+        self._write_for_node_and_claim(
+            state, "ConsolidationCandidate", f"Consolidation candidate: {command} (savings: ${savings:.2f})"
+        )
 
     def approved(self, state: StateNode, message: str) -> None:
-        self._of_both(state, "ConsolidationApproved", message)
+        self._write_for_node_and_claim(state, "ConsolidationApproved", message)
 
     def pool_approved(self, pool: str, message: str) -> None:
         self._write("NodePool", pool, "ConsolidationApproved", message)
@@ -56,16 +58,14 @@ class EventLog:
         why = f"No allowed disruptions for disruption reason {reason} due to blocking budget"
         self._write("NodePool", pool, "DisruptionBlocked", why)
 
-    def protection(self, pod: Pod, now: int) -> None:
+    def log_pod_protection(self, pod: Pod, now: int) -> None:
         """Log the end of the pod's do-not-disrupt grace period, or that the annotation is invalid."""
-        said = pod.metadata.annotations.do_not_disrupt
-        if said is None or said == "true":
+        annotation = pod.metadata.annotations.do_not_disrupt
+        if annotation is None or annotation == "true":
             return
-        length, started = protection(said), pod.status.start_time
+        length, started = protection_duration(annotation), pod.status.start_time
         if length <= 0:
-            why = (
-                f"Invalid karpenter.sh/do-not-disrupt annotation: {_describe_duration_error(said)}, ignoring annotation"
-            )
+            why = f"Invalid karpenter.sh/do-not-disrupt annotation: {_describe_duration_error(annotation)}, ignoring annotation"
             self._write("Pod", pod.key, "InvalidDoNotDisruptAnnotation", why)
         elif started is not None:
             end = parse_microseconds(started) + length // 1000
@@ -77,7 +77,7 @@ class EventLog:
                 why = "The karpenter.sh/do-not-disrupt grace period has elapsed, pod is now disruptable"
                 self._write("Pod", pod.key, "DoNotDisruptGracePeriodElapsed", why)
 
-    def _of_both(self, state: StateNode, reason: str, message: str) -> None:
+    def _write_for_node_and_claim(self, state: StateNode, reason: str, message: str) -> None:
         """Write an event for the node and its NodeClaim."""
         for kind, obj in (("Node", state.node), ("NodeClaim", state.claim)):
             if obj is not None:

@@ -21,7 +21,7 @@ XORSHIFT = (13, 7, 17)
 """Left, right and left again."""
 
 
-def go_order(keys: Sequence[float]) -> list[int]:
+def go_sort_order(keys: Sequence[float]) -> list[int]:
     """Return the original index of each key after Go's sort, keys ascending."""
     if all(left <= right for left, right in pairwise(keys)):
         return list(range(len(keys)))
@@ -34,12 +34,12 @@ def go_order(keys: Sequence[float]) -> list[int]:
 @lru_cache(256)
 def _pdqsort_order(keys: tuple[float, ...]) -> tuple[int, ...]:
     """Return the original index of each key after pattern-defeating quicksort."""
-    sort = _Sort(keys)
-    sort.range(0, len(keys), len(keys).bit_length())
+    sort = _PatternDefeatingSort(keys)
+    sort.sort_range(0, len(keys), len(keys).bit_length())
     return tuple(sort.order)
 
 
-class _Sort:
+class _PatternDefeatingSort:
     """A pattern-defeating quicksort of ``keys``, with the original indexes in ``order``. Ranges exclude ``end``."""
 
     def __init__(self, keys: Sequence[float]) -> None:
@@ -52,49 +52,49 @@ class _Sort:
         keys[left], keys[right] = keys[right], keys[left]
         order[left], order[right] = order[right], order[left]
 
-    def range(self, start: int, end: int, bad_pivots: int) -> None:
+    def sort_range(self, start: int, end: int, bad_pivots: int) -> None:
         """Sort a range, by heapsort after ``bad_pivots`` unbalanced partitions."""
         balanced = partitioned = True
         while end - start > INSERTED:
             if not bad_pivots:
-                return self.heap(start, end)
+                return self.heap_sort(start, end)
             if not balanced:
-                self.scatter(start, end)
+                self.break_patterns(start, end)
                 bad_pivots -= 1
-            pivot, rising = self.pivot(start, end)
-            if balanced and partitioned and rising and self.nearly_sorted(start, end):
+            pivot, rising = self.choose_pivot(start, end)
+            if balanced and partitioned and rising and self.partial_insertion_sort(start, end):
                 return None
             if start and self.keys[start - 1] >= self.keys[pivot]:
-                start = self.equal_first(start, end, pivot)
+                start = self.partition_equal(start, end, pivot)
                 continue
             middle, partitioned = self.partition(start, end, pivot)
             balanced = min(middle - start, end - middle) >= (end - start) // 8
             if middle - start < end - middle:
-                self.range(start, middle, bad_pivots)
+                self.sort_range(start, middle, bad_pivots)
                 start = middle + 1
             else:
-                self.range(middle + 1, end, bad_pivots)
+                self.sort_range(middle + 1, end, bad_pivots)
                 end = middle
-        return self.insert(start, end)
+        return self.insertion_sort(start, end)
 
-    def _arrange(self, start: int, end: int, places: Sequence[int]) -> None:
+    def _reorder(self, start: int, end: int, places: Sequence[int]) -> None:
         """Rearrange a range so that it holds the elements at ``places``."""
         self.keys[start:end] = [self.keys[at] for at in places]
         self.order[start:end] = [self.order[at] for at in places]
 
-    def insert(self, start: int, end: int) -> None:
+    def insertion_sort(self, start: int, end: int) -> None:
         """Sort a range stably, as insertion sort does."""
-        self._arrange(start, end, sorted(range(start, end), key=self.keys.__getitem__))
+        self._reorder(start, end, sorted(range(start, end), key=self.keys.__getitem__))
 
-    def heap(self, start: int, end: int) -> None:
+    def heap_sort(self, start: int, end: int) -> None:
         """Sort a range by heapsort."""
         for root in range((end - start - 1) // 2, -1, -1):
-            self._sink(root, end - start, start)
+            self._sift_down(root, end - start, start)
         for size in range(end - start - 1, -1, -1):
             self.swap(start, start + size)
-            self._sink(0, size, start)
+            self._sift_down(0, size, start)
 
-    def _sink(self, root: int, size: int, start: int) -> None:
+    def _sift_down(self, root: int, size: int, start: int) -> None:
         """Restore the heap property below ``root``."""
         keys = self.keys
         while (child := 2 * root + 1) < size:
@@ -104,7 +104,7 @@ class _Sort:
             self.swap(start + root, start + child)
             root = child
 
-    def scatter(self, start: int, end: int) -> None:
+    def break_patterns(self, start: int, end: int) -> None:
         """Swap three middle elements with elements chosen by xorshift, seeded with the length."""
         length = draw = end - start
         mask = (1 << length.bit_length()) - 1
@@ -116,7 +116,7 @@ class _Sort:
             other = draw & mask
             self.swap(place, start + other - length * (other >= length))
 
-    def pivot(self, start: int, end: int) -> tuple[int, bool]:
+    def choose_pivot(self, start: int, end: int) -> tuple[int, bool]:
         """Return the pivot's index and whether the sampled keys were ordered. Reverses a falling range first."""
         length = end - start
         places = [start + length // 4 * quarter for quarter in (1, 2, 3)]
@@ -128,7 +128,7 @@ class _Sort:
         place, count = self._median(*places)
         swaps += count
         if swaps == ALL_SWAPPED:
-            self._arrange(start, end, range(end - 1, start - 1, -1))
+            self._reorder(start, end, range(end - 1, start - 1, -1))
             place = end - 1 - (place - start)
         return place, swaps in (0, ALL_SWAPPED)
 
@@ -143,7 +143,7 @@ class _Sort:
             second, swaps = first, swaps + 1
         return second, swaps
 
-    def nearly_sorted(self, start: int, end: int) -> bool:
+    def partial_insertion_sort(self, start: int, end: int) -> bool:
         """Return whether the range is sorted after at most SHIFTS shifts."""
         keys, at = self.keys, start + 1
         for _ in range(SHIFTS):
@@ -154,10 +154,10 @@ class _Sort:
             if end - start < SHIFTED:
                 return False
             self.swap(at, at - 1)
-            self._shift(at, start, end)
+            self._shift_pair(at, start, end)
         return False
 
-    def _shift(self, at: int, start: int, end: int) -> None:
+    def _shift_pair(self, at: int, start: int, end: int) -> None:
         """Move the smaller element of a pair left and the greater one right, to their places."""
         keys, left, right = self.keys, at - 1, at + 1
         while at - start >= 2 and left >= 1 and keys[left] < keys[left - 1]:
@@ -167,7 +167,7 @@ class _Sort:
             self.swap(right, right - 1)
             right += 1
 
-    def equal_first(self, start: int, end: int, pivot: int) -> int:
+    def partition_equal(self, start: int, end: int, pivot: int) -> int:
         """Move keys equal to the pivot, the range's minimum, to the front. Return where greater keys begin."""
         self.swap(start, pivot)
         keys, left, right = self.keys, start + 1, end - 1

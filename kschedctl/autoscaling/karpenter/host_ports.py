@@ -16,7 +16,7 @@ Port = tuple[str, int, str]
 _ALL = frozenset(("", "0.0.0.0", "::"))
 
 
-def host_ports(pod: Pod) -> tuple[Port, ...]:
+def get_host_ports(pod: Pod) -> tuple[Port, ...]:
     """Return the host ports of the pod's regular containers."""
     return tuple(
         (_normalize_address(port.host_ip), port.host_port, port.protocol)
@@ -26,10 +26,10 @@ def host_ports(pod: Pod) -> tuple[Port, ...]:
     )
 
 
-def clash(wanted: Iterable[Port], taken: Iterable[Port]) -> bool:
+def has_port_conflict(wanted: Iterable[Port], taken: Iterable[Port]) -> bool:
     """Return whether a wanted port conflicts with a taken one."""
-    known = list(taken)
-    return any(a[1:] == b[1:] and (a[0] == b[0] or not a[0] or not b[0]) for a in wanted for b in known)
+    taken_ports = list(taken)
+    return any(a[1:] == b[1:] and (a[0] == b[0] or not a[0] or not b[0]) for a in wanted for b in taken_ports)
 
 
 def _normalize_address(text: str) -> str:

@@ -16,15 +16,15 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Resources, SelectorRequirement, Struct
 from kschedctl.api.pod_requests import Quantities, parse_quantities
 from kschedctl.api.quantity import Quantity, QuantityError, parse
-from kschedctl.autoscaling.karpenter.amounts import PODS, ZERO, merge, subtract
+from kschedctl.autoscaling.karpenter.amounts import PODS, ZERO, subtract, sum_quantities
 from kschedctl.autoscaling.karpenter.labels import (
     ARCH,
     CAPACITY_TYPE,
     CPU,
     FAMILY,
     INSTANCE_TYPE,
+    INSTANCE_TYPE_PREFIXES,
     MEMORY,
-    OF_TYPES,
     OS,
     RESERVATION_ID,
     SIZE,
@@ -114,7 +114,7 @@ class InstanceType:
 
 
 @dataclass(frozen=True)
-class Sold:
+class InstanceTypeCatalog:
     """All instance types of a cloud, and its well-known labels."""
 
     types: tuple[InstanceType, ...]
@@ -122,7 +122,7 @@ class Sold:
     """Labels that pods may require although no pool defines them."""
 
 
-def read_instance_types(documents: Sequence[JsonObject]) -> Sold:
+def read_instance_types(documents: Sequence[JsonObject]) -> InstanceTypeCatalog:
     """Parse instance types. Raises InputError if the format is wrong or two types have the same name."""
     types: dict[str, InstanceType] = {}
     for at, document in enumerate(documents):
@@ -137,8 +137,8 @@ def read_instance_types(documents: Sequence[JsonObject]) -> Sold:
             raise InputError(f'two instance types are called "{made.name}"', where=where)
         types[made.name] = made
     keys = {key for made in types.values() for offering in made.offerings for key in offering.requirements}
-    keys |= {key for made in types.values() for key in made.requirements if key.startswith(OF_TYPES)}
-    return Sold(tuple(types.values()), WELL_KNOWN | keys)
+    keys |= {key for made in types.values() for key in made.requirements if key.startswith(INSTANCE_TYPE_PREFIXES)}
+    return InstanceTypeCatalog(tuple(types.values()), WELL_KNOWN | keys)
 
 
 def _build_instance_type(document: InstanceTypeDocument) -> InstanceType:
@@ -147,7 +147,7 @@ def _build_instance_type(document: InstanceTypeDocument) -> InstanceType:
     overhead = parse_quantities(DEFAULT_OVERHEAD if document.overhead is None else document.overhead)
     offerings = tuple(_build_offering(offering) for offering in document.offerings)
     return InstanceType(
-        document.name, _build_type_requirements(document, capacity), offerings, capacity, merge(overhead)
+        document.name, _build_type_requirements(document, capacity), offerings, capacity, sum_quantities(overhead)
     )
 
 

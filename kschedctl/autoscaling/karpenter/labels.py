@@ -40,9 +40,9 @@ WELL_KNOWN = frozenset(
     )
 )
 """A pool need not define them for a pod to ask for them; those of offerings join them."""
-OF_TYPES = ("karpenter.k8s.aws/instance-", "karpenter.azure.com/sku-", "karpenter.k8s.gcp/instance-")
+INSTANCE_TYPE_PREFIXES = ("karpenter.k8s.aws/instance-", "karpenter.azure.com/sku-", "karpenter.k8s.gcp/instance-")
 """Prefixes of providers' labels that describe instance types. They are well known if a type has them."""
-OF_SIMULATION = frozenset((REGISTERED, INITIALIZED))
+SIMULATION_LABELS = frozenset((REGISTERED, INITIALIZED))
 """Labels of templates for compatibility with DaemonSets; NodeClaims do not have them."""
 NORMALIZED = {
     "failure-domain.beta.kubernetes.io/zone": ZONE,
@@ -54,7 +54,7 @@ NORMALIZED = {
 RESTRICTED_DOMAINS = (KWOK_GROUP, GROUP)
 
 
-def restriction(key: str, well_known: Iterable[str]) -> str:
+def describe_restriction(key: str, well_known: Iterable[str]) -> str:
     """Return why a label may not be required; empty if it may."""
     known = frozenset(well_known)
     domain, slash, _ = key.partition("/")
@@ -68,7 +68,7 @@ def restriction(key: str, well_known: Iterable[str]) -> str:
     )
 
 
-def hint(key: str, defined: Iterable[str], well_known: Iterable[str]) -> str:
+def suggest_label(key: str, defined: Iterable[str], well_known: Iterable[str]) -> str:
     """Return a hint at a well-known or defined label with a similar name, or ""."""
     _, slash, suffix = key.partition("/")
     suffix = suffix if slash else key

@@ -11,48 +11,52 @@ from collections.abc import Iterable
 import numpy as np
 
 from kschedctl.api.objects import Taint
-from kschedctl.autoscaling.karpenter.claims import NewClaim, min_values_fault
+from kschedctl.autoscaling.karpenter.claims import NewClaim, describe_unmet_min_values
 from kschedctl.autoscaling.karpenter.labels import (
     CAPACITY_OVERLAID,
     CAPACITY_TYPE,
     INSTANCE_TYPE,
     MIN_VALUES_RELAXED,
-    OF_SIMULATION,
     PRICE_OVERLAID,
+    SIMULATION_LABELS,
 )
 from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements
-from kschedctl.autoscaling.karpenter.type_columns import TypeColumns, capacity_types
+from kschedctl.autoscaling.karpenter.type_columns import TypeColumns, find_capacity_types
 from kschedctl.reports.provisioning import CheapestOffering, ClaimTaint, LaunchedClaim, RequirementTerm
 
 
-def truncated(claim: NewClaim, most: int, strict: bool) -> str:
+def truncate_instance_types(claim: NewClaim, max_instance_types: int, strict: bool) -> str:
     """Keep the claim's cheapest types. Return why the claim is dropped instead if minValues break, or ""."""
     columns = claim.template.columns
-    chosen = claim.sort()[:most]
+    chosen = claim.sort_options()[:max_instance_types]
     options = np.zeros(len(columns), np.bool_)
     options[chosen] = True
-    if strict and claim.requirements.have_min_values and (too_few := columns.too_few(options, claim.requirements)):
+    if (
+        strict
+        and claim.requirements.have_min_values
+        and (too_few := columns.find_unmet_min_values(options, claim.requirements))
+    ):
         return (
             "pod didn’t schedule because NodePool couldn’t meet minValues requirements, validating minValues, "
-            f"{min_values_fault(too_few)} (NodePool={claim.template.name})"
+            f"{describe_unmet_min_values(too_few)} (NodePool={claim.template.name})"
         )
     claim.options = options
     return ""
 
 
-def launched(claim: NewClaim, most: int) -> LaunchedClaim:
+def to_node_claim(claim: NewClaim, max_instance_types: int) -> LaunchedClaim:
     """Build the NodeClaim that Karpenter would create; it names the cheapest instance types."""
     template, columns = claim.template, claim.template.columns
-    order = columns.by_price(claim.options, claim.requirements)
-    prices = columns.cheapest(claim.requirements)
+    order = columns.sort_by_price(claim.options, claim.requirements)
+    prices = columns.cheapest_prices(claim.requirements)
     named = np.zeros(len(columns), np.bool_)
-    named[order[:most]] = True
-    requirements = _narrow_to_named_types(claim, order[:most], named)
+    named[order[:max_instance_types]] = True
+    requirements = _narrow_to_named_types(claim, order[:max_instance_types], named)
     annotations = dict(template.pool.spec.template.metadata.annotations)
     annotations[MIN_VALUES_RELAXED] = str(claim.min_values_relaxed).lower()
-    if any(offering.overlaid for at in order[:most] for offering in columns.types[at].offerings):
+    if any(offering.overlaid for at in order[:max_instance_types] for offering in columns.types[at].offerings):
         annotations[PRICE_OVERLAID] = "true"
-    if any(columns.types[at].overlaid for at in order[:most]):
+    if any(columns.types[at].overlaid for at in order[:max_instance_types]):
         annotations[CAPACITY_OVERLAID] = "true"
     spec = template.pool.spec.template.spec
     return LaunchedClaim(
@@ -60,8 +64,8 @@ def launched(claim: NewClaim, most: int) -> LaunchedClaim:
         pods=tuple(pod.key for pod in claim.pods),
         scheduling_requirements=_build_terms(claim.requirements),
         instance_types=tuple((columns.types[at].name, float(prices[at])) for at in order),
-        cheapest=cheapest_offering(columns, claim),
-        requirements=_build_terms(Requirements({k: r for k, r in requirements.items() if k not in OF_SIMULATION})),
+        cheapest=find_cheapest_offering(columns, claim),
+        requirements=_build_terms(Requirements({k: r for k, r in requirements.items() if k not in SIMULATION_LABELS})),
         requests={name: str(amount) for name, amount in claim.requests.items()},
         labels={**template.labels, **_choose_custom_labels(claim, requirements)},
         annotations=annotations,
@@ -70,9 +74,9 @@ def launched(claim: NewClaim, most: int) -> LaunchedClaim:
     )
 
 
-def cheapest_offering(columns: TypeColumns, claim: NewClaim) -> CheapestOffering | None:
+def find_cheapest_offering(columns: TypeColumns, claim: NewClaim) -> CheapestOffering | None:
     """Return the cheapest remaining offerings of the claim, or None."""
-    chosen = np.flatnonzero(columns.terms(claim.requirements) & claim.options[columns.type_of])
+    chosen = np.flatnonzero(columns.offerings_meeting(claim.requirements) & claim.options[columns.type_of])
     if not len(chosen):
         return None
     price = columns.prices[chosen].min()
@@ -89,14 +93,14 @@ def _narrow_to_named_types(claim: NewClaim, order: Iterable[int], named: np.ndar
     names = (columns.types[at].name for at in order)
     min_values = requirements.label(INSTANCE_TYPE).min_values
     requirements.add([LabelRequirement.of(INSTANCE_TYPE, IN, names, min_values)])
-    if types := capacity_types(columns, named, requirements):
+    if types := find_capacity_types(columns, named, requirements):
         requirements.add([LabelRequirement.of(CAPACITY_TYPE, IN, types)])
     return requirements
 
 
 def _choose_custom_labels(claim: NewClaim, requirements: Requirements) -> dict[str, str]:
     """Return a value for each required label that is not well known."""
-    known = claim.template.well_known | OF_SIMULATION
+    known = claim.template.well_known | SIMULATION_LABELS
     return {
         key: value for key, requirement in requirements.items() if key not in known and (value := requirement.any())
     }

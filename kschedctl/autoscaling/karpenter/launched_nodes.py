@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Condition, Node, NodeSpec, NodeStatus, ObjectMeta, Pod, Resources, Taint
 from kschedctl.autoscaling.growth import NewNodes
-from kschedctl.autoscaling.karpenter.daemons import Daemons, daemon_pods
-from kschedctl.autoscaling.karpenter.instance_types import InstanceType, Sold
+from kschedctl.autoscaling.karpenter.daemons import Daemons, get_daemonset_pods
+from kschedctl.autoscaling.karpenter.instance_types import InstanceType, InstanceTypeCatalog
 from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, HOSTNAME, INITIALIZED, NORMALIZED, REGISTERED, ZONE
 from kschedctl.autoscaling.karpenter.state_nodes import StateNode
 from kschedctl.cluster import Cluster
@@ -17,14 +17,14 @@ from kschedctl.reports.provisioning import LaunchedClaim
 READY = Condition("Ready", "True")
 
 
-def launched_nodes(cluster: Cluster, claims: Iterable[LaunchedClaim], sold: Sold) -> NewNodes:
+def build_launched_nodes(cluster: Cluster, claims: Iterable[LaunchedClaim], sold: InstanceTypeCatalog) -> NewNodes:
     """Build a node of the cheapest offering for each claim, with the pods of DaemonSets."""
-    known = {node.metadata.name for node in cluster.nodes}
+    used_names = {node.metadata.name for node in cluster.nodes}
     types = {sold_type.name: sold_type for sold_type in sold.types}
     nodes: dict[str, tuple[Node, ...]] = {}
     for claim in claims:
-        name = next(name for name in _iter_names(claim.node_pool) if name not in known)
-        known.add(name)
+        name = next(name for name in _iter_names(claim.node_pool) if name not in used_names)
+        used_names.add(name)
         nodes[claim.node_pool] = (*nodes.get(claim.node_pool, ()), *_iter_node(claim, name, types))
     made = (node for of_pool in nodes.values() for node in of_pool)
     return NewNodes(nodes, tuple(pod for node in made for pod in _iter_daemonset_pods(cluster, node)), {})
@@ -61,6 +61,6 @@ def _iter_node(claim: LaunchedClaim, name: str, types: dict[str, InstanceType]) 
 
 def _iter_daemonset_pods(cluster: Cluster, node: Node) -> Iterator[Pod]:
     """Yield a pod of each DaemonSet that should run on the node."""
-    for pod in Daemons(daemon_pods(cluster)).expected(StateNode(node, None)):
+    for pod in Daemons(get_daemonset_pods(cluster)).find_expected(StateNode(node, None)):
         meta = replace(pod.metadata, name=f"{pod.metadata.name}-{node.metadata.name}", uid="")
         yield replace(pod, metadata=meta, spec=replace(pod.spec, node_name=node.metadata.name))

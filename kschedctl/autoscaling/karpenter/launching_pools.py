@@ -9,10 +9,10 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod
 from kschedctl.autoscaling.growth import NewNodes, mark_unschedulable
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
-from kschedctl.autoscaling.karpenter.launched_nodes import launched_nodes
+from kschedctl.autoscaling.karpenter.launched_nodes import build_launched_nodes
 from kschedctl.autoscaling.karpenter.new_node import NAME
 from kschedctl.autoscaling.karpenter.provision import provision
-from kschedctl.autoscaling.karpenter.seen_types import seen_types
+from kschedctl.autoscaling.karpenter.seen_types import derive_instance_types
 from kschedctl.cluster import Cluster
 from kschedctl.text.counts import counted
 
@@ -35,7 +35,7 @@ class LaunchingPools:
         limited: bool = True,
     ) -> None:
         self._limited = limited
-        self._types = seen_types(cluster) if types is None else types
+        self._types = derive_instance_types(cluster) if types is None else types
         self._sold = read_instance_types(self._types)
         self._settings, self._now = settings, now
         seen = counted(len(self._types), "instance type")
@@ -58,7 +58,7 @@ class LaunchingPools:
         why = {key: error.error for key, error in report.pod_errors.items()}
         why |= {event.name: event.message for event in report.rejected}
         claims = [claim for claim in report.new_node_claims if claim.node_pool not in report.limits_exceeded]
-        return launched_nodes(cluster, claims, self._sold)._replace(reasons=why)
+        return build_launched_nodes(cluster, claims, self._sold)._replace(reasons=why)
 
     def _with_refused(self, cluster: Cluster) -> Cluster:
         """Return the cluster with all waiting pods as kube-scheduler refused them."""

@@ -14,11 +14,11 @@ from kschedctl.api.quantity import Quantity
 from kschedctl.api.tolerations import is_tolerated
 from kschedctl.autoscaling.karpenter.amounts import ZERO
 from kschedctl.autoscaling.karpenter.claims import ClaimRefusal
-from kschedctl.autoscaling.karpenter.closest_type import closest_type
-from kschedctl.autoscaling.karpenter.labels import NODE_POOL, NORMALIZED, OF_SIMULATION, ZONE
+from kschedctl.autoscaling.karpenter.closest_type import describe_closest_type
+from kschedctl.autoscaling.karpenter.labels import NODE_POOL, NORMALIZED, SIMULATION_LABELS, ZONE
 from kschedctl.autoscaling.karpenter.node_columns import ExistingColumns
-from kschedctl.autoscaling.karpenter.pod_data import PodData, pod_data
-from kschedctl.autoscaling.karpenter.preferences import relaxed
+from kschedctl.autoscaling.karpenter.pod_data import PodData, build_pod_data
+from kschedctl.autoscaling.karpenter.preferences import relax
 from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements
 from kschedctl.autoscaling.karpenter.setting import KarpenterSetting, UsablePools
 from kschedctl.autoscaling.karpenter.state_nodes import NODES
@@ -34,23 +34,23 @@ Edited = tuple[str, NodePool | None]
 """What stops a pool, and the pool without it where that can be."""
 
 
-def nearest_miss(
+def find_nearest_miss(
     setting: KarpenterSetting, pod: Pod, template: ClaimTemplate, existing: ExistingColumns
 ) -> tuple[str, ...]:
     """Return everything that a pool lacks to take the pod; what cannot be edited away comes last."""
-    search = _Search(setting, _fully_relaxed(setting, pod), existing, template)
-    return tuple(search.missing())
+    search = _ObstacleSearch(setting, _fully_relaxed(setting, pod), existing, template)
+    return tuple(search.iter_obstacles())
 
 
 def _fully_relaxed(setting: KarpenterSetting, pod: Pod) -> Pod:
     """Return the pod with all its preferences relaxed, as Karpenter tries it last."""
-    while less := relaxed(pod, setting.pools.prefer_no_schedule):
+    while less := relax(pod, setting.pools.prefer_no_schedule):
         pod = less[0]
     return pod
 
 
 @dataclass(eq=False)
-class _Search:
+class _ObstacleSearch:
     """A search that edits a pool until it takes the pod."""
 
     setting: KarpenterSetting
@@ -62,41 +62,41 @@ class _Search:
     data: PodData = field(init=False)
 
     def __post_init__(self) -> None:
-        self.data = pod_data(self.pod, (), {}, self.setting.options.ignores_preferences)
+        self.data = build_pod_data(self.pod, (), {}, self.setting.options.ignores_preferences)
 
-    def missing(self) -> Iterator[str]:
+    def iter_obstacles(self) -> Iterator[str]:
         """Yield each obstacle and remove it from the pool, until the pool takes the pod."""
-        while refusal := self.refusal():
-            said, edited = (
-                self._taints()
-                or self._labels()
-                or self._empty_label(refusal)
-                or self._limits()
-                or (self._zones_of_class(refusal) or self._types(refusal), None)
+        while refusal := self.find_refusal():
+            obstacle, edited = (
+                self._check_taints()
+                or self._check_labels()
+                or self._check_empty_label(refusal)
+                or self._check_limits()
+                or (self._check_node_class_zones(refusal) or self._check_types(refusal), None)
             )
-            if said:
-                yield said
+            if obstacle:
+                yield obstacle
             if edited is None:
-                if refusal.requirements is not None and self._zones_of_class(refusal):
-                    yield from filter(None, (self._types_anywhere(refusal.requirements),))
+                if refusal.requirements is not None and self._check_node_class_zones(refusal):
+                    yield from filter(None, (self._check_types_in_any_zone(refusal.requirements),))
                 return
-            self.edit(edited)
+            self.replace_pool(edited)
 
-    def edit(self, pool: NodePool) -> None:
+    def replace_pool(self, pool: NodePool) -> None:
         """Replace the pool by its edited form."""
-        self.pools = self.setting.pools.with_pool(pool, self.setting)
+        self.pools = self.setting.pools.with_edited_pool(pool, self.setting)
         (self.template,) = self.pools.all_templates
 
-    def refusal(self) -> ClaimRefusal | None:
+    def find_refusal(self) -> ClaimRefusal | None:
         """Return why the pool refuses the pod now, or None if it takes the pod."""
         if not self.template.options.any():
             return ClaimRefusal("", requirements=self.template.requirements.plus(self.data.requirements))
-        run = self.setting.run(
+        run = self.setting.run_scheduler(
             [self.pod], self.existing, new_nodes_only=True, templates=[self.template], pools=self.pools
         )
         return next(iter(run.refusals.get(self.pod.key, ())), None)
 
-    def _taints(self) -> Edited | None:
+    def _check_taints(self) -> Edited | None:
         """Return the taints that the pod does not tolerate, and the pool without them."""
         taints = self.template.taints
         kept = tuple(
@@ -107,35 +107,42 @@ class _Search:
         stopping = ", ".join(str(taint) for taint in taints if taint not in kept)
         return f"the pod does not tolerate {stopping}", _with_template_fields(self.template.pool, taints=kept)
 
-    def _labels(self) -> Edited | None:
+    def _check_labels(self) -> Edited | None:
         """Return the pod's label requirements that the pool does not meet, and the pool with them."""
-        own, wanted, pool = self.template.requirements, self.data.requirements, self.template.pool
+        pool_requirements, pod_requirements, pool = (
+            self.template.requirements,
+            self.data.requirements,
+            self.template.pool,
+        )
         conflicts = [
             requirement
-            for key, requirement in sorted(wanted.items())
-            if key in own and not own[key].agrees(requirement)
+            for key, requirement in sorted(pod_requirements.items())
+            if key in pool_requirements and not pool_requirements[key].agrees(requirement)
         ]
-        unknown = own.undefined(wanted, self.template.well_known)
+        unknown = pool_requirements.find_undefined(pod_requirements, self.template.well_known)
         if not (conflicts or unknown):
             return None
-        said = [f"the pod wants {conflict}, the pool has {own[conflict.key].without_key}" for conflict in conflicts]
-        said += [f"the pod wants {wanted[unknown]}, the pool does not define it"] if unknown else []
-        if {conflict.key for conflict in conflicts} & self._fixed:
+        said = [
+            f"the pod wants {conflict}, the pool has {pool_requirements[conflict.key].without_key}"
+            for conflict in conflicts
+        ]
+        said += [f"the pod wants {pod_requirements[unknown]}, the pool does not define it"] if unknown else []
+        if {conflict.key for conflict in conflicts} & self._fixed_labels:
             return "; ".join(said), None
-        for requirement in (*conflicts, *([wanted[unknown]] if unknown else [])):
+        for requirement in (*conflicts, *([pod_requirements[unknown]] if unknown else [])):
             pool = _with_requirement(pool, requirement)
         return "; ".join(said), pool
 
     @property
-    def _fixed(self) -> frozenset[str]:
+    def _fixed_labels(self) -> frozenset[str]:
         """The labels that cannot be edited, as they follow from the pool itself."""
         reference = self.template.pool.spec.template.spec.node_class_ref
-        return OF_SIMULATION | {NODE_POOL, f"{reference.group}/{reference.kind.lower()}"}
+        return SIMULATION_LABELS | {NODE_POOL, f"{reference.group}/{reference.kind.lower()}"}
 
-    def _empty_label(self, refusal: ClaimRefusal) -> Edited | None:
+    def _check_empty_label(self, refusal: ClaimRefusal) -> Edited | None:
         """Return the topology key whose empty value Karpenter counts as no domain, and the pool with a value for it."""
         key, pool = refusal.empty_label, self.template.pool
-        if not key or key in self._fixed:
+        if not key or key in self._fixed_labels:
             return None
         nodes = () if key in self.template.requirements else tuple(self._nodes_with_empty(key))
         where = f" on {first_few(nodes)}" if nodes else ""
@@ -146,7 +153,7 @@ class _Search:
     def _nodes_with_empty(self, key: str) -> Iterator[str]:
         return (node.name for node in self.setting.nodes if node.labels.get(key) == "")
 
-    def _zones_of_class(self, refusal: ClaimRefusal) -> str:
+    def _check_node_class_zones(self, refusal: ClaimRefusal) -> str:
         """Return which zones the subnets of the pool's node class lack; empty if its subnets are not in the way."""
         zones = self.setting.node_classes.zones(self.template.pool)
         wanted = refusal.requirements.get(ZONE) if refusal.requirements is not None else None
@@ -163,49 +170,51 @@ class _Search:
         named = self.setting.node_classes.name(self.template.pool)
         return f"{named} has no subnet in {needed}, only in {', '.join(sorted(zones))}{offered}"
 
-    def _types_anywhere(self, requirements: Requirements) -> str:
+    def _check_types_in_any_zone(self, requirements: Requirements) -> str:
         """Return what the closest instance type lacks besides a subnet; empty if no type is known in such a zone."""
         wanted = requirements[ZONE]
         if not any(wanted.has(offer.zone) for each in self.setting.sold.types for offer in each.offerings):
             return ""
         pool = self.template.pool
-        columns = TypeColumns(self.setting.node_classes.sold(pool, self.setting.sold.types, anywhere=True))
+        columns = TypeColumns(self.setting.node_classes.adjust_types(pool, self.setting.sold.types, anywhere=True))
         template = replace(self.template, columns=columns, options=np.ones(len(columns), np.bool_))
-        own = {key: requirement for key, requirement in requirements.items() if key not in OF_SIMULATION}
+        own = {key: requirement for key, requirement in requirements.items() if key not in SIMULATION_LABELS}
         groups = (self.pools or self.setting.pools).groups.get(pool.metadata.name, ())
-        return closest_type(template, groups, self.data, Requirements(own))
+        return describe_closest_type(template, groups, self.data, Requirements(own))
 
-    def _limits(self) -> Edited | None:
+    def _check_limits(self) -> Edited | None:
         """Return the limits that exclude suitable or all types, and the pool without limits."""
         pool, columns = self.template.pool, self.template.columns
-        left = self.setting.remaining((), [pool]).get(pool.metadata.name)
-        if left is None:
+        remaining = self.setting.remaining_limits((), [pool]).get(pool.metadata.name)
+        if remaining is None:
             return None
         types = [columns.types[at].capacity for at in np.flatnonzero(self.template.options).tolist()]
-        smallest = {name: min((capacity.get(name, ZERO) for capacity in types), default=ZERO) for name in left} | {
+        smallest = {name: min((capacity.get(name, ZERO) for capacity in types), default=ZERO) for name in remaining} | {
             NODES: ONE
         }
-        short = [name for name, amount in left.items() if amount < smallest[name]]
+        short = [name for name, amount in remaining.items() if amount < smallest[name]]
         unlimited = replace(pool, spec=replace(pool.spec, limits=None))
-        if not short and not self._takes(unlimited):
+        if not short and not self._would_take_pod(unlimited):
             return None
         limits = pool.spec.limits or {}
-        said = (f"{name} limit {limits[name]}, {max(left[name], ZERO)} left" for name in short or sorted(left))
+        said = (
+            f"{name} limit {limits[name]}, {max(remaining[name], ZERO)} left" for name in short or sorted(remaining)
+        )
         sizes = ", ".join(f"{name} {smallest[name]}" for name in short if name != NODES)
         return "; ".join(said) + f"; the smallest type has {sizes}" * bool(sizes), unlimited
 
-    def _takes(self, pool: NodePool) -> bool:
+    def _would_take_pod(self, pool: NodePool) -> bool:
         """Return whether an edited pool would take the pod."""
-        edited = _Search(self.setting, self.pod, self.existing, self.template)
-        edited.edit(pool)
-        return edited.refusal() is None
+        edited = _ObstacleSearch(self.setting, self.pod, self.existing, self.template)
+        edited.replace_pool(pool)
+        return edited.find_refusal() is None
 
-    def _types(self, refusal: ClaimRefusal) -> str:
+    def _check_types(self, refusal: ClaimRefusal) -> str:
         """Return what the closest type lacks, or else Karpenter's error."""
         if refusal.requirements is None:
             return shorten_error(refusal.why) if self.pools else ""
         groups = (self.pools or self.setting.pools).groups.get(self.template.name, ())
-        return closest_type(self.template, groups, self.data, refusal.requirements)
+        return describe_closest_type(self.template, groups, self.data, refusal.requirements)
 
 
 def _with_requirement(pool: NodePool, wanted: LabelRequirement) -> NodePool:

@@ -7,17 +7,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Event, Pod
 from kschedctl.api.observed.events import FAILED_SCHEDULING, NOMINATED, is_event_about, last_seen
-from kschedctl.autoscaling.karpenter.differences import differences
+from kschedctl.autoscaling.karpenter.differences import describe_differences
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
-from kschedctl.autoscaling.karpenter.nearest_miss import nearest_miss
+from kschedctl.autoscaling.karpenter.nearest_miss import find_nearest_miss
 from kschedctl.autoscaling.karpenter.node_columns import ExistingColumns
 from kschedctl.autoscaling.karpenter.options import read_karpenter_options
 from kschedctl.autoscaling.karpenter.pods import is_daemon
-from kschedctl.autoscaling.karpenter.provision import ProvisioningRun, nominated
-from kschedctl.autoscaling.karpenter.rejections import rejection
+from kschedctl.autoscaling.karpenter.provision import ProvisioningRun, iter_nominated_nodes
+from kschedctl.autoscaling.karpenter.rejections import find_rejection
 from kschedctl.autoscaling.karpenter.scheduler import SchedulerRun
-from kschedctl.autoscaling.karpenter.seen_types import seen_types
-from kschedctl.autoscaling.karpenter.setting import KarpenterSetting, takes_no_part, without_types
+from kschedctl.autoscaling.karpenter.seen_types import derive_instance_types
+from kschedctl.autoscaling.karpenter.setting import KarpenterSetting, describe_no_types, explain_unusable_pool
 from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
 from kschedctl.cluster import Cluster
 from kschedctl.reports.new_node import AutoscalerSaid, NewNode, PoolVerdict
@@ -28,59 +28,63 @@ OF_DAEMON = "Karpenter launches no node for a pod of a DaemonSet"
 FAILED = "Failed to schedule pod, "
 
 
-def new_node(
+def explain_new_node(
     cluster: Cluster, pod: Pod, types: Sequence[JsonObject] | None, options: Mapping[str, object], now: str
 ) -> NewNode:
     """Return whether Karpenter would launch a node for the pod alone. Raises InputError.
 
     Without ``types``, the instance types of existing nodes are used.
     """
-    known = seen_types(cluster) if types is None else types
-    setting = KarpenterSetting.of(cluster, read_instance_types(known), read_karpenter_options(options), now)
-    seen = len(known) if types is None else None
-    refused = OF_DAEMON if is_daemon(pod) else rejection(pod, setting.volumes, setting.sold.well_known)
+    documents = derive_instance_types(cluster) if types is None else types
+    setting = KarpenterSetting.of(cluster, read_instance_types(documents), read_karpenter_options(options), now)
+    seen = len(documents) if types is None else None
+    refused = OF_DAEMON if is_daemon(pod) else find_rejection(pod, setting.volumes, setting.sold.well_known)
     if refused is not None:
         why = refused.removeprefix(FAILED) or NOT_WANTED
         verdicts = tuple(PoolVerdict(pool.metadata.name, False, why) for pool in cluster.karpenter_node_pools)
         message = refused if refused.startswith(FAILED) else ""
         return NewNode(NAME, verdicts, seen_types=seen, message=message, said=_find_last_event(cluster, pod, message))
-    existing = setting.existing(setting.pools, lambda node: False)
-    run = setting.run([pod], existing, movable=[pod.key]) if setting.pools.pools else None
+    existing = setting.build_existing_columns(setting.pools, lambda node: False)
+    run = setting.run_scheduler([pod], existing, movable=[pod.key]) if setting.pools.pools else None
     message = _failure_message(pod, run)
     return NewNode(
         NAME,
-        tuple(_Verdicts(setting, pod, existing).iter_verdicts()),
-        next((node.node for node in nominated(run)), "") if run else "",
+        tuple(_PoolVerdicts(setting, pod, existing).iter_verdicts()),
+        next((node.node for node in iter_nominated_nodes(run)), "") if run else "",
         seen,
         message,
         _find_last_event(cluster, pod, message),
-        differences=tuple(differences(setting, pod)),
+        differences=tuple(describe_differences(setting, pod)),
     )
 
 
-class _Verdicts:
+class _PoolVerdicts:
     """Verdicts of all pools on one pod."""
 
     def __init__(self, setting: KarpenterSetting, pod: Pod, existing: ExistingColumns) -> None:
         self._setting, self._pod, self._existing = setting, pod, existing
         self._templates = {template.name: template for template in setting.pools.all_templates}
-        self._asked = ProvisioningRun(setting)
+        self._provisioning = ProvisioningRun(setting)
 
     def iter_verdicts(self) -> Iterator[PoolVerdict]:
         """Yield the verdict of each NodePool."""
         for pool in self._setting.cluster.karpenter_node_pools:
             template = self._templates.get(pool.metadata.name)
-            refusal = "" if template else takes_no_part(self._setting, pool)
-            yield self._of(template) if template else PoolVerdict(pool.metadata.name, False, refusal)
+            refusal = "" if template else explain_unusable_pool(self._setting, pool)
+            yield self._judge_template(template) if template else PoolVerdict(pool.metadata.name, False, refusal)
 
-    def _of(self, template: ClaimTemplate) -> PoolVerdict:
+    def _judge_template(self, template: ClaimTemplate) -> PoolVerdict:
         """Return the verdict of a pool that takes part in provisioning."""
         key, taking_part = self._pod.key, template.options.any()
-        answer = self._asked.alone(key, {key: self._pod}, template if taking_part else None, self._existing)
+        answer = self._provisioning.answer_for_pool(
+            key, {key: self._pod}, template if taking_part else None, self._existing
+        )
         if answer.instance_types:
             return PoolVerdict(template.name, True, answer.describe())
-        text = answer.describe() if taking_part else without_types(template)
-        return PoolVerdict(template.name, False, text, nearest_miss(self._setting, self._pod, template, self._existing))
+        text = answer.describe() if taking_part else describe_no_types(template)
+        return PoolVerdict(
+            template.name, False, text, find_nearest_miss(self._setting, self._pod, template, self._existing)
+        )
 
 
 def _failure_message(pod: Pod, run: SchedulerRun | None) -> str:

@@ -29,14 +29,14 @@ NODE_CLASS_KINDS = {
 """(group, kind) -> those that are read."""
 
 
-def reference_of(pool: NodePool) -> NodeClassReference:
+def get_class_reference(pool: NodePool) -> NodeClassReference:
     """Return the pool's reference to its node class."""
     return pool.spec.template.spec.node_class_ref
 
 
-def kind_of_class(pool: NodePool) -> ApiKind | None:
+def find_class_kind(pool: NodePool) -> ApiKind | None:
     """Return the kind of the pool's node class, or None if it is not supported."""
-    reference = reference_of(pool)
+    reference = get_class_reference(pool)
     return NODE_CLASS_KINDS.get((reference.group, reference.kind))
 
 
@@ -47,7 +47,7 @@ class NodeClasses:
         self.cluster = cluster
 
     @cached_property
-    def _found(self) -> dict[tuple[str, str], NodeClass]:
+    def _by_kind_and_name(self) -> dict[tuple[str, str], NodeClass]:
         """The node classes by kind and name."""
         return {
             (kind.name, each.metadata.name): each
@@ -55,59 +55,61 @@ class NodeClasses:
             for each in getattr(self.cluster, kind.field)
         }
 
-    def of(self, pool: NodePool) -> NodeClass | None:
+    def find_class(self, pool: NodePool) -> NodeClass | None:
         """Return the pool's node class, or None if it was not read."""
-        kind = kind_of_class(pool)
-        return self._found.get((kind.name, reference_of(pool).name)) if kind else None
+        kind = find_class_kind(pool)
+        return self._by_kind_and_name.get((kind.name, get_class_reference(pool).name)) if kind else None
 
-    def refuse(self, pool: NodePool) -> bool:
+    def is_class_unready(self, pool: NodePool) -> bool:
         """Return whether the pool's node class exists and is not ready."""
-        own = self.of(pool)
+        own = self.find_class(pool)
         return own is not None and bool(own.not_ready_reason)
 
-    def fault(self, pool: NodePool) -> str:
+    def find_class_fault(self, pool: NodePool) -> str:
         """Return why the pool cannot be ready because of its node class, or ""."""
-        kind, own, named = kind_of_class(pool), self.of(pool), self.name(pool)
+        kind, own, named = find_class_kind(pool), self.find_class(pool), self.name(pool)
         if own is not None:
             return f"{named} is not ready: {own.not_ready_reason}" if own.not_ready_reason else ""
         return f"{named} does not exist" if kind and not self.cluster.gap(kind.name) else ""
 
-    def unread(self, pool: NodePool) -> str:
+    def describe_unread(self, pool: NodePool) -> str:
         """Return which node class was not read, or "" if it was or the pool has none."""
-        kind, reference = kind_of_class(pool), reference_of(pool)
-        missing = self.of(pool) is None and (kind is None or self.cluster.gap(kind.name))
+        kind, reference = find_class_kind(pool), get_class_reference(pool)
+        missing = self.find_class(pool) is None and (kind is None or self.cluster.gap(kind.name))
         return f"{self.name(pool)} was not read" if missing and reference.name else ""
 
     def zones(self, pool: NodePool) -> frozenset[str]:
         """Return the zones of the subnets of the pool's node class; empty if they are not known."""
-        own = self.of(pool)
+        own = self.find_class(pool)
         return own.zones if own else frozenset()
 
-    def told(self, pool: NodePool) -> str:
+    def describe_class(self, pool: NodePool) -> str:
         """Describe the pool's node class: its zones, pods per node and disk, or its fault."""
-        own = self.of(pool)
+        own = self.find_class(pool)
         if own is None:
-            return self.fault(pool) or self.unread(pool)
-        said = (
+            return self.find_class_fault(pool) or self.describe_unread(pool)
+        details = (
             f"zones {', '.join(sorted(own.zones))}" if own.zones else "",
             f"{counted(own.max_pods, 'pod')} a node" if own.max_pods is not None else "",
             f"{own.root_disk_size} disk" if own.root_disk_size else "",
         )
-        return self.fault(pool) or ": ".join(filter(None, (self.name(pool), ", ".join(filter(None, said)))))
+        return self.find_class_fault(pool) or ": ".join(
+            filter(None, (self.name(pool), ", ".join(filter(None, details))))
+        )
 
     def name(self, pool: NodePool) -> str:
         """Return the kind and name of the pool's node class."""
-        reference = reference_of(pool)
+        reference = get_class_reference(pool)
         return f"{reference.kind} {reference.name}"
 
-    def sold(
+    def adjust_types(
         self, pool: NodePool | None, types: Sequence[InstanceType], *, anywhere: bool = False
     ) -> Sequence[InstanceType]:
         """Return the instance types as the pool's node class makes machines of them. Raises QuantityError.
 
         With ``anywhere``, the zones of the node class's subnets do not count.
         """
-        own = self.of(pool) if pool else None
+        own = self.find_class(pool) if pool else None
         if own is None:
             return types
         more = parse_quantities({STORAGE: own.root_disk_size} if own.root_disk_size else {})

@@ -50,30 +50,30 @@ class ExistingColumns:
     def _taints(self) -> tuple[list[tuple[Taint, ...]], np.ndarray]:
         return _encode([node.state.taints for node in self.existing])
 
-    def values(self, key: str) -> tuple[list[str | None], np.ndarray]:
+    def label_values(self, key: str) -> tuple[list[str | None], np.ndarray]:
         """Return the distinct values of a label (None for nodes without it) and (N,) the code of each node."""
         if key not in self._codes:
             requirements = (node.requirements.get(key) for node in self.existing)
             self._codes[key] = _encode([next(iter(own.values)) if own else None for own in requirements])
         return self._codes[key]
 
-    def where(self, key: str, holds: Callable[[str], bool], without: bool = False) -> Bools:
+    def find_by_value(self, key: str, holds: Callable[[str], bool], without: bool = False) -> Bools:
         """Return (N,) nodes whose label value satisfies ``holds``. ``without`` is the result for nodes without the
         label.
         """
-        values, codes = self.values(key)
+        values, codes = self.label_values(key)
         table = np.array([without if value is None else holds(value) for value in values], np.bool_)
         return np.asarray(table[codes], np.bool_)
 
-    def meeting(self, requirement: LabelRequirement) -> Bools:
+    def find_meeting(self, requirement: LabelRequirement) -> Bools:
         """Return (N,) nodes whose labels meet the requirement."""
-        known = self._meeting.get(requirement)
-        if known is None:
-            known = self.where(requirement.key, requirement.has, without=requirement.negative)
-            self._meeting[requirement] = known
-        return known
+        cached = self._meeting.get(requirement)
+        if cached is None:
+            cached = self.find_by_value(requirement.key, requirement.has, without=requirement.negative)
+            self._meeting[requirement] = cached
+        return cached
 
-    def tolerated(self, tolerations: tuple[Toleration, ...]) -> Bools:
+    def find_tolerated(self, tolerations: tuple[Toleration, ...]) -> Bools:
         """Return (N,) nodes whose taints are all tolerated."""
         if tolerations not in self._tolerated:
             taints, codes = self._taints
@@ -88,8 +88,8 @@ class RunNodes:
     def __init__(self, columns: ExistingColumns, without: Collection[str] = ()) -> None:
         self.columns = columns
         self._room = columns.rooms.values.copy()
-        self._there = np.ones(len(columns.existing), np.bool_)
-        self._there[[columns.rows[name] for name in without if name in columns.rows]] = False
+        self._is_included = np.ones(len(columns.existing), np.bool_)
+        self._is_included[[columns.rows[name] for name in without if name in columns.rows]] = False
         self._used: dict[int, RunNode] = {}
 
     @property
@@ -99,29 +99,29 @@ class RunNodes:
 
     def place(self, data: PodData, topology: RunTopology, movable: bool) -> bool:
         """Put a pod on the first node that takes it. Return whether there was one."""
-        for row in np.flatnonzero(self._possible(data, topology, movable)).tolist():
-            node = self._used.get(row) or RunNode.of(self.columns.existing[row])
-            tried = node.tried(data, topology)
-            if tried is not None:
-                node.add(data, tried, topology)
+        for row in np.flatnonzero(self._find_possible_nodes(data, topology, movable)).tolist():
+            node = self._used.get(row) or RunNode.from_existing(self.columns.existing[row])
+            requirements = node.can_add(data, topology)
+            if requirements is not None:
+                node.add(data, requirements, topology)
                 self._used[row] = node
-                self._take(row, data)
+                self._subtract_room(row, data)
                 return True
         return False
 
-    def _possible(self, data: PodData, topology: RunTopology, movable: bool) -> Bools:
+    def _find_possible_nodes(self, data: PodData, topology: RunTopology, movable: bool) -> Bools:
         """Return (N,) nodes that may take the pod. Used nodes are always tried, as their requirements changed."""
         columns = self.columns
-        possible = columns.tolerated(data.pod.spec.tolerations).copy()
+        possible = columns.find_tolerated(data.pod.spec.tolerations).copy()
         for requirement in data.requirements.values():
-            possible &= columns.meeting(requirement)
-        for key, holds in topology.domains_for(data.pod, data.strict):
-            possible &= columns.where(key, holds)
+            possible &= columns.find_meeting(requirement)
+        for key, holds in topology.iter_domain_predicates(data.pod, data.strict):
+            possible &= columns.find_by_value(key, holds)
         possible[list(self._used)] = True
-        possible &= self._there & columns.rooms.hold(data.amounts, self._room)
+        possible &= self._is_included & columns.rooms.find_fitting_rows(data.amounts, self._room)
         return possible if movable else possible & ~columns.settling
 
-    def _take(self, row: int, data: PodData) -> None:
+    def _subtract_room(self, row: int, data: PodData) -> None:
         """Subtract the pod's amounts from the node's room."""
         for name, amount in data.amounts.items():
             if name in self.columns.rooms.names:

@@ -13,9 +13,15 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools
 from kschedctl.api.pod_requests import Quantities
-from kschedctl.autoscaling.karpenter.amounts import Amounts, least, merge, most, printed
+from kschedctl.autoscaling.karpenter.amounts import (
+    Amounts,
+    maximum_amounts,
+    minimum_amounts,
+    render_quantities,
+    sum_quantities,
+)
 from kschedctl.autoscaling.karpenter.daemons import DaemonGroup
-from kschedctl.autoscaling.karpenter.host_ports import Port, clash
+from kschedctl.autoscaling.karpenter.host_ports import Port, has_port_conflict
 from kschedctl.autoscaling.karpenter.requirements import Requirements
 from kschedctl.autoscaling.karpenter.type_columns import TypeColumns
 
@@ -36,42 +42,42 @@ _WORDS = {
 
 @dataclass(eq=False)
 class OptionFilter:
-    """What types of some DaemonGroups met by now; ``left``: those that meet everything."""
+    """What types of some DaemonGroups met by now; ``remaining``: those that meet everything."""
 
     columns: TypeColumns
     requirements: Requirements
-    left: Bools = field(init=False)
+    remaining: Bools = field(init=False)
     """(T,) the types that meet everything."""
     met: list[bool] = field(default_factory=lambda: [False] * 3)
     pairs: list[bool] = field(default_factory=lambda: [False] * 2)
     overheads: list[Quantities] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.left = np.zeros(len(self.columns), np.bool_)
+        self.remaining = np.zeros(len(self.columns), np.bool_)
 
-    def look_at(self, types: Bools, requests: Amounts, overhead: Quantities) -> None:
+    def add_group(self, types: Bools, requests: Amounts, overhead: Quantities) -> None:
         """Filter the types of one DaemonGroup; ``requests`` include its overhead."""
         if overhead:
             self.overheads.append(overhead)
         compatible = self.columns.compatible(self.requirements) & types
         offered = self.columns.offered(self.requirements) & types
-        fits = self.columns.hold(requests) & offered
-        self.left |= compatible & fits
+        fits = self.columns.find_fitting(requests) & offered
+        self.remaining |= compatible & fits
         self.met = [
             before or bool(now.any()) for before, now in zip(self.met, (compatible, fits, offered), strict=True)
         ]
         pairs = (fits & ~compatible, compatible & offered & ~fits)
         self.pairs = [before or bool(now.any()) for before, now in zip(self.pairs, pairs, strict=True)]
 
-    def refusal(self, requests: Quantities, amounts: Amounts) -> str:
+    def describe_failure(self, requests: Quantities, amounts: Amounts) -> str:
         """Describe why no type remains, in Karpenter's words."""
-        text = _WORDS.get((self.met[0], self.met[1], self.met[2])) or self._together()
-        text += self.details(requests)
+        text = _WORDS.get((self.met[0], self.met[1], self.met[2])) or self._describe_combined_failure()
+        text += self.describe_details(requests)
         if self.met == [True, False, True] and amounts.get("cpu", 0) >= MILLION:
             text += " (CPU request >= 1 Million, m vs M typo?)"
         return text
 
-    def _together(self) -> str:
+    def _describe_combined_failure(self) -> str:
         """Describe a failure of which no single criterion is the cause."""
         if self.pairs[0]:
             return f"no instance type which had enough resources and the required offering {_MET}"
@@ -79,29 +85,35 @@ class OptionFilter:
             return f"no instance type which {_MET} and the required offering had the required resources"
         return "no instance type met the requirements/resources/offering tuple"
 
-    def details(self, requests: Quantities) -> str:
+    def describe_details(self, requests: Quantities) -> str:
         """Describe the requirements and resources in question."""
-        return f", requirements={self.requirements}, resources={self._resources(requests)}"
+        return f", requirements={self.requirements}, resources={self._describe_resources(requests)}"
 
-    def _resources(self, requests: Quantities) -> str:
+    def _describe_resources(self, requests: Quantities) -> str:
         """Describe the requests with the least and the most DaemonSet overhead."""
         if not self.overheads:
-            return printed(requests)
+            return render_quantities(requests)
         low, high = _overhead_range(self.overheads)
         if not low:
-            return printed(requests)
-        texts = [printed(merge(amounts, requests)) for amounts in (low, high)]
+            return render_quantities(requests)
+        texts = [render_quantities(sum_quantities(amounts, requests)) for amounts in (low, high)]
         return texts[0] if texts[0] == texts[1] else f"min={texts[0]}, max={texts[1]}"
 
 
 def _overhead_range(overheads: Sequence[Quantities]) -> tuple[Quantities, Quantities]:
     """Return the smallest and the largest overhead of each resource."""
-    return least(overheads), most(overheads)
+    return minimum_amounts(overheads), maximum_amounts(overheads)
 
 
-def free_groups(groups: Iterable[DaemonGroup], ports: Sequence[Port], taken: Sequence[Port]) -> list[DaemonGroup]:
+def filter_groups_by_ports(
+    groups: Iterable[DaemonGroup], ports: Sequence[Port], taken: Sequence[Port]
+) -> list[DaemonGroup]:
     """Return the groups whose DaemonSets leave the wanted host ports free; none if another pod has one."""
     groups = list(groups)
     if not ports:
         return groups
-    return [] if clash(ports, taken) else [group for group in groups if not clash(ports, group.ports)]
+    return (
+        []
+        if has_port_conflict(ports, taken)
+        else [group for group in groups if not has_port_conflict(ports, group.ports)]
+    )

@@ -14,7 +14,7 @@ from kschedctl.api.pod_requests import Quantities, parse_quantities
 from kschedctl.autoscaling.karpenter.instance_types import InstanceType, Offering
 from kschedctl.autoscaling.karpenter.labels import NODE_POOL
 from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements
-from kschedctl.autoscaling.karpenter.validation import requirement_faults
+from kschedctl.autoscaling.karpenter.validation import iter_requirement_faults
 
 SUCCEEDED, CONFLICT, INVALID = "ValidationSucceeded", "Conflict", "RuntimeValidation"
 CONFLICTS = "conflict with another overlay"
@@ -41,7 +41,7 @@ class AppliedOverlays:
     _changes: dict[tuple[str, str], _Change]
 
     @classmethod
-    def of(
+    def apply_overlays(
         cls,
         overlays: Sequence[NodeOverlay],
         pools: Sequence[NodePool],
@@ -52,50 +52,50 @@ class AppliedOverlays:
         made = cls({}, {})
         by_name = sorted(overlays, key=lambda overlay: overlay.metadata.name, reverse=True)
         for overlay in sorted(by_name, key=lambda overlay: -(overlay.spec.weight or 0)):
-            made.verdicts[overlay.metadata.name] = made._take(overlay, pools, types, well_known)
+            made.verdicts[overlay.metadata.name] = made._apply_overlay(overlay, pools, types, well_known)
         made.verdicts = dict(sorted(made.verdicts.items()))
         return made
 
-    def of_pool(self, pool: str, types: Sequence[InstanceType]) -> tuple[InstanceType, ...]:
+    def adjust_types(self, pool: str, types: Sequence[InstanceType]) -> tuple[InstanceType, ...]:
         """Return the instance types as a pool sees them."""
-        return tuple(self._changed(pool, instance_type) for instance_type in types)
+        return tuple(self._adjust_type(pool, instance_type) for instance_type in types)
 
-    def _take(
+    def _apply_overlay(
         self, overlay: NodeOverlay, pools: Sequence[NodePool], types: Sequence[InstanceType], well_known: frozenset[str]
     ) -> tuple[str, str]:
         """Apply one overlay and return its verdict."""
         if faults := list(_iter_faults(overlay, well_known)):
             return INVALID, "; ".join(faults)
         spec = overlay.spec
-        wanted = Requirements.of(LabelRequirement.of(r.key, r.operator, r.values) for r in spec.requirements)
-        concerned = [
+        required = Requirements.of(LabelRequirement.of(r.key, r.operator, r.values) for r in spec.requirements)
+        affected = [
             ((pool.metadata.name, instance_type.name), offerings)
             for pool in pools
             for instance_type in types
-            if (offerings := _find_affected_offerings(pool, instance_type, wanted, well_known))
+            if (offerings := _find_affected_offerings(pool, instance_type, required, well_known))
         ]
         price = spec.price if spec.price is not None else spec.price_adjustment
         weight, capacity = spec.weight or 0, parse_quantities(spec.capacity)
-        if any(self._conflicts(key, offerings, price, capacity, weight) for key, offerings in concerned):
+        if any(self._has_conflict(key, offerings, price, capacity, weight) for key, offerings in affected):
             return CONFLICT, CONFLICTS
-        for key, offerings in concerned:
-            self._store(key, offerings, price, capacity, weight)
+        for key, offerings in affected:
+            self._store_change(key, offerings, price, capacity, weight)
         return SUCCEEDED, ""
 
-    def _conflicts(
+    def _has_conflict(
         self, key: tuple[str, str], offerings: Sequence[Offering], price: str | None, capacity: Quantities, weight: int
     ) -> bool:
         """Return whether an overlay of the same weight already set one of the prices or resources."""
-        known = self._changes.get(key)
-        if known is None:
+        change = self._changes.get(key)
+        if change is None:
             return False
-        names, last = known.last
+        names, last = change.last
         if capacity and last == weight and not names.isdisjoint(capacity):
             return True
         texts = [str(offering.requirements) for offering in offerings] if price is not None else []
-        return any(text in known.prices and known.prices[text][1] == weight for text in texts)
+        return any(text in change.prices and change.prices[text][1] == weight for text in texts)
 
-    def _store(
+    def _store_change(
         self, key: tuple[str, str], offerings: Sequence[Offering], price: str | None, capacity: Quantities, weight: int
     ) -> None:
         """Record the price and capacity of an overlay; those of earlier overlays win."""
@@ -110,7 +110,7 @@ class AppliedOverlays:
             change.capacity = {**capacity, **change.capacity}
             change.last = frozenset(capacity), weight
 
-    def _changed(self, pool: str, instance_type: InstanceType) -> InstanceType:
+    def _adjust_type(self, pool: str, instance_type: InstanceType) -> InstanceType:
         """Return the type with the changes for a pool."""
         change = self._changes.get((pool, instance_type.name))
         if change is None:
@@ -122,7 +122,7 @@ class AppliedOverlays:
 def _iter_faults(overlay: NodeOverlay, well_known: frozenset[str]) -> Iterator[str]:
     """Yield the validation errors of an overlay."""
     for requirement in overlay.spec.requirements:
-        faults = list(requirement_faults(requirement.key, requirement.operator, requirement.values, well_known))
+        faults = list(iter_requirement_faults(requirement.key, requirement.operator, requirement.values, well_known))
         if faults:
             yield f"invalid value: {'; '.join(faults)} in requirements, restricted"
         if requirement.operator == "NotIn" and not requirement.values:
@@ -148,13 +148,13 @@ def _adjust_offering(offering: Offering, prices: Mapping[str, tuple[str, int]]) 
     change, _ = prices.get(str(offering.requirements), ("", 0))
     if not change:
         return offering
-    return replace(offering, price=adjusted_price(offering.price, change), overlaid=True)
+    return replace(offering, price=adjust_price(offering.price, change), overlaid=True)
 
 
-def adjusted_price(price: float, change: str) -> float:
+def adjust_price(price: float, change: str) -> float:
     """Return the price after a change: a new price, or an increase or decrease in units or percent, not below 0.
 
-    >>> adjusted_price(2.0, "-50%"), adjusted_price(2.0, "-3"), adjusted_price(2.0, "0.5")
+    >>> adjust_price(2.0, "-50%"), adjust_price(2.0, "-3"), adjust_price(2.0, "0.5")
     (1.0, 0, 0.5)
     """
     if not change.startswith(("+", "-")):

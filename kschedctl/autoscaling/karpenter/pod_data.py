@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from kschedctl.api.objects import Pod
 from kschedctl.api.pod_requests import Quantities
-from kschedctl.autoscaling.karpenter.amounts import Amounts, requests_of, thousandths
-from kschedctl.autoscaling.karpenter.host_ports import Port, host_ports
+from kschedctl.autoscaling.karpenter.amounts import Amounts, sum_pod_requests, to_thousandths
+from kschedctl.autoscaling.karpenter.host_ports import Port, get_host_ports
 from kschedctl.autoscaling.karpenter.requirements import Requirements, pod_requirements, strict_requirements
 from kschedctl.autoscaling.karpenter.volumes import DriverVolumes
 
@@ -31,18 +31,18 @@ class PodData:
     by_driver: DriverVolumes
     ports: tuple[Port, ...]
 
-    def relaxed(self, pod: Pod, ignores_preferences: bool) -> PodData:
+    def with_relaxed_pod(self, pod: Pod, ignores_preferences: bool) -> PodData:
         """Return the data of the relaxed pod; its requests and volumes stay."""
         strict = strict_requirements(pod)
         wanted = strict if ignores_preferences else pod_requirements(pod)
         return PodData(pod, self.requests, self.amounts, wanted, strict, self.volumes, self.by_driver, self.ports)
 
 
-def pod_data(
+def build_pod_data(
     pod: Pod, volumes: tuple[Requirements, ...], by_driver: DriverVolumes, ignores_preferences: bool
 ) -> PodData:
     """Compute a pod's data. Raises QuantityError."""
-    requests = requests_of([pod])
+    requests = sum_pod_requests([pod])
     empty = Requirements()
-    made = PodData(pod, requests, thousandths(requests), empty, empty, volumes, by_driver, host_ports(pod))
-    return made.relaxed(pod, ignores_preferences)
+    made = PodData(pod, requests, to_thousandths(requests), empty, empty, volumes, by_driver, get_host_ports(pod))
+    return made.with_relaxed_pod(pod, ignores_preferences)

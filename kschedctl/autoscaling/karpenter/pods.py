@@ -56,22 +56,22 @@ def is_protected(pod: Pod, now: int) -> bool:
 
     An invalid duration does not protect it.
     """
-    said = pod.metadata.annotations.do_not_disrupt
-    if said is None or said == "true":
-        return said is not None
-    length = protection(said)
-    if length <= 0:
+    annotation = pod.metadata.annotations.do_not_disrupt
+    if annotation is None or annotation == "true":
+        return annotation is not None
+    duration = protection_duration(annotation)
+    if duration <= 0:
         return False
     started = pod.status.start_time
-    return started is None or (now - parse_microseconds(started)) * 1000 < length
+    return started is None or (now - parse_microseconds(started)) * 1000 < duration
 
 
-def protection(said: str) -> int:
+def protection_duration(annotation: str) -> int:
     """Return how long the annotation protects a pod from its start, in nanoseconds; 0 if it is invalid."""
-    if said == "true":
+    if annotation == "true":
         return INT64_MAX
     try:
-        return max(parse_go_duration(said, ""), 0)
+        return max(parse_go_duration(annotation, ""), 0)
     except InputError:
         return 0
 
@@ -82,10 +82,10 @@ def is_disruptable(pod: Pod, now: int) -> bool:
 
 def is_evictable(pod: Pod, now: int) -> bool:
     """Return whether PodDisruptionBudgets apply to the pod."""
-    return is_active(pod) and is_evicted(pod) and not is_protected(pod, now)
+    return is_active(pod) and is_drainable(pod) and not is_protected(pod, now)
 
 
-def is_evicted(pod: Pod) -> bool:
+def is_drainable(pod: Pod) -> bool:
     """Return whether draining a node evicts the pod: it neither tolerates the disruption taint nor is a mirror pod."""
     return not is_tolerated(pod.spec.tolerations, DISRUPTED, comparison_operators=True) and not is_mirror(pod)
 

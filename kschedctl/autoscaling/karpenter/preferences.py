@@ -21,7 +21,7 @@ from kschedctl.api.objects import (
     Toleration,
     WeightedPodAffinityTerm,
 )
-from kschedctl.autoscaling.karpenter.requirements import required_terms
+from kschedctl.autoscaling.karpenter.requirements import get_required_terms
 
 PREFER_NO_SCHEDULE = Toleration(operator="Exists", effect="PreferNoSchedule")
 Relaxed = tuple[Pod, str]
@@ -37,31 +37,31 @@ _ALWAYS = {
 """The fields that Go prints although they are empty."""
 
 
-def relaxed(pod: Pod, tolerate_prefer_no_schedule: bool) -> Relaxed | None:
+def relax(pod: Pod, tolerate_prefer_no_schedule: bool) -> Relaxed | None:
     """Return the pod with its next relaxation, or None if nothing can be relaxed."""
     for step in _STEPS:
         if changed := step(pod):
             return changed
-    return tolerating(pod) if tolerate_prefer_no_schedule else None
+    return tolerate_prefer_no_schedule_taints(pod) if tolerate_prefer_no_schedule else None
 
 
-def without_next_preference(pod: Pod) -> Relaxed | None:
+def remove_next_preference(pod: Pod) -> Relaxed | None:
     """Return the pod without its next preference, or None if it has no more; what is required stays."""
     return next(filter(None, (step(pod) for step in _PREFERENCE_STEPS)), None)
 
 
-def without_required_term(pod: Pod) -> Relaxed | None:
+def remove_required_node_affinity_term(pod: Pod) -> Relaxed | None:
     """Remove the first required node affinity term, or return None if there is no alternative term."""
-    terms = required_terms(pod)
+    terms = get_required_terms(pod)
     if len(terms) < 2:
         return None
-    own = _node_affinity(pod)
-    changed = replace(own, required_during_scheduling_ignored_during_execution=NodeSelector(terms[1:]))
+    node_affinity = _node_affinity(pod)
+    changed = replace(node_affinity, required_during_scheduling_ignored_during_execution=NodeSelector(terms[1:]))
     where = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]"
-    return _replace_affinity(pod, node_affinity=changed), f"removing: {where}={concise(terms[0])}"
+    return _replace_affinity(pod, node_affinity=changed), f"removing: {where}={render_concisely(terms[0])}"
 
 
-def tolerating(pod: Pod) -> Relaxed | None:
+def tolerate_prefer_no_schedule_taints(pod: Pod) -> Relaxed | None:
     """Add a toleration for PreferNoSchedule taints, or return None if the pod has it."""
     if any(replace(toleration, toleration_seconds=None) == PREFER_NO_SCHEDULE for toleration in pod.spec.tolerations):
         return None
@@ -111,7 +111,7 @@ def _remove_heaviest_term(
     first, *others = sorted(terms, key=lambda term: -term.weight)
     kept = replace(own, preferred_during_scheduling_ignored_during_execution=tuple(others))
     where = f"spec.affinity.{name}.preferredDuringSchedulingIgnoredDuringExecution[0]"
-    return changed(kept), f"removing: {where}={concise(first)}"
+    return changed(kept), f"removing: {where}={render_concisely(first)}"
 
 
 def _remove_schedule_anyway_spread(pod: Pod) -> Relaxed | None:
@@ -121,7 +121,7 @@ def _remove_schedule_anyway_spread(pod: Pod) -> Relaxed | None:
         if constraint.when_unsatisfiable == "ScheduleAnyway":
             constraints[at] = constraints[-1]
             spec = replace(pod.spec, topology_spread_constraints=tuple(constraints[:-1]))
-            return replace(pod, spec=spec), f"removing: spec.topologySpreadConstraints = {concise(constraint)}"
+            return replace(pod, spec=spec), f"removing: spec.topologySpreadConstraints = {render_concisely(constraint)}"
     return None
 
 
@@ -131,7 +131,7 @@ _PREFERENCE_STEPS = (
     _remove_preferred_node_affinity_term,
     _remove_schedule_anyway_spread,
 )
-_STEPS = (without_required_term, *_PREFERENCE_STEPS)
+_STEPS = (remove_required_node_affinity_term, *_PREFERENCE_STEPS)
 
 
 def _node_affinity(pod: Pod) -> NodeAffinity:
@@ -144,7 +144,7 @@ def _replace_affinity(pod: Pod, **parts: object) -> Pod:
     return replace(pod, spec=replace(pod.spec, affinity=affinity))
 
 
-def concise(value: msgspec.Struct) -> str:
+def render_concisely(value: msgspec.Struct) -> str:
     """Render a term as Go does in JSON: empty fields are omitted as declared, and labels are sorted."""
     return msgspec.json.encode(_to_builtins(value)).decode()
 

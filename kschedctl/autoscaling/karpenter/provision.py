@@ -16,16 +16,16 @@ from kschedctl.api.karpenter import NodePool
 from kschedctl.api.objects import Pod
 from kschedctl.api.pod_requests import parse_quantities
 from kschedctl.api.quantity import Quantity
-from kschedctl.autoscaling.karpenter.amounts import merge
+from kschedctl.autoscaling.karpenter.amounts import sum_quantities
 from kschedctl.autoscaling.karpenter.claims import NewClaim
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
-from kschedctl.autoscaling.karpenter.launch import cheapest_offering, launched, truncated
-from kschedctl.autoscaling.karpenter.nearest_miss import nearest_miss
+from kschedctl.autoscaling.karpenter.launch import find_cheapest_offering, to_node_claim, truncate_instance_types
+from kschedctl.autoscaling.karpenter.nearest_miss import find_nearest_miss
 from kschedctl.autoscaling.karpenter.node_columns import ExistingColumns
 from kschedctl.autoscaling.karpenter.options import read_karpenter_options
 from kschedctl.autoscaling.karpenter.overlays import SUCCEEDED, AppliedOverlays
 from kschedctl.autoscaling.karpenter.scheduler import SchedulerRun
-from kschedctl.autoscaling.karpenter.setting import NO_POOLS, KarpenterSetting, takes_no_part
+from kschedctl.autoscaling.karpenter.setting import NO_POOLS, KarpenterSetting, explain_unusable_pool
 from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
 from kschedctl.cluster import Cluster
 from kschedctl.reports.provisioning import (
@@ -38,7 +38,7 @@ from kschedctl.reports.provisioning import (
     ProvisioningError,
 )
 
-ASKED_ONE_BY_ONE = 8
+MAX_SEPARATE_ANSWERS = 8
 """How many pods, and kinds of pods, are tried against each NodePool separately."""
 
 
@@ -76,49 +76,49 @@ class ProvisioningRun:
             node_classes={
                 pool.metadata.name: why
                 for pool in setting.cluster.karpenter_node_pools
-                if (why := classes.fault(pool) or classes.unread(pool))
+                if (why := classes.find_class_fault(pool) or classes.describe_unread(pool))
             },
             pending=tuple(sorted(pod.key for pod in setting.pending)),
             rejected=tuple(
                 KarpenterEvent("Pod", key, "FailedScheduling", why) for key, why in setting.rejections.items() if why
             ),
             deleting_node_pods=tuple(sorted(pod.key for pod in setting.deleting_node_pods)),
-            overlays=tuple(overlay_verdicts(setting.overlays)),
+            overlays=tuple(iter_overlay_verdicts(setting.overlays)),
         )
         pods = [*setting.pending, *setting.deleting_node_pods]
         if not pods:
             return base
         if not setting.pools.pools:
             pools = setting.cluster.karpenter_node_pools
-            stops = {pool.metadata.name: (takes_no_part(setting, pool),) for pool in pools}
+            stops = {pool.metadata.name: (explain_unusable_pool(setting, pool),) for pool in pools}
             return replace(base, scheduler_error=NO_POOLS, missing={pod.key: stops for pod in pods} if stops else {})
-        return self._with_run(base, pods)
+        return self._add_run_results(base, pods)
 
-    def _with_run(self, base: Provisioning, pods: Sequence[Pod]) -> Provisioning:
+    def _add_run_results(self, base: Provisioning, pods: Sequence[Pod]) -> Provisioning:
         """Add the results of a scheduling run to the report."""
         setting = self.setting
-        existing = setting.existing(setting.pools, lambda node: False)
-        run = setting.run(pods, existing, movable=[pod.key for pod in pods])
+        existing = setting.build_existing_columns(setting.pools, lambda node: False)
+        run = setting.run_scheduler(pods, existing, movable=[pod.key for pod in pods])
         errors = dict(run.errors)
-        kept = []
+        valid_claims = []
         for claim in run.claims:
-            fault = self._truncated(claim)
+            fault = self._truncate_types(claim)
             errors.update({pod.key: (fault,) for pod in claim.pods} if fault else {})
-            kept += [] if fault else [claim]
+            valid_claims += [] if fault else [claim]
         return replace(
             base,
             templates=tuple(template.name for template in setting.pools.templates),
             pool_events=setting.pools.events,
-            new_node_claims=tuple(launched(claim, setting.options.max_instance_types) for claim in kept),
-            existing_nodes=tuple(nominated(run)),
+            new_node_claims=tuple(to_node_claim(claim, setting.options.max_instance_types) for claim in valid_claims),
+            existing_nodes=tuple(iter_nominated_nodes(run)),
             pod_errors={key: ProvisioningError("; ".join(parts), parts) for key, parts in sorted(errors.items())},
             relaxations=tuple(GivenUp(relaxation.pod, relaxation.reason) for relaxation in run.relaxations),
-            limits_exceeded=dict(self._exceeded()),
-            per_pool=self._per_pool(existing, run.left) if self.explains else {},
-            missing=self._missing(errors, {pod.key: pod for pod in pods}, existing) if self.explains else {},
+            limits_exceeded=dict(self._iter_exceeded_limits()),
+            per_pool=self._answer_per_pool(existing, run.current_pods) if self.explains else {},
+            missing=self._explain_per_pool(errors, {pod.key: pod for pod in pods}, existing) if self.explains else {},
         )
 
-    def _missing(
+    def _explain_per_pool(
         self, errors: Mapping[str, tuple[str, ...]], pods: Mapping[str, Pod], existing: ExistingColumns
     ) -> dict[str, dict[str, tuple[str, ...]]]:
         """Return pod -> NodePool -> what the pool lacks to take the pod. Pods that are alike share an answer.
@@ -130,8 +130,8 @@ class ProvisioningRun:
         def stops(pod: Pod, pool: NodePool) -> tuple[str, ...]:
             template = templates.get(pool.metadata.name)
             if template is None:
-                return (takes_no_part(self.setting, pool),)
-            return nearest_miss(self.setting, pod, template, existing)
+                return (explain_unusable_pool(self.setting, pool),)
+            return find_nearest_miss(self.setting, pod, template, existing)
 
         pools = self.setting.cluster.karpenter_node_pools
         by_kind: dict[bytes, dict[str, tuple[str, ...]]] = {}
@@ -139,23 +139,23 @@ class ProvisioningRun:
         for key, parts in sorted(errors.items()):
             kind = _encode_pod_kind(pods[key], parts)
             if kind not in by_kind:
-                if len(by_kind) == ASKED_ONE_BY_ONE:
+                if len(by_kind) == MAX_SEPARATE_ANSWERS:
                     continue
                 by_kind[kind] = {pool.metadata.name: stops(pods[key], pool) for pool in pools}
             missing[key] = by_kind[kind]
         return missing
 
-    def _truncated(self, claim: NewClaim) -> str:
+    def _truncate_types(self, claim: NewClaim) -> str:
         """Truncate the claim's instance types. Return why the claim is dropped, or ""."""
         options = self.setting.options
-        return truncated(claim, options.max_instance_types, not options.relaxes_min_values)
+        return truncate_instance_types(claim, options.max_instance_types, not options.relaxes_min_values)
 
-    def _exceeded(self) -> Iterator[tuple[str, str]]:
+    def _iter_exceeded_limits(self) -> Iterator[tuple[str, str]]:
         """Yield pools whose usage already exceeds a limit, with the reason why they create no claim."""
         for pool in self.setting.pools.pools:
             limits = parse_quantities(pool.spec.limits or {})
             nodes = [n for n in self.setting.nodes if n.pool == pool.metadata.name and not n.deleting]
-            used = merge(*(node.capacity for node in nodes))
+            used = sum_quantities(*(node.capacity for node in nodes))
             for name, amount in used.items():
                 if name in limits and amount > limits[name]:
                     numbers = (
@@ -164,32 +164,32 @@ class ProvisioningRun:
                     yield pool.metadata.name, f"resource usage exceeds limit ({numbers})"
                     break
 
-    def _per_pool(self, existing: ExistingColumns, pods: dict[str, Pod]) -> dict[str, dict[str, PoolAnswer]]:
+    def _answer_per_pool(self, existing: ExistingColumns, pods: dict[str, Pod]) -> dict[str, dict[str, PoolAnswer]]:
         """Return pod -> pool -> answer for the first pending pods. ``pods`` is updated with relaxed pods."""
         templates = {template.name: template for template in self.setting.pools.templates}
         names = [pool.metadata.name for pool in self.setting.cluster.karpenter_node_pools]
         answers: dict[str, dict[str, PoolAnswer]] = {}
-        for key in sorted(pod.key for pod in self.setting.pending)[:ASKED_ONE_BY_ONE]:
-            answers[key] = {name: self.alone(key, pods, templates.get(name), existing) for name in names}
+        for key in sorted(pod.key for pod in self.setting.pending)[:MAX_SEPARATE_ANSWERS]:
+            answers[key] = {name: self.answer_for_pool(key, pods, templates.get(name), existing) for name in names}
         return answers
 
-    def alone(
+    def answer_for_pool(
         self, key: str, pods: dict[str, Pod], template: ClaimTemplate | None, existing: ExistingColumns
     ) -> PoolAnswer:
         """Return what one pool would launch for one pod alone."""
         if template is None:
             return PoolAnswer(skipped=True)
-        run = self.setting.run([pods[key]], existing, templates=[template], new_nodes_only=True)
-        pods |= run.left
+        run = self.setting.run_scheduler([pods[key]], existing, templates=[template], new_nodes_only=True)
+        pods |= run.current_pods
         relaxations = tuple(relaxation.reason for relaxation in run.relaxations)
         if not run.claims:
             return PoolAnswer(error="; ".join(run.errors.get(key, ())), relaxations=relaxations)
         (claim,) = run.claims
-        if fault := self._truncated(claim):
+        if fault := self._truncate_types(claim):
             return PoolAnswer(error=fault, relaxations=relaxations)
         columns = claim.template.columns
-        names = tuple(columns.types[at].name for at in columns.by_price(claim.options, claim.requirements))
-        return PoolAnswer(names, cheapest_offering(columns, claim), relaxations=relaxations)
+        names = tuple(columns.types[at].name for at in columns.sort_by_price(claim.options, claim.requirements))
+        return PoolAnswer(names, find_cheapest_offering(columns, claim), relaxations=relaxations)
 
 
 def _encode_pod_kind(pod: Pod, errors: tuple[str, ...]) -> bytes:
@@ -201,13 +201,13 @@ def _encode_pod_kind(pod: Pod, errors: tuple[str, ...]) -> bytes:
     return msgspec.json.encode((errors, pod.metadata.namespace, pod.metadata.labels, demands, containers))
 
 
-def overlay_verdicts(overlays: AppliedOverlays | None) -> Iterator[OverlayVerdict]:
+def iter_overlay_verdicts(overlays: AppliedOverlays | None) -> Iterator[OverlayVerdict]:
     """Yield the verdict on each overlay; none if the feature gate is off."""
     for name, (reason, message) in overlays.verdicts.items() if overlays is not None else ():
         yield OverlayVerdict(name, str(reason == SUCCEEDED), reason, message)
 
 
-def nominated(run: SchedulerRun) -> Iterator[NominatedNode]:
+def iter_nominated_nodes(run: SchedulerRun) -> Iterator[NominatedNode]:
     """Yield the existing nodes that take pods, with these pods."""
     for node in run.nodes.used:
         yield NominatedNode(node.existing.state.name, tuple(pod.key for pod in node.pods))

@@ -9,19 +9,19 @@ from collections.abc import Iterator
 
 from kschedctl.api.objects import Pod
 from kschedctl.autoscaling.karpenter.labels import NODE_POOL
-from kschedctl.autoscaling.karpenter.requirements import DOES_NOT_EXIST, IN, pod_requirements, required_terms
-from kschedctl.autoscaling.karpenter.validation import requirement_faults
+from kschedctl.autoscaling.karpenter.requirements import DOES_NOT_EXIST, IN, get_required_terms, pod_requirements
+from kschedctl.autoscaling.karpenter.validation import iter_requirement_faults
 from kschedctl.autoscaling.karpenter.volumes import Volumes
 
 NO_FIELDS = "node selector term with matchFields is not supported"
 
 
-def rejection(pod: Pod, volumes: Volumes, well_known: frozenset[str]) -> str | None:
+def find_rejection(pod: Pod, volumes: Volumes, well_known: frozenset[str]) -> str | None:
     """Return why the pod is rejected, or None if it is not; "" if it excludes Karpenter's nodes."""
     if pod_requirements(pod).label(NODE_POOL).operator == DOES_NOT_EXIST:
         return ""
     faults = list(_iter_faults(pod, well_known))
-    if fault := volumes.faults(pod):
+    if fault := volumes.find_fault(pod):
         faults.append(fault)
     return f"Failed to schedule pod, {'; '.join(faults)}" if faults else None
 
@@ -29,9 +29,9 @@ def rejection(pod: Pod, volumes: Volumes, well_known: frozenset[str]) -> str | N
 def _iter_faults(pod: Pod, well_known: frozenset[str]) -> Iterator[str]:
     """Yield the errors in the pod's node selector and required node affinity."""
     for key, value in sorted(pod.spec.node_selector.items()):
-        yield from requirement_faults(key, IN, (value,), well_known)
-    for term in required_terms(pod):
+        yield from iter_requirement_faults(key, IN, (value,), well_known)
+    for term in get_required_terms(pod):
         if term.match_fields:
             yield NO_FIELDS
         for expression in term.match_expressions:
-            yield from requirement_faults(expression.key, expression.operator, expression.values or (), well_known)
+            yield from iter_requirement_faults(expression.key, expression.operator, expression.values or (), well_known)

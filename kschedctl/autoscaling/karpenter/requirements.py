@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from kschedctl.api.objects import NodeSelectorTerm, Pod
 from kschedctl.api.quantity import INT64_MAX, INT64_MIN
-from kschedctl.autoscaling.karpenter.go_order import go_order
-from kschedctl.autoscaling.karpenter.labels import HOSTNAME, NORMALIZED, hint
+from kschedctl.autoscaling.karpenter.go_order import go_sort_order
+from kschedctl.autoscaling.karpenter.labels import HOSTNAME, NORMALIZED, suggest_label
 
 IN, NOT_IN, EXISTS, DOES_NOT_EXIST = "In", "NotIn", "Exists", "DoesNotExist"
 BOUNDS = ("Gt", "Lt", "Gte", "Lte")
@@ -40,9 +40,9 @@ class LabelRequirement:
     complement: bool = True
     """Whether ``values`` are excluded instead of allowed."""
     values: frozenset[str] = NONE
-    least: int | None = None
+    minimum: int | None = None
     """Smallest allowed integer."""
-    most: int | None = None
+    maximum: int | None = None
     """Largest allowed integer."""
     min_values: int | None = None
     """Minimum number of distinct values among the instance types of a claim."""
@@ -59,7 +59,7 @@ class LabelRequirement:
             case "NotIn":
                 return cls(key, True, frozenset(values), min_values=min_values)
             case "Gt" | "Gte" | "Lt" | "Lte":
-                return _build_bounded(key, operator, integer(next(iter(values), "")) or 0, min_values)
+                return _build_bounded(key, operator, parse_integer(next(iter(values), "")) or 0, min_values)
         return cls(key, min_values=min_values)
 
     @property
@@ -75,23 +75,23 @@ class LabelRequirement:
 
     def has(self, value: str) -> bool:
         """Return whether the label may have this value."""
-        return (value in self.values) is not self.complement and _is_within_bounds(value, self.least, self.most)
+        return (value in self.values) is not self.complement and _is_within_bounds(value, self.minimum, self.maximum)
 
     def intersection(self, other: LabelRequirement) -> LabelRequirement:
         """Return the requirement for values that meet both."""
-        least, most = _max_optional(self.least, other.least), _min_optional(self.most, other.most)
+        least, most = _max_optional(self.minimum, other.minimum), _min_optional(self.maximum, other.maximum)
         min_values = _max_optional(self.min_values, other.min_values)
         if least is not None and most is not None and least > most:
             return LabelRequirement(self.key, False, min_values=min_values)
         complement = self.complement and other.complement
-        values = self._common(other)
+        values = self._intersect_values(other)
         if least is not None or most is not None:
             values = frozenset(value for value in values if _is_within_bounds(value, least, most))
         if not complement:
             least = most = None
         return LabelRequirement(self.key, complement, values, least, most, min_values)
 
-    def _common(self, other: LabelRequirement) -> frozenset[str]:
+    def _intersect_values(self, other: LabelRequirement) -> frozenset[str]:
         """Return the values of the intersection, without regard to bounds."""
         if self.complement:
             return self.values | other.values if other.complement else other.values - self.values
@@ -99,12 +99,12 @@ class LabelRequirement:
 
     def intersects(self, other: LabelRequirement) -> bool:
         """Return whether any value meets both requirements."""
-        least, most = _max_optional(self.least, other.least), _min_optional(self.most, other.most)
+        least, most = _max_optional(self.minimum, other.minimum), _min_optional(self.maximum, other.maximum)
         if least is not None and most is not None and least > most:
             return False
         if self.complement and other.complement:
             return True
-        values = self._common(other)
+        values = self._intersect_values(other)
         if least is None and most is None:
             return bool(values)
         return any(_is_within_bounds(value, least, most) for value in values)
@@ -117,11 +117,11 @@ class LabelRequirement:
         """Return the smallest value that meets the requirement, or ""."""
         if not self.complement:
             return min(self.values, default="")
-        return str(self.least or 0)
+        return str(self.minimum or 0)
 
     def terms(self) -> list[SelectorTerm]:
         """Return the requirement as terms of a NodeClaim; two if it has both bounds."""
-        bounds = [("Gte", self.least), ("Lte", self.most)]
+        bounds = [("Gte", self.minimum), ("Lte", self.maximum)]
         terms = [
             SelectorTerm(self.key, operator, (str(bound),), self.min_values)
             for operator, bound in bounds
@@ -140,7 +140,7 @@ class LabelRequirement:
             values = sorted(self.values)
             more = [f"and {len(values) - _SHOWN} others"] if len(values) > _SHOWN else []
             text += f" [{' '.join(values[:_SHOWN] + more)}]"
-        marks = ((" >=", self.least), (" <=", self.most), (" minValues ", self.min_values))
+        marks = ((" >=", self.minimum), (" <=", self.maximum), (" minValues ", self.min_values))
         return text + "".join(f"{mark}{number}" for mark, number in marks if number is not None)
 
 
@@ -175,7 +175,7 @@ class Requirements(dict[str, LabelRequirement]):
         """Return the requirement for a label, by default that of any value."""
         return self.get(key) or LabelRequirement(key)
 
-    def undefined(self, other: Mapping[str, LabelRequirement], allowed: frozenset[str] = NONE) -> str:
+    def find_undefined(self, other: Mapping[str, LabelRequirement], allowed: frozenset[str] = NONE) -> str:
         """Return the first required label of ``other`` that is neither defined here nor allowed, or ""."""
         keys = (k for k, wanted in other.items() if not (k in self or k in allowed or wanted.negative))
         return min(keys, default="")
@@ -187,12 +187,12 @@ class Requirements(dict[str, LabelRequirement]):
 
     def compatible(self, other: Mapping[str, LabelRequirement], allowed: frozenset[str] = NONE) -> bool:
         """Return whether ``other`` can be met, too. Its labels must be defined here or ``allowed``."""
-        return not self.undefined(other, allowed) and self.intersects(other)
+        return not self.find_undefined(other, allowed) and self.intersects(other)
 
-    def conflict(self, other: Mapping[str, LabelRequirement], allowed: frozenset[str] = NONE) -> str:
+    def describe_conflict(self, other: Mapping[str, LabelRequirement], allowed: frozenset[str] = NONE) -> str:
         """Return why ``other`` cannot be met, in Karpenter's words, or ""."""
-        if key := self.undefined(other, allowed):
-            return f'label "{key}" does not have known values{hint(key, self, allowed)}'
+        if key := self.find_undefined(other, allowed):
+            return f'label "{key}" does not have known values{suggest_label(key, self, allowed)}'
         return "; ".join(
             f"key {key}, {other[key]} not in {self[key]}"
             for key in sorted(self.keys() & other.keys())
@@ -210,12 +210,12 @@ class Requirements(dict[str, LabelRequirement]):
         return ", ".join(sorted(str(requirement) for key, requirement in self.items() if key != HOSTNAME))
 
 
-def of_term(term: NodeSelectorTerm) -> Requirements:
+def build_term_requirements(term: NodeSelectorTerm) -> Requirements:
     """Return the requirements of a term's expressions."""
     return Requirements.of(LabelRequirement.of(e.key, e.operator, e.values or ()) for e in term.match_expressions)
 
 
-def required_terms(pod: Pod) -> tuple[NodeSelectorTerm, ...]:
+def get_required_terms(pod: Pod) -> tuple[NodeSelectorTerm, ...]:
     """Return the terms of the required node affinity, of which one has to be met."""
     affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
     required = affinity and affinity.required_during_scheduling_ignored_during_execution
@@ -225,8 +225,8 @@ def required_terms(pod: Pod) -> tuple[NodeSelectorTerm, ...]:
 def strict_requirements(pod: Pod) -> Requirements:
     """Return the pod's requirements without preferences: its node selector and first required term."""
     made = Requirements.of_labels(pod.spec.node_selector)
-    if terms := required_terms(pod):
-        made.add(of_term(terms[0]).values())
+    if terms := get_required_terms(pod):
+        made.add(build_term_requirements(terms[0]).values())
     return made
 
 
@@ -236,14 +236,14 @@ def pod_requirements(pod: Pod) -> Requirements:
     affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
     preferred = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
     if preferred:
-        heaviest = preferred[go_order([-term.weight for term in preferred])[0]]
-        made.add(of_term(heaviest.preference).values())
-    if terms := required_terms(pod):
-        made.add(of_term(terms[0]).values())
+        heaviest = preferred[go_sort_order([-term.weight for term in preferred])[0]]
+        made.add(build_term_requirements(heaviest.preference).values())
+    if terms := get_required_terms(pod):
+        made.add(build_term_requirements(terms[0]).values())
     return made
 
 
-def integer(text: str) -> int | None:
+def parse_integer(text: str) -> int | None:
     """Parse an integer as Go's strconv.Atoi does, or return None."""
     number = int(text) if _INTEGER.fullmatch(text) else None
     return number if number is not None and INT64_MIN <= number <= INT64_MAX else None
@@ -255,14 +255,14 @@ def _build_bounded(key: str, operator: str, bound: int, min_values: int | None) 
         return LabelRequirement(key, False)
     least = {"Gt": bound + 1, "Gte": bound}.get(operator)
     most = {"Lt": bound - 1, "Lte": bound}.get(operator)
-    return LabelRequirement(key, least=least, most=most, min_values=min_values)
+    return LabelRequirement(key, minimum=least, maximum=most, min_values=min_values)
 
 
 def _is_within_bounds(value: str, least: int | None, most: int | None) -> bool:
     """Return whether a value is an integer within the bounds, if there are any."""
     if least is None and most is None:
         return True
-    number = integer(value)
+    number = parse_integer(value)
     return number is not None and (least is None or number >= least) and (most is None or number <= most)
 
 

@@ -22,17 +22,17 @@ class Reservations:
         """Return whether the host holds the reservation or some of it remains."""
         return reservation in self.held.get(host, ()) or self.left[reservation] > 0
 
-    def hold(self, host: str, reservations: Iterable[str]) -> None:
+    def set_held(self, host: str, reservations: Iterable[str]) -> None:
         """Let the host hold exactly these reservations."""
-        wanted, known = set(reservations), self.held.get(host, set())
-        for reservation in wanted - known:
+        requested, previous = set(reservations), self.held.get(host, set())
+        for reservation in requested - previous:
             self.left[reservation] -= 1
-        for reservation in known - wanted:
+        for reservation in previous - requested:
             self.left[reservation] += 1
-        self.held[host] = wanted
+        self.held[host] = requested
 
 
-def reserved_capacity(types: Iterable[InstanceType]) -> dict[str, int]:
+def compute_reservation_capacity(types: Iterable[InstanceType]) -> dict[str, int]:
     """Return the capacity of each reservation, the smallest that any offering reports."""
     capacities: dict[str, int] = {}
     for instance_type in types:

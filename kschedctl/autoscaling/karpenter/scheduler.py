@@ -13,13 +13,13 @@ from kschedctl.api.arrays import Bools
 from kschedctl.api.objects import Pod
 from kschedctl.api.pod_requests import Quantities
 from kschedctl.api.quantity import Quantity
-from kschedctl.autoscaling.karpenter.amounts import ZERO, thousandths
+from kschedctl.autoscaling.karpenter.amounts import ZERO, to_thousandths
 from kschedctl.autoscaling.karpenter.claims import ClaimAcceptance, ClaimRefusal, NewClaim, RunSettings
 from kschedctl.autoscaling.karpenter.daemons import DaemonGroup
-from kschedctl.autoscaling.karpenter.go_order import go_order
+from kschedctl.autoscaling.karpenter.go_order import go_sort_order
 from kschedctl.autoscaling.karpenter.node_columns import RunNodes
 from kschedctl.autoscaling.karpenter.pod_data import PodData
-from kschedctl.autoscaling.karpenter.preferences import relaxed
+from kschedctl.autoscaling.karpenter.preferences import relax
 from kschedctl.autoscaling.karpenter.state_nodes import NODES
 from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
 
@@ -50,7 +50,7 @@ class SchedulerRun:
     refusals: dict[str, tuple[ClaimRefusal, ...]] = field(default_factory=dict)
     """Pod -> refusals, one for each template."""
     relaxations: list[Relaxation] = field(default_factory=list)
-    left: dict[str, Pod] = field(default_factory=dict)
+    current_pods: dict[str, Pod] = field(default_factory=dict)
     """Pod key -> the pod with expressions for its matchLabelKeys."""
     hosts: int = 0
 
@@ -62,65 +62,67 @@ class SchedulerRun:
     def solve(self, pods: Iterable[PodData]) -> None:
         """Place the pods. Failed pods are queued again until a round places none."""
         queue = deque(sorted(pods, key=_queue_key))
-        self.left = {data.pod.key: data.pod for data in queue}
+        self.current_pods = {data.pod.key: data.pod for data in queue}
         lengths: dict[str, int] = {}
         while queue and lengths.get(queue[0].pod.key) != len(queue):
             data = queue.popleft()
-            refusals = self._place(data)
+            refusals = self._try_schedule(data)
             if refusals is None:
                 self.refusals.pop(data.pod.key, None)
                 continue
             self.refusals[data.pod.key] = refusals
-            self.left[data.pod.key] = self.settings.topology.update(data.pod)
-            queue.append(data.relaxed(self.left[data.pod.key], self.settings.ignores_preferences))
+            self.current_pods[data.pod.key] = self.settings.topology.update(data.pod)
+            queue.append(data.with_relaxed_pod(self.current_pods[data.pod.key], self.settings.ignores_preferences))
             lengths[data.pod.key] = len(queue)
         for claim in self.claims:
-            claim.finish()
+            claim.finalize_scheduling()
 
-    def _place(self, data: PodData) -> tuple[ClaimRefusal, ...] | None:
+    def _try_schedule(self, data: PodData) -> tuple[ClaimRefusal, ...] | None:
         """Place a pod, relaxing it step by step. Return the refusals, or None on success."""
         while True:
             errors = self._add(data)
             if errors is None or any(error.final for error in errors):
                 break
-            less = relaxed(data.pod, self.settings.tolerates_prefer_no_schedule)
+            less = relax(data.pod, self.settings.tolerates_prefer_no_schedule)
             if less is None:
                 break
             self.relaxations.append(Relaxation(data.pod.key, less[1]))
-            data = data.relaxed(self.settings.topology.update(less[0]), self.settings.ignores_preferences)
+            data = data.with_relaxed_pod(self.settings.topology.update(less[0]), self.settings.ignores_preferences)
         return None if errors is None else tuple(errors)
 
     def _add(self, data: PodData) -> list[ClaimRefusal] | None:
         """Add a pod to a node, a claim or a new claim. Return the refusals, or None on success."""
         if self.nodes.place(data, self.settings.topology, data.pod.key in self.movable):
             return None
-        self.claims = [self.claims[at] for at in go_order([len(claim.pods) for claim in self.claims])]
+        self.claims = [self.claims[at] for at in go_sort_order([len(claim.pods) for claim in self.claims])]
         for claim in self.claims:
-            accepted = claim.tried(data)
+            accepted = claim.can_add(data)
             if isinstance(accepted, ClaimAcceptance):
                 claim.add(data, accepted)
                 return None
-        return self._to_new_claim(data) if self.templates else [ClaimRefusal(NO_TEMPLATES)]
+        return self._add_to_new_claim(data) if self.templates else [ClaimRefusal(NO_TEMPLATES)]
 
-    def _to_new_claim(self, data: PodData) -> list[ClaimRefusal] | None:
+    def _add_to_new_claim(self, data: PodData) -> list[ClaimRefusal] | None:
         """Add a pod to a new claim of the first template that takes it. Return the refusals, or None on success."""
         errors: list[ClaimRefusal] = []
         for template in self.templates:
-            options = self._within_limits(template)
+            options = self._filter_by_limits(template)
             if isinstance(options, ClaimRefusal):
                 errors.append(options)
                 continue
-            claim = NewClaim.of(template, self.groups[template.name], self._host(), self.settings, options)
-            outcome = claim.tried(data, self.settings.relaxes_min_values)
+            claim = NewClaim.from_template(
+                template, self.groups[template.name], self._next_hostname(), self.settings, options
+            )
+            outcome = claim.can_add(data, self.settings.relaxes_min_values)
             if isinstance(outcome, ClaimAcceptance):
-                self._open(claim, data, outcome)
+                self._open_claim(claim, data, outcome)
                 return None
             errors.append(outcome)
             if outcome.final:
                 break
         return errors
 
-    def _open(self, claim: NewClaim, data: PodData, accepted: ClaimAcceptance) -> None:
+    def _open_claim(self, claim: NewClaim, data: PodData, accepted: ClaimAcceptance) -> None:
         """Add a claim to the run and subtract the capacity of its largest type from the limits of its pool."""
         claim.min_values_relaxed = any(
             _is_lower(accepted.requirements.label(key).min_values, requirement.min_values)
@@ -134,7 +136,7 @@ class SchedulerRun:
             left = {name: amount.sub(largest.get(name, ZERO)) for name, amount in remaining.items()}
             self.remaining[claim.template.name] = left
 
-    def _within_limits(self, template: ClaimTemplate) -> Bools | ClaimRefusal:
+    def _filter_by_limits(self, template: ClaimTemplate) -> Bools | ClaimRefusal:
         """Return (T,) the options that do not exceed the pool's remaining limits, or a refusal."""
         remaining = self.remaining.get(template.name)
         if remaining is None:
@@ -142,13 +144,13 @@ class SchedulerRun:
         if remaining.get(NODES, Quantity(1)) == ZERO:
             return ClaimRefusal(f"node limits have been exhausted for nodepool (NodePool={template.name})")
         options = template.options.copy()
-        for name, amount in thousandths(remaining).items():
+        for name, amount in to_thousandths(remaining).items():
             options &= template.columns.capacity.column(name) <= amount
         if not options.any():
             return ClaimRefusal(f"all available instance types exceed limits for nodepool (NodePool={template.name})")
         return options
 
-    def _host(self) -> str:
+    def _next_hostname(self) -> str:
         """Return the next placeholder hostname."""
         self.hosts += 1
         return f"hostname-placeholder-{self.hosts:04d}"

@@ -25,7 +25,7 @@ _FIELDS = ((0, 59, ()), (0, 23, ()), (1, 31, ()), (1, 12, _MONTHS), (0, 6, _DAYS
 _ANY = ("*", "?")
 
 
-def hits(schedule: str, now: int, nanoseconds: int) -> bool:
+def is_active(schedule: str, now: int, nanoseconds: int) -> bool:
     """Return whether the schedule hits in the ``nanoseconds`` before ``now`` (microseconds). Raises InputError."""
     fields = MACROS.get(schedule, schedule).split()
     if len(fields) != len(_FIELDS):

@@ -11,15 +11,15 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Resources
 from kschedctl.api.pod_requests import parse_quantities
 from kschedctl.autoscaling.karpenter.amounts import subtract
-from kschedctl.autoscaling.karpenter.labels import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, OF_TYPES, OS, ZONE
-from kschedctl.autoscaling.karpenter.state_nodes import StateNode, state_nodes
+from kschedctl.autoscaling.karpenter.labels import ARCH, CAPACITY_TYPE, INSTANCE_TYPE, INSTANCE_TYPE_PREFIXES, OS, ZONE
+from kschedctl.autoscaling.karpenter.state_nodes import StateNode, build_state_nodes
 from kschedctl.cluster import Cluster
 
 
-def seen_types(cluster: Cluster) -> list[JsonObject]:
+def derive_instance_types(cluster: Cluster) -> list[JsonObject]:
     """Return the instance types of nodes in the format of instance_types.json, sized as their last node."""
     nodes: dict[str, list[StateNode]] = {}
-    for node in state_nodes(cluster):
+    for node in build_state_nodes(cluster):
         sized = node.node is not None or (node.claim is not None and node.claim.status.allocatable)
         if (name := node.labels.get(INSTANCE_TYPE)) and sized:
             nodes.setdefault(name, []).append(node)
@@ -31,7 +31,7 @@ def _build_document(name: str, nodes: list[StateNode]) -> JsonObject:
     labels, capacity = nodes[-1].labels, {k: v for k, v in nodes[-1].capacity.items() if k != "nodes"}
     overhead = subtract(capacity, nodes[-1].allocatable)
     places = sorted({(n.labels.get(ZONE, ""), n.labels.get(CAPACITY_TYPE, "")) for n in nodes})
-    of_types = {key: value for key, value in labels.items() if key.startswith(OF_TYPES)}
+    of_types = {key: value for key, value in labels.items() if key.startswith(INSTANCE_TYPE_PREFIXES)}
     common = {key: value for key, value in of_types.items() if all(n.labels.get(key) == value for n in nodes)}
     document = {
         "name": name,

@@ -14,25 +14,30 @@ from kschedctl.api.karpenter import NodePool
 from kschedctl.api.objects import Pod
 from kschedctl.api.pod_requests import Quantities, parse_quantities
 from kschedctl.api.times import parse_microseconds
-from kschedctl.autoscaling.karpenter.amounts import ZERO, merge, subtract
+from kschedctl.autoscaling.karpenter.amounts import ZERO, subtract, sum_quantities
 from kschedctl.autoscaling.karpenter.budgets import EvictionLimits
 from kschedctl.autoscaling.karpenter.claims import RunSettings
-from kschedctl.autoscaling.karpenter.daemons import DaemonGroup, Daemons, daemon_pods
+from kschedctl.autoscaling.karpenter.daemons import DaemonGroup, Daemons, get_daemonset_pods
 from kschedctl.autoscaling.karpenter.existing_nodes import ExistingNode
-from kschedctl.autoscaling.karpenter.instance_types import Sold
-from kschedctl.autoscaling.karpenter.node_classes import NodeClasses, reference_of
+from kschedctl.autoscaling.karpenter.instance_types import InstanceTypeCatalog
+from kschedctl.autoscaling.karpenter.node_classes import NodeClasses, get_class_reference
 from kschedctl.autoscaling.karpenter.node_columns import ExistingColumns, RunNodes
 from kschedctl.autoscaling.karpenter.options import KarpenterOptions
 from kschedctl.autoscaling.karpenter.overlays import AppliedOverlays
-from kschedctl.autoscaling.karpenter.pod_data import PodData, pod_data
+from kschedctl.autoscaling.karpenter.pod_data import PodData, build_pod_data
 from kschedctl.autoscaling.karpenter.pods import is_provisionable
-from kschedctl.autoscaling.karpenter.rejections import rejection
+from kschedctl.autoscaling.karpenter.rejections import find_rejection
 from kschedctl.autoscaling.karpenter.requirements import Requirements
-from kschedctl.autoscaling.karpenter.reservations import Reservations, reserved_capacity
+from kschedctl.autoscaling.karpenter.reservations import Reservations, compute_reservation_capacity
 from kschedctl.autoscaling.karpenter.scheduler import SchedulerRun
-from kschedctl.autoscaling.karpenter.state_nodes import StateNode, state_nodes
-from kschedctl.autoscaling.karpenter.templates import ClaimTemplate, claim_template, lacks_min_values, usable_pools
-from kschedctl.autoscaling.karpenter.topology import Domains, RunTopology, known_domains
+from kschedctl.autoscaling.karpenter.state_nodes import StateNode, build_state_nodes
+from kschedctl.autoscaling.karpenter.templates import (
+    ClaimTemplate,
+    build_claim_template,
+    lacks_min_values,
+    order_usable_pools,
+)
+from kschedctl.autoscaling.karpenter.topology import Domains, RunTopology, build_domains
 from kschedctl.autoscaling.karpenter.topology_counts import DomainTallies
 from kschedctl.autoscaling.karpenter.type_columns import TypeColumns
 from kschedctl.autoscaling.karpenter.volumes import Volumes
@@ -60,21 +65,21 @@ class UsablePools:
     domains: dict[str, Domains]
 
     @classmethod
-    def of(cls, pools: Sequence[NodePool], setting: KarpenterSetting) -> UsablePools:
+    def from_pools(cls, pools: Sequence[NodePool], setting: KarpenterSetting) -> UsablePools:
         """Build the columns, templates and DaemonSet groups of the pools."""
         columns = {name: setting.columns(name) for name in (pool.metadata.name for pool in pools)}
         selling = [pool for pool in pools if len(columns[pool.metadata.name])]
         relax, known = setting.options.relaxes_min_values, setting.sold.well_known
-        templates = [claim_template(pool, columns[pool.metadata.name], known, relax) for pool in selling]
+        templates = [build_claim_template(pool, columns[pool.metadata.name], known, relax) for pool in selling]
         daemons = Daemons(setting.daemon_pods)
-        groups = {template.name: daemons.groups(template) for template in templates if template.options.any()}
-        return cls(pools, columns, templates, groups, daemons, known_domains(selling, columns))
+        groups = {template.name: daemons.build_groups(template) for template in templates if template.options.any()}
+        return cls(pools, columns, templates, groups, daemons, build_domains(selling, columns))
 
-    def with_pool(self, pool: NodePool, setting: KarpenterSetting) -> UsablePools:
+    def with_edited_pool(self, pool: NodePool, setting: KarpenterSetting) -> UsablePools:
         """Return an edited pool alone, with the topology domains of all pools."""
-        alone = UsablePools.of([pool], setting)
+        alone = UsablePools.from_pools([pool], setting)
         pools = [pool if stored.metadata.name == pool.metadata.name else stored for stored in self.pools]
-        domains = known_domains([known for known in pools if len(self.columns[known.metadata.name])], self.columns)
+        domains = build_domains([known for known in pools if len(self.columns[known.metadata.name])], self.columns)
         return replace(alone, domains=domains)
 
     @property
@@ -86,7 +91,7 @@ class UsablePools:
     def events(self) -> tuple[KarpenterEvent, ...]:
         """Events about pools without a compatible instance type."""
         return tuple(
-            KarpenterEvent("NodePool", template.name, "NoCompatibleInstanceTypes", without_types(template))
+            KarpenterEvent("NodePool", template.name, "NoCompatibleInstanceTypes", describe_no_types(template))
             for template in self.all_templates
             if not template.options.any()
         )
@@ -97,12 +102,12 @@ class UsablePools:
         return any(t.effect == "PreferNoSchedule" for pool in self.pools for t in pool.spec.template.spec.taints)
 
 
-def without_types(template: ClaimTemplate) -> str:
+def describe_no_types(template: ClaimTemplate) -> str:
     """Describe a pool of which no instance type remains, in Karpenter's words."""
     return FILTERED_OUT + WITH_MIN_VALUES * lacks_min_values(template)
 
 
-def takes_no_part(setting: KarpenterSetting, pool: NodePool) -> str:
+def explain_unusable_pool(setting: KarpenterSetting, pool: NodePool) -> str:
     """Return why a NodePool without a template takes no part in any run."""
     if pool.spec.replicas is not None:
         return f"takes no part: static, with {counted(pool.spec.replicas, 'replica')}"
@@ -112,7 +117,7 @@ def takes_no_part(setting: KarpenterSetting, pool: NodePool) -> str:
         return "takes no part: no instance type is known"
     unready = [each for each in pool.status.conditions if each.type == "Ready" and each.status != "True"]
     message = next((each.message or each.reason for each in unready if each.message or each.reason), "")
-    why = filter(None, (message, setting.node_classes.fault(pool)))
+    why = filter(None, (message, setting.node_classes.find_class_fault(pool)))
     return ": ".join(filter(None, ("takes no part: not Ready", "; ".join(why))))
 
 
@@ -121,19 +126,19 @@ class KarpenterSetting:
     """A snapshot with the options and instance types for a replay."""
 
     cluster: Cluster
-    sold: Sold
+    sold: InstanceTypeCatalog
     options: KarpenterOptions
     now: int
     """Microseconds since the epoch."""
 
     @classmethod
-    def of(cls, cluster: Cluster, sold: Sold, options: KarpenterOptions, now: str) -> KarpenterSetting:
+    def of(cls, cluster: Cluster, sold: InstanceTypeCatalog, options: KarpenterOptions, now: str) -> KarpenterSetting:
         """Build the setting for an RFC 3339 time. Raises InputError."""
         return cls(cluster, sold, options, parse_microseconds(now))
 
     @cached_property
     def nodes(self) -> list[StateNode]:
-        return state_nodes(self.cluster)
+        return build_state_nodes(self.cluster)
 
     @cached_property
     def volumes(self) -> Volumes:
@@ -145,7 +150,7 @@ class KarpenterSetting:
 
     @cached_property
     def daemon_pods(self) -> list[Pod]:
-        return daemon_pods(self.cluster)
+        return get_daemonset_pods(self.cluster)
 
     @cached_property
     def overlays(self) -> AppliedOverlays | None:
@@ -153,7 +158,9 @@ class KarpenterSetting:
         if not self.options.feature_gates.node_overlay:
             return None
         cluster, sold = self.cluster, self.sold
-        return AppliedOverlays.of(cluster.node_overlays, cluster.karpenter_node_pools, sold.types, sold.well_known)
+        return AppliedOverlays.apply_overlays(
+            cluster.node_overlays, cluster.karpenter_node_pools, sold.types, sold.well_known
+        )
 
     @cached_property
     def _columns(self) -> dict[object, TypeColumns]:
@@ -170,16 +177,16 @@ class KarpenterSetting:
     def columns(self, pool: str) -> TypeColumns:
         """Return the instance types of a pool, shared by pools with equal node class and overlays."""
         own = self._pools.get(pool)
-        reference = reference_of(own) if own and self.node_classes.of(own) else None
+        reference = get_class_reference(own) if own and self.node_classes.find_class(own) else None
         key = pool if self.overlays is not None else reference
         if key not in self._columns:
-            types = self.overlays.of_pool(pool, self.sold.types) if self.overlays is not None else self.sold.types
-            self._columns[key] = TypeColumns(self.node_classes.sold(own, types))
+            types = self.overlays.adjust_types(pool, self.sold.types) if self.overlays is not None else self.sold.types
+            self._columns[key] = TypeColumns(self.node_classes.adjust_types(own, types))
         return self._columns[key]
 
     @cached_property
     def pools(self) -> UsablePools:
-        return UsablePools.of(usable_pools(self.cluster.karpenter_node_pools, self.node_classes), self)
+        return UsablePools.from_pools(order_usable_pools(self.cluster.karpenter_node_pools, self.node_classes), self)
 
     @cached_property
     def counts(self) -> DomainTallies:
@@ -199,7 +206,7 @@ class KarpenterSetting:
     @cached_property
     def rejections(self) -> dict[str, str]:
         """Rejected pod -> reason; "" if Karpenter writes no event."""
-        by_key = {pod.key: rejection(pod, self.volumes, self.sold.well_known) for pod in self.waiting}
+        by_key = {pod.key: find_rejection(pod, self.volumes, self.sold.well_known) for pod in self.waiting}
         return {key: why for key, why in by_key.items() if why is not None}
 
     @cached_property
@@ -215,7 +222,7 @@ class KarpenterSetting:
         """Pods of deleting nodes that have to be rescheduled."""
         return [pod for pod in self.pods_of_deleting_nodes if self.limits.is_currently_reschedulable(pod)]
 
-    def existing(self, pools: UsablePools, settling: Settling) -> ExistingColumns:
+    def build_existing_columns(self, pools: UsablePools, settling: Settling) -> ExistingColumns:
         """Build the columns of nodes that are not deleting: initialized nodes first, then by name."""
         limits = {
             csi_node.metadata.name: {d.name: d.allocatable.count or 0 for d in csi_node.spec.drivers if d.allocatable}
@@ -225,7 +232,7 @@ class KarpenterSetting:
         staying.sort(key=lambda node: (not node.initialized, node.name))
         return ExistingColumns(
             [
-                ExistingNode.of(
+                ExistingNode.from_state(
                     node,
                     pools.daemons,
                     limits.get(node.node.metadata.name, {}) if node.node else {},
@@ -243,9 +250,11 @@ class KarpenterSetting:
         for node in self.nodes:
             if not node.deleting:
                 by_pool.setdefault(node.pool, []).append(node.capacity)
-        return {pool: merge(*own) for pool, own in by_pool.items()}
+        return {pool: sum_quantities(*own) for pool, own in by_pool.items()}
 
-    def remaining(self, without: Iterable[StateNode], pools: Sequence[NodePool] | None = None) -> dict[str, Quantities]:
+    def remaining_limits(
+        self, without: Iterable[StateNode], pools: Sequence[NodePool] | None = None
+    ) -> dict[str, Quantities]:
         """Return pool -> resources that its limits leave once the nodes in ``without`` are removed."""
         pools = self.pools.pools if pools is None else pools
         left = {p.metadata.name: parse_quantities(p.spec.limits) for p in pools if p.spec.limits is not None}
@@ -255,7 +264,7 @@ class KarpenterSetting:
                 left[node.pool][name] = left[node.pool][name].add(node.capacity.get(name, ZERO))
         return left
 
-    def run(
+    def run_scheduler(
         self,
         pods: Sequence[Pod],
         existing: ExistingColumns,
@@ -275,27 +284,30 @@ class KarpenterSetting:
         gone = [existing.states[existing.rows[name]] for name in without]
         volumes = {pod.key: self.volumes.alternatives(pod) for pod in pods}
         provisionable = {pod.key: pod for pod in pods if volumes[pod.key] is not None}
-        topology = self._topology(pools.domains, gone, provisionable)
+        topology = self._build_topology(pools.domains, gone, provisionable)
         asked = [
-            self._asked(topology.update(pod) if pod.key in provisionable else pod, volumes[pod.key]) for pod in pods
+            self._build_pod_data(topology.update(pod) if pod.key in provisionable else pod, volumes[pod.key])
+            for pod in pods
         ]
         topology.register(existing.hosts - {state.hostname for state in gone})
         made = SchedulerRun(
             pools.templates if templates is None else templates,
             pools.groups,
             RunNodes(existing, existing.rows if new_nodes_only else without),
-            self.remaining(gone, pools.pools),
-            self._settings(topology, strict_reservations),
+            self.remaining_limits(gone, pools.pools),
+            self._build_run_settings(topology, strict_reservations),
             frozenset(movable),
         )
         made.solve(asked)
         return made
 
-    def _asked(self, pod: Pod, volumes: Sequence[Requirements] | None) -> PodData:
+    def _build_pod_data(self, pod: Pod, volumes: Sequence[Requirements] | None) -> PodData:
         """Compute the pod's data with its volumes."""
-        return pod_data(pod, tuple(volumes or ()), self.volumes.by_driver(pod), self.options.ignores_preferences)
+        return build_pod_data(
+            pod, tuple(volumes or ()), self.volumes.claims_by_driver(pod), self.options.ignores_preferences
+        )
 
-    def _topology(
+    def _build_topology(
         self, domains: dict[str, Domains], gone: Sequence[StateNode], excluded: Mapping[str, Pod]
     ) -> RunTopology:
         """Build the topology of a run."""
@@ -304,9 +316,11 @@ class KarpenterSetting:
 
     @cached_property
     def _reserved(self) -> dict[str, int]:
-        return reserved_capacity(instance_type for columns in self._columns.values() for instance_type in columns.types)
+        return compute_reservation_capacity(
+            instance_type for columns in self._columns.values() for instance_type in columns.types
+        )
 
-    def _settings(self, topology: RunTopology, strict_reservations: bool) -> RunSettings:
+    def _build_run_settings(self, topology: RunTopology, strict_reservations: bool) -> RunSettings:
         """Build what all claims of a run share."""
         return RunSettings(
             topology,

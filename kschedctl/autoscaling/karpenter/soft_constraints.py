@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kschedctl.api.objects import Pod, PodAffinity
-from kschedctl.autoscaling.karpenter.preferences import without_next_preference
+from kschedctl.autoscaling.karpenter.preferences import remove_next_preference
 
 SCHEDULE_ANYWAY = "ScheduleAnyway"
 
@@ -21,7 +21,7 @@ def describe_soft_constraints(pod: Pod) -> tuple[str, ...]:
 
 def without_soft_constraints(pod: Pod) -> Pod:
     """Return the pod as Karpenter sees it with preferencePolicy=Ignore: only what is required is left."""
-    while relaxed := without_next_preference(pod):
+    while relaxed := remove_next_preference(pod):
         pod = relaxed[0]
     return pod
 

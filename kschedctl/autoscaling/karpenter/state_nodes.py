@@ -13,7 +13,7 @@ from kschedctl.api.karpenter import NodeClaim
 from kschedctl.api.objects import Node, Pod, Resources, Taint
 from kschedctl.api.pod_requests import Quantities, parse_quantities
 from kschedctl.api.quantity import Quantity
-from kschedctl.autoscaling.karpenter.amounts import ZERO, merge, requests_of, subtract
+from kschedctl.autoscaling.karpenter.amounts import ZERO, subtract, sum_pod_requests, sum_quantities
 from kschedctl.autoscaling.karpenter.labels import HOSTNAME, INITIALIZED, INSTANCE_TYPE, NODE_POOL, REGISTERED
 from kschedctl.autoscaling.karpenter.pods import is_daemon
 from kschedctl.autoscaling.karpenter.requirements import Requirements
@@ -109,14 +109,14 @@ class StateNode:
     def capacity(self) -> Quantities:
         """The capacity, with one ``nodes`` resource."""
         own = self.node.status.capacity if self.node else {}
-        return {**self._filled(own, self.claim.status.capacity if self.claim else {}), NODES: Quantity(1)}
+        return {**self._fill_from_claim(own, self.claim.status.capacity if self.claim else {}), NODES: Quantity(1)}
 
     @cached_property
     def allocatable(self) -> Quantities:
         own = self.node.status.allocatable if self.node else {}
-        return self._filled(own, self.claim.status.allocatable if self.claim else {})
+        return self._fill_from_claim(own, self.claim.status.allocatable if self.claim else {})
 
-    def _filled(self, own: Resources, claimed: Resources) -> Quantities:
+    def _fill_from_claim(self, own: Resources, claimed: Resources) -> Quantities:
         """Return the node's amounts; until it is initialized, the claim's amounts replace missing ones."""
         amounts = parse_quantities(own)
         if self.initialized:
@@ -126,11 +126,11 @@ class StateNode:
     @cached_property
     def available(self) -> Quantities:
         """The allocatable resources minus the requests of its pods."""
-        return subtract(self.allocatable, merge(*(requests_of([pod]) for pod in self.pods)))
+        return subtract(self.allocatable, sum_quantities(*(sum_pod_requests([pod]) for pod in self.pods)))
 
     @cached_property
     def daemon_requests(self) -> Quantities:
-        return merge(*(requests_of([pod]) for pod in self.pods if is_daemon(pod)))
+        return sum_quantities(*(sum_pod_requests([pod]) for pod in self.pods if is_daemon(pod)))
 
     @cached_property
     def deleting(self) -> bool:
@@ -143,7 +143,7 @@ class StateNode:
         return self.node is not None and self.node.metadata.deletion_timestamp is not None
 
 
-def state_nodes(cluster: Cluster) -> list[StateNode]:
+def build_state_nodes(cluster: Cluster) -> list[StateNode]:
     """Join nodes and NodeClaims by provider id, nodes first, and add their pods."""
     by_provider: dict[str, StateNode] = {}
     for node in cluster.nodes:

@@ -42,7 +42,7 @@ class ClaimTemplate:
         return self.pool.spec.template.spec.taints
 
 
-def usable_pools(pools: Iterable[NodePool], classes: NodeClasses) -> list[NodePool]:
+def order_usable_pools(pools: Iterable[NodePool], classes: NodeClasses) -> list[NodePool]:
     """Return ready, dynamic pools: highest weight first, equal weights in descending order of name."""
     on_demand = (pool for pool in pools if pool.spec.replicas is None and pool.metadata.deletion_timestamp is None)
     ready = (pool for pool in on_demand if _is_ready(pool, classes))
@@ -53,7 +53,7 @@ def usable_pools(pools: Iterable[NodePool], classes: NodeClasses) -> list[NodePo
 def _is_ready(pool: NodePool, classes: NodeClasses) -> bool:
     """Return whether the pool is ready. Without conditions it is, unless its node class is not ready."""
     if not pool.status.conditions:
-        return not classes.refuse(pool)
+        return not classes.is_class_unready(pool)
     return any(condition.type == "Ready" and condition.status == "True" for condition in pool.status.conditions)
 
 
@@ -67,7 +67,7 @@ def pool_requirements(pool: NodePool) -> Requirements:
     return made
 
 
-def claim_template(
+def build_claim_template(
     pool: NodePool, columns: TypeColumns, well_known: frozenset[str], relax_min_values: bool
 ) -> ClaimTemplate:
     """Build a pool's template, with no options if its requirements or minValues leave none."""
@@ -77,8 +77,8 @@ def claim_template(
     requirements = pool_requirements(pool)
     requirements.add(Requirements.of_labels(labels).values())
     requirements.add(LabelRequirement.of(key, IN, ("true",)) for key in (REGISTERED, INITIALIZED))
-    options = columns.compatible(requirements) & columns.hold({}) & columns.offered(requirements)
-    if not relax_min_values and columns.too_few(options, requirements):
+    options = columns.compatible(requirements) & columns.find_fitting({}) & columns.offered(requirements)
+    if not relax_min_values and columns.find_unmet_min_values(options, requirements):
         options = np.zeros(len(columns), np.bool_)
     return ClaimTemplate(pool, labels, requirements, columns, options, well_known)
 
@@ -86,5 +86,5 @@ def claim_template(
 def lacks_min_values(template: ClaimTemplate) -> bool:
     """Return whether minValues are what leaves no option."""
     columns, requirements = template.columns, template.requirements
-    options = columns.compatible(requirements) & columns.hold({}) & columns.offered(requirements)
-    return bool(columns.too_few(options, requirements))
+    options = columns.compatible(requirements) & columns.find_fitting({}) & columns.offered(requirements)
+    return bool(columns.find_unmet_min_values(options, requirements))

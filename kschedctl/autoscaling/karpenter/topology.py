@@ -25,7 +25,7 @@ from kschedctl.autoscaling.karpenter.labels import HOSTNAME
 from kschedctl.autoscaling.karpenter.requirements import IN, Requirements
 from kschedctl.autoscaling.karpenter.state_nodes import StateNode
 from kschedctl.autoscaling.karpenter.templates import pool_requirements
-from kschedctl.autoscaling.karpenter.topology_counts import DomainTallies, required_anti_affinity
+from kschedctl.autoscaling.karpenter.topology_counts import DomainTallies, get_required_anti_affinity
 from kschedctl.autoscaling.karpenter.topology_group import (
     IGNORE,
     TopologyGroup,
@@ -40,7 +40,7 @@ Domains = dict[str, list[tuple[Taint, ...]]]
 NamespaceLabels = Mapping[str, Mapping[str, str]]
 
 
-def known_domains(pools: Sequence[NodePool], columns: Mapping[str, TypeColumns]) -> dict[str, Domains]:
+def build_domains(pools: Sequence[NodePool], columns: Mapping[str, TypeColumns]) -> dict[str, Domains]:
     """Return label -> the domains in which nodes of the pools may be."""
     domains: dict[str, Domains] = {}
     for pool in pools:
@@ -94,24 +94,24 @@ class RunTopology:
     def __post_init__(self) -> None:
         for pod, node in self.counts.with_anti_affinity:
             if pod.key not in self.excluded and node.node is not None:
-                self._own_inverse(pod, node.node.metadata.labels)
+                self._update_inverse_affinity(pod, node.node.metadata.labels)
 
     def update(self, pod: Pod) -> Pod:
         """Update the groups that own the pod. Return the pod with expressions for its matchLabelKeys."""
         for group in self.groups.values():
             group.owners.discard(pod.key)
-        self._own_inverse(pod, {})
+        self._update_inverse_affinity(pod, {})
         constraints = tuple(
-            self._expanded(constraint, pod) if self._applies(constraint) else constraint
+            self._expand_match_label_keys(constraint, pod) if self._is_enforced(constraint) else constraint
             for constraint in pod.spec.topology_spread_constraints
         )
         if constraints != pod.spec.topology_spread_constraints:
             pod = replace(pod, spec=replace(pod.spec, topology_spread_constraints=constraints))
-        for rule in (*self._spread(pod), *self._affinities(pod)):
+        for rule in (*self._iter_spread_rules(pod), *self._iter_affinity_rules(pod)):
             identity = rule.identity
             if identity not in self.groups:
-                self.groups[identity] = self._group(rule, pod)
-                self._count(self.groups[identity])
+                self.groups[identity] = self._build_group(rule, pod)
+                self._count_domains(self.groups[identity])
             self.groups[identity].owners.add(pod.key)
         return pod
 
@@ -134,38 +134,38 @@ class RunTopology:
             if pod.key in group.owners:
                 group.record(requirements.label(group.rule.key).values)
 
-    def narrowed(
+    def add_requirements(
         self, pod: Pod, taints: Sequence[Taint], of_pod: Requirements, of_node: Requirements
     ) -> Requirements | TopologyRefusal:
         """Return the requirements of a node, less the domains in which the pod may not be, or why none is left."""
         narrowed = Requirements(of_node)
-        for group in self._matching(pod, taints, of_node):
+        for group in self._find_matching_groups(pod, taints, of_node):
             key = group.rule.key
             of_this, of_that = of_pod.label(key), of_node.label(key)
-            left = group.next(pod, of_this, of_that)
+            left = group.get(pod, of_this, of_that)
             if not left.values:
                 empty = key if group.chooses_empty_value(pod, of_this, of_that) else ""
-                return TopologyRefusal(group.refusal(of_this, of_that), empty)
+                return TopologyRefusal(group.describe_refusal(of_this, of_that), empty)
             narrowed.add((left,))
         return narrowed
 
-    def domains_for(self, pod: Pod, of_pod: Requirements) -> Iterator[tuple[str, Callable[[str], bool]]]:
+    def iter_domain_predicates(self, pod: Pod, of_pod: Requirements) -> Iterator[tuple[str, Callable[[str], bool]]]:
         """Yield label -> predicate of the domains that the pod's constraints allow, hostnames excepted."""
         for group in self.groups.values():
             if pod.key in group.owners and group.rule.key != HOSTNAME:
-                yield group.rule.key, partial(group.takes, pod, of_pod.label(group.rule.key))
+                yield group.rule.key, partial(group.allows_domain, pod, of_pod.label(group.rule.key))
 
-    def _matching(self, pod: Pod, taints: Sequence[Taint], of_node: Requirements) -> list[TopologyGroup]:
+    def _find_matching_groups(self, pod: Pod, taints: Sequence[Taint], of_node: Requirements) -> list[TopologyGroup]:
         """Return the groups that own the pod, and inverse groups that count it."""
         owned = [group for group in self.groups.values() if pod.key in group.owners]
         return owned + [group for group in self.inverse.values() if group.rule.counts(pod, taints, of_node)]
 
-    def _applies(self, constraint: TopologySpreadConstraint) -> bool:
+    def _is_enforced(self, constraint: TopologySpreadConstraint) -> bool:
         """Return whether the spread constraint counts under the preference policy."""
         return not self.ignores_preferences or constraint.when_unsatisfiable == "DoNotSchedule"
 
     @staticmethod
-    def _expanded(constraint: TopologySpreadConstraint, pod: Pod) -> TopologySpreadConstraint:
+    def _expand_match_label_keys(constraint: TopologySpreadConstraint, pod: Pod) -> TopologySpreadConstraint:
         """Return the constraint with an expression for each of its matchLabelKeys."""
         labels = pod.metadata.labels
         more = tuple(SelectorRequirement(k, IN, (labels[k],)) for k in constraint.match_label_keys if k in labels)
@@ -176,22 +176,22 @@ class RunTopology:
             constraint, label_selector=replace(selector, match_expressions=(*selector.match_expressions, *more))
         )
 
-    def _spread(self, pod: Pod) -> Iterable[TopologyRule]:
+    def _iter_spread_rules(self, pod: Pod) -> Iterable[TopologyRule]:
         """Yield a rule for each spread constraint of the pod."""
         for constraint in pod.spec.topology_spread_constraints:
-            if self._applies(constraint):
+            if self._is_enforced(constraint):
                 yield TopologyRule(
                     TopologyType.SPREAD,
                     constraint.topology_key,
                     frozenset((pod.metadata.namespace,)),
                     _parse_selector(constraint.label_selector),
                     constraint.label_selector,
-                    TopologyNodeFilter.of(pod, constraint.node_affinity_policy, constraint.node_taints_policy),
+                    TopologyNodeFilter.from_pod(pod, constraint.node_affinity_policy, constraint.node_taints_policy),
                     constraint.max_skew,
                     constraint.min_domains,
                 )
 
-    def _affinities(self, pod: Pod) -> Iterable[TopologyRule]:
+    def _iter_affinity_rules(self, pod: Pod) -> Iterable[TopologyRule]:
         """Yield a rule for each affinity and anti-affinity term of the pod."""
         affinity = pod.spec.affinity
         if affinity is None:
@@ -203,35 +203,40 @@ class RunTopology:
         for type, own in both:
             if own is None:
                 continue
-            yield from (self._rule(type, t, pod) for t in own.required_during_scheduling_ignored_during_execution)
+            yield from (
+                self._build_affinity_rule(type, t, pod) for t in own.required_during_scheduling_ignored_during_execution
+            )
             if not self.ignores_preferences:
                 preferred = own.preferred_during_scheduling_ignored_during_execution
-                yield from (self._rule(type, preferred_term.pod_affinity_term, pod) for preferred_term in preferred)
+                yield from (
+                    self._build_affinity_rule(type, preferred_term.pod_affinity_term, pod)
+                    for preferred_term in preferred
+                )
 
-    def _rule(self, type: TopologyType, term: PodAffinityTerm, pod: Pod) -> TopologyRule:
+    def _build_affinity_rule(self, type: TopologyType, term: PodAffinityTerm, pod: Pod) -> TopologyRule:
         """Build the rule of an affinity term."""
         selector = _parse_selector(term.label_selector)
-        return TopologyRule(type, term.topology_key, self._meant(term, pod), selector, term.label_selector)
+        return TopologyRule(type, term.topology_key, self._find_namespaces(term, pod), selector, term.label_selector)
 
-    def _meant(self, term: PodAffinityTerm, pod: Pod) -> frozenset[str]:
+    def _find_namespaces(self, term: PodAffinityTerm, pod: Pod) -> frozenset[str]:
         """Return the namespaces that an affinity term selects."""
         if term.namespace_selector is None:
             return frozenset(term.namespaces or (pod.metadata.namespace,))
         selector = selector_from_api(term.namespace_selector)
         return frozenset(term.namespaces).union(n for n, own in self.namespaces.items() if selector.matches(own))
 
-    def _own_inverse(self, pod: Pod, labels: Mapping[str, str]) -> None:
+    def _update_inverse_affinity(self, pod: Pod, labels: Mapping[str, str]) -> None:
         """Record that the pod's required anti-affinity keeps other pods away from its node."""
-        for term in required_anti_affinity(pod):
-            rule = self._rule(TopologyType.ANTI_AFFINITY, term, pod)
+        for term in get_required_anti_affinity(pod):
+            rule = self._build_affinity_rule(TopologyType.ANTI_AFFINITY, term, pod)
             identity = rule.identity
             if identity not in self.inverse:
-                self.inverse[identity] = self._group(rule, pod)
+                self.inverse[identity] = self._build_group(rule, pod)
             if rule.key in labels:
                 self.inverse[identity].record((labels[rule.key],))
             self.inverse[identity].owners.add(pod.key)
 
-    def _group(self, rule: TopologyRule, pod: Pod) -> TopologyGroup:
+    def _build_group(self, rule: TopologyRule, pod: Pod) -> TopologyGroup:
         """Build a group with the pools' domains, without those whose taints the pod does not tolerate if taints
         count.
         """
@@ -241,9 +246,9 @@ class RunTopology:
                 group.register((domain,))
         return group
 
-    def _count(self, group: TopologyGroup) -> None:
+    def _count_domains(self, group: TopologyGroup) -> None:
         """Count the existing nodes and pods of the group's domains."""
-        nodes, pods = self.counts.of(group.rule, self.gone, self.excluded.values())
+        nodes, pods = self.counts.count(group.rule, self.gone, self.excluded.values())
         group.register(nodes)
         for domain, count in pods.items():
             group.record((domain,), count)

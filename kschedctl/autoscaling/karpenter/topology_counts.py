@@ -31,14 +31,14 @@ class DomainTallies:
         return [node for node in self.nodes if not node.deleting]
 
     @cached_property
-    def where(self) -> dict[str, StateNode]:
+    def node_by_pod(self) -> dict[str, StateNode]:
         """Pod -> its node."""
         return {pod.key: node for node in self.nodes for pod in node.pods}
 
     @cached_property
     def with_anti_affinity(self) -> list[tuple[Pod, StateNode]]:
         """Pods with required anti-affinity, and their nodes."""
-        return [(pod, node) for node in self.nodes for pod in node.pods if required_anti_affinity(pod)]
+        return [(pod, node) for node in self.nodes for pod in node.pods if get_required_anti_affinity(pod)]
 
     @cached_property
     def _by_labels(self) -> dict[tuple[str, frozenset[tuple[str, str]]], Counter[StateNode]]:
@@ -51,31 +51,31 @@ class DomainTallies:
                     by_labels.setdefault(own, Counter())[node] += 1
         return by_labels
 
-    def of(self, rule: TopologyRule, gone: Iterable[StateNode], excluded: Iterable[Pod]) -> tuple[Counts, Counts]:
+    def count(self, rule: TopologyRule, gone: Iterable[StateNode], excluded: Iterable[Pod]) -> tuple[Counts, Counts]:
         """Return the nodes and the pods in each domain, without the removed nodes and excluded pods."""
-        nodes, pods = (counts.copy() for counts in self._all(rule))
+        nodes, pods = (counts.copy() for counts in self._count_all(rule))
         for node in gone:
             if rule.key in node.labels and _is_node_counted(rule, node):
                 nodes[node.labels[rule.key]] -= 1
         for pod in excluded:
-            here = self.where.get(pod.key)
+            here = self.node_by_pod.get(pod.key)
             if here is not None and _is_counted(rule, pod) and (domain := _find_domain(rule, here)) is not None:
                 pods[domain] -= 1
         return +nodes, +pods
 
-    def _all(self, rule: TopologyRule) -> tuple[Counts, Counts]:
+    def _count_all(self, rule: TopologyRule) -> tuple[Counts, Counts]:
         """Return the numbers of all nodes and pods, cached by rule."""
-        key = rule.counted_by
+        key = rule.count_key
         if key not in self._counts:
             nodes = Counter(
                 node.labels[rule.key]
                 for node in self._staying
                 if rule.key in node.labels and _is_node_counted(rule, node)
             )
-            self._counts[key] = nodes, self._pods(rule)
+            self._counts[key] = nodes, self._count_pods(rule)
         return self._counts[key]
 
-    def _pods(self, rule: TopologyRule) -> Counts:
+    def _count_pods(self, rule: TopologyRule) -> Counts:
         """Count the pods that the rule selects in each domain."""
         counts: Counts = Counter()
         for (namespace, labels), own in self._by_labels.items():
@@ -86,7 +86,7 @@ class DomainTallies:
         return counts
 
 
-def required_anti_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:
+def get_required_anti_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:
     """Return the terms of the pod's required anti-affinity."""
     affinity = pod.spec.affinity and pod.spec.affinity.pod_anti_affinity
     return affinity.required_during_scheduling_ignored_during_execution if affinity else ()

@@ -19,8 +19,8 @@ from kschedctl.autoscaling.karpenter.requirements import (
     IN,
     LabelRequirement,
     Requirements,
-    of_term,
-    required_terms,
+    build_term_requirements,
+    get_required_terms,
 )
 
 HONOR, IGNORE = "Honor", "Ignore"
@@ -45,12 +45,12 @@ class TopologyNodeFilter:
     taints_policy: str = ""
 
     @classmethod
-    def of(cls, pod: Pod, affinity_policy: str | None, taints_policy: str | None) -> TopologyNodeFilter:
+    def from_pod(cls, pod: Pod, affinity_policy: str | None, taints_policy: str | None) -> TopologyNodeFilter:
         """Build the filter from the pod's selector, affinity and tolerations."""
         selected = Requirements.of_labels(pod.spec.node_selector)
         affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
         if affinity and affinity.required_during_scheduling_ignored_during_execution is not None:
-            alternatives = tuple(selected.plus(of_term(term)) for term in required_terms(pod))
+            alternatives = tuple(selected.plus(build_term_requirements(term)) for term in get_required_terms(pod))
         else:
             alternatives = (selected,)
         return cls(alternatives, pod.spec.tolerations, affinity_policy or HONOR, taints_policy or IGNORE)
@@ -98,7 +98,7 @@ class TopologyRule:
         )
 
     @property
-    def counted_by(self) -> Hashable:
+    def count_key(self) -> Hashable:
         """Everything that decides which nodes and pods count."""
         filters = tuple(str(requirement) for requirement in self.nodes.requirements), self.nodes.tolerations
         policies = self.nodes.affinity_policy, self.nodes.taints_policy
@@ -138,54 +138,56 @@ class TopologyGroup:
                 self.domains[domain] = 0
                 self.empty.add(domain)
 
-    def next(self, pod: Pod, of_pod: LabelRequirement, of_node: LabelRequirement) -> LabelRequirement:
+    def get(self, pod: Pod, of_pod: LabelRequirement, of_node: LabelRequirement) -> LabelRequirement:
         """Return the domains allowed for the pod on the node; no values if there is none."""
         if self.rule.type is TopologyType.SPREAD:
-            chosen = self._spread(pod, of_pod, of_node)
+            chosen = self._next_domain_topology_spread(pod, of_pod, of_node)
         elif self.rule.type is TopologyType.AFFINITY:
-            chosen = self._affinity(pod, of_pod, of_node)
+            chosen = self._next_domain_affinity(pod, of_pod, of_node)
         else:
-            chosen = self._anti_affinity(of_pod, of_node)
+            chosen = self._next_domain_anti_affinity(of_pod, of_node)
         return LabelRequirement.of(self.rule.key, IN, chosen)
 
     def chooses_empty_value(self, pod: Pod, of_pod: LabelRequirement, of_node: LabelRequirement) -> bool:
         """Return whether a spread constraint finds no domain only because the value of the label is empty."""
         if self.rule.type is not TopologyType.SPREAD or "" not in self.domains or not of_node.has(""):
             return False
-        return not self.next(pod, of_pod, of_node).values and self.domains[""] <= self._most(pod, of_pod)
+        return not self.get(pod, of_pod, of_node).values and self.domains[""] <= self._max_pods_in_domain(pod, of_pod)
 
-    def takes(self, pod: Pod, of_pod: LabelRequirement, domain: str) -> bool:
+    def allows_domain(self, pod: Pod, of_pod: LabelRequirement, domain: str) -> bool:
         """Return whether a node in the domain may take the pod."""
-        return bool(self.next(pod, of_pod, LabelRequirement.of(self.rule.key, IN, (domain,))).values)
+        return bool(self.get(pod, of_pod, LabelRequirement.of(self.rule.key, IN, (domain,))).values)
 
-    def _host(self, of_node: LabelRequirement) -> str:
+    def _single_hostname(self, of_node: LabelRequirement) -> str:
         """Return the node's hostname if that is the topology key, or ""."""
         return next(iter(of_node.values)) if self.rule.key == HOSTNAME and len(of_node.values) == 1 else ""
 
-    def _within(self, of_node: LabelRequirement) -> Iterable[str]:
+    def _iter_node_domains(self, of_node: LabelRequirement) -> Iterable[str]:
         """Return the known domains that the node may be in."""
         if of_node.operator == IN:
             return (domain for domain in of_node.values if domain in self.domains)
         return (domain for domain in self.domains if of_node.has(domain))
 
-    def _spread(self, pod: Pod, of_pod: LabelRequirement, of_node: LabelRequirement) -> Iterable[str]:
+    def _next_domain_topology_spread(
+        self, pod: Pod, of_pod: LabelRequirement, of_node: LabelRequirement
+    ) -> Iterable[str]:
         """Return the domain with the fewest pods that maxSkew allows, or nothing if there is none.
 
         Upstream starts its search with the empty string, so a domain whose label value is empty counts as none found.
         """
         itself = int(self.rule.selects(pod))
-        if host := self._host(of_node):
+        if host := self._single_hostname(of_node):
             return (host,) if self.domains.get(host, 0) + itself <= self.rule.max_skew else ()
-        most = self._most(pod, of_pod)
-        allowed = [(self.domains[d], d) for d in self._within(of_node) if self.domains[d] <= most]
+        most = self._max_pods_in_domain(pod, of_pod)
+        allowed = [(self.domains[d], d) for d in self._iter_node_domains(of_node) if self.domains[d] <= most]
         _, domain = min(allowed, default=(0, ""))
         return (domain,) if domain else ()
 
-    def _most(self, pod: Pod, of_pod: LabelRequirement) -> int:
+    def _max_pods_in_domain(self, pod: Pod, of_pod: LabelRequirement) -> int:
         """Return how many pods a domain may have so that maxSkew allows this pod there, too."""
-        return self.rule.max_skew + self._least(of_pod) - int(self.rule.selects(pod))
+        return self.rule.max_skew + self._domain_min_count(of_pod) - int(self.rule.selects(pod))
 
-    def _least(self, of_pod: LabelRequirement) -> int:
+    def _domain_min_count(self, of_pod: LabelRequirement) -> int:
         """Return the number of pods in the emptiest domain that the pod may go to."""
         if self.rule.key == HOSTNAME:
             return 0
@@ -194,21 +196,21 @@ class TopologyGroup:
             return 0
         return min(counts, default=2**31 - 1)
 
-    def _affinity(self, pod: Pod, of_pod: LabelRequirement, of_node: LabelRequirement) -> Iterable[str]:
+    def _next_domain_affinity(self, pod: Pod, of_pod: LabelRequirement, of_node: LabelRequirement) -> Iterable[str]:
         """Return the domains with matching pods, or those where a self-selecting pod may be first."""
-        if host := self._host(of_node):
+        if host := self._single_hostname(of_node):
             if not of_pod.has(host):
                 return ()
-            return (host,) if self.domains.get(host, 0) > 0 or self._may_begin(pod, of_pod) else ()
-        occupied = [d for d in self._within(of_node) if self.domains[d] > 0 and of_pod.has(d)]
-        if occupied or not self._may_begin(pod, of_pod):
+            return (host,) if self.domains.get(host, 0) > 0 or self._can_be_first(pod, of_pod) else ()
+        occupied = [d for d in self._iter_node_domains(of_node) if self.domains[d] > 0 and of_pod.has(d)]
+        if occupied or not self._can_be_first(pod, of_pod):
             return occupied
         both = of_pod.intersection(of_node)
         first = min((domain for domain in self.domains if both.has(domain)), default=None)
         own = min((domain for domain in self.domains if of_pod.has(domain)), default=None)
         return {domain for domain in (first, own) if domain is not None}
 
-    def _may_begin(self, pod: Pod, of_pod: LabelRequirement) -> bool:
+    def _can_be_first(self, pod: Pod, of_pod: LabelRequirement) -> bool:
         """Return whether the pod selects itself and no matching pod is in its domains."""
         if not self.rule.selects(pod):
             return False
@@ -216,13 +218,13 @@ class TopologyGroup:
             return True
         return not any(count > 0 and of_pod.has(domain) for domain, count in self.domains.items())
 
-    def _anti_affinity(self, of_pod: LabelRequirement, of_node: LabelRequirement) -> Iterable[str]:
+    def _next_domain_anti_affinity(self, of_pod: LabelRequirement, of_node: LabelRequirement) -> Iterable[str]:
         """Return the allowed domains without matching pods."""
-        if host := self._host(of_node):
+        if host := self._single_hostname(of_node):
             return () if self.domains.get(host, 0) else (host,)
         return [domain for domain in self.empty if of_node.has(domain) and of_pod.has(domain)]
 
-    def refusal(self, of_pod: LabelRequirement, of_node: LabelRequirement) -> str:
+    def describe_refusal(self, of_pod: LabelRequirement, of_node: LabelRequirement) -> str:
         """Describe the unsatisfiable constraint in Karpenter's words (with the unclosed bracket)."""
         counts = [f"{domain}: {self.domains[domain]}" for domain in sorted(self.domains)]
         shown = ", ".join(counts[:_SHOWN])

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from kschedctl.api.arrays import Bools
 from kschedctl.api.pod_requests import Quantities
-from kschedctl.autoscaling.karpenter.amounts import AmountColumns, Amounts, thousandths
+from kschedctl.autoscaling.karpenter.amounts import AmountColumns, Amounts, to_thousandths
 from kschedctl.autoscaling.karpenter.instance_types import InstanceType, Offering
 from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, RESERVED
 from kschedctl.autoscaling.karpenter.requirements import LabelRequirement, Requirements
@@ -31,15 +31,15 @@ class RequirementColumns:
                 self._by_key.setdefault(key, {}).setdefault(requirement, []).append(at)
         self._agreeing: dict[LabelRequirement, Bools] = {}
 
-    def agree(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
+    def find_agreeing(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
         """Return (R,) rows that intersect the requirements; labels that either lacks may be anything."""
         agreeing = np.ones(self._count, np.bool_)
         for key, requirement in requirements.items():
             if key in self._by_key:
-                agreeing &= self._of(requirement)
+                agreeing &= self._find_agreeing_with(requirement)
         return agreeing
 
-    def _of(self, requirement: LabelRequirement) -> Bools:
+    def _find_agreeing_with(self, requirement: LabelRequirement) -> Bools:
         """Return (R,) rows that agree with one requirement, from the cache if possible."""
         known = self._agreeing.get(requirement)
         if known is None:
@@ -57,8 +57,8 @@ class TypeColumns:
     def __init__(self, types: Sequence[InstanceType]) -> None:
         self.types = tuple(types)
         self._requirements = RequirementColumns([t.requirements for t in self.types])
-        self.allocatable = AmountColumns([thousandths(t.allocatable) for t in self.types])
-        self.capacity = AmountColumns([thousandths(t.capacity) for t in self.types])
+        self.allocatable = AmountColumns([to_thousandths(t.allocatable) for t in self.types])
+        self.capacity = AmountColumns([to_thousandths(t.capacity) for t in self.types])
         pairs = [(at, o) for at, t in enumerate(self.types) for o in t.offerings if o.available]
         self.offerings: tuple[Offering, ...] = tuple(offering for _, offering in pairs)
         self.type_of: npt.NDArray[np.int64] = np.array([at for at, _ in pairs], np.int64)
@@ -81,35 +81,35 @@ class TypeColumns:
 
     def compatible(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
         """Return (T,) types whose own requirements are compatible."""
-        return self._requirements.agree(requirements)
+        return self._requirements.find_agreeing(requirements)
 
-    def terms(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
+    def offerings_meeting(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
         """Return (O,) offerings that meet the requirements."""
-        return self._terms.agree(requirements)
+        return self._terms.find_agreeing(requirements)
 
     def offered(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
         """Return (T,) types with an offering that meets the requirements."""
         offering = np.zeros(len(self), np.bool_)
-        offering[self.type_of[self.terms(requirements)]] = True
+        offering[self.type_of[self.offerings_meeting(requirements)]] = True
         return offering
 
-    def hold(self, requests: Amounts) -> Bools:
+    def find_fitting(self, requests: Amounts) -> Bools:
         """Return (T,) types whose nodes have room for the requests."""
-        return self.allocatable.hold(requests)
+        return self.allocatable.find_fitting_rows(requests)
 
-    def cheapest(self, requirements: Mapping[str, LabelRequirement]) -> npt.NDArray[np.float64]:
+    def cheapest_prices(self, requirements: Mapping[str, LabelRequirement]) -> npt.NDArray[np.float64]:
         """Return (T,) the lowest price of an offering that meets the requirements; infinite without one."""
         prices = np.full(len(self), np.inf)
-        chosen = self.terms(requirements)
+        chosen = self.offerings_meeting(requirements)
         np.minimum.at(prices, self.type_of[chosen], self.prices[chosen])
         return prices
 
-    def by_price(self, which: Bools, requirements: Mapping[str, LabelRequirement]) -> list[int]:
+    def sort_by_price(self, which: Bools, requirements: Mapping[str, LabelRequirement]) -> list[int]:
         """Return the rows of these types, cheapest first, then by name."""
-        prices = self.cheapest(requirements)
+        prices = self.cheapest_prices(requirements)
         return sorted(np.flatnonzero(which).tolist(), key=lambda at: (prices[at], self.types[at].name))
 
-    def distinct(self, which: Bools, key: str) -> int:
+    def count_values(self, which: Bools, key: str) -> int:
         """Return how many values of a label these types have."""
         if key not in self._values:
             sets = [t.requirements.label(key).values for t in self.types]
@@ -120,14 +120,14 @@ class TypeColumns:
             self._values[key] = table
         return int(self._values[key][which].any(axis=0).sum())
 
-    def too_few(self, which: Bools, requirements: Mapping[str, LabelRequirement]) -> dict[str, int]:
+    def find_unmet_min_values(self, which: Bools, requirements: Mapping[str, LabelRequirement]) -> dict[str, int]:
         """Return label -> number of values, for labels of which these types have fewer than minValues."""
         wanted = {
             key: requirement.min_values
             for key, requirement in requirements.items()
             if requirement.min_values is not None
         }
-        counts = {key: self.distinct(which, key) for key in sorted(wanted)} if which.any() else {}
+        counts = {key: self.count_values(which, key) for key in sorted(wanted)} if which.any() else {}
         return {key: count for key, count in counts.items() if count < wanted[key]}
 
     def largest_capacity(self, which: Bools) -> Quantities:
@@ -141,8 +141,8 @@ class TypeColumns:
         return largest
 
 
-def capacity_types(columns: TypeColumns, which: Bools, requirements: Requirements) -> frozenset[str]:
+def find_capacity_types(columns: TypeColumns, which: Bools, requirements: Requirements) -> frozenset[str]:
     """Return the capacity types of these types' offerings that meet the requirements."""
-    chosen = columns.terms(requirements) & which[columns.type_of]
+    chosen = columns.offerings_meeting(requirements) & which[columns.type_of]
     values = {columns.offerings[at].requirements.label(CAPACITY_TYPE).any() for at in np.flatnonzero(chosen).tolist()}
     return frozenset(values)

@@ -8,20 +8,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kschedctl.api.labels import find_label_key_errors, find_label_value_errors
-from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, CAPACITY_TYPES, NORMALIZED, restriction
-from kschedctl.autoscaling.karpenter.requirements import BOUNDS, DOES_NOT_EXIST, EXISTS, IN, NOT_IN, integer
+from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, CAPACITY_TYPES, NORMALIZED, describe_restriction
+from kschedctl.autoscaling.karpenter.requirements import BOUNDS, DOES_NOT_EXIST, EXISTS, IN, NOT_IN, parse_integer
 
 OPERATORS = (IN, NOT_IN, EXISTS, DOES_NOT_EXIST, *BOUNDS)
 
 
-def requirement_faults(
+def iter_requirement_faults(
     key: str, operator: str, values: Sequence[str], well_known: frozenset[str], min_values: int | None = None
 ) -> Iterator[str]:
     """Yield the validation errors of a requirement."""
     key = NORMALIZED.get(key, key)
     if operator not in OPERATORS:
         yield f"key {key} has an unsupported operator {operator} not in [{' '.join(sorted(OPERATORS))}]"
-    if refused := restriction(key, well_known):
+    if refused := describe_restriction(key, well_known):
         yield refused
     if key == CAPACITY_TYPE and operator == IN and CAPACITY_TYPES.isdisjoint(values):
         yield (
@@ -44,5 +44,5 @@ def requirement_faults(
 
 def _is_single_non_negative_integer(values: Sequence[str]) -> bool:
     """Return whether the values are one integer that is not negative."""
-    number = integer(values[0]) if len(values) == 1 else None
+    number = parse_integer(values[0]) if len(values) == 1 else None
     return number is not None and number >= 0

@@ -20,7 +20,7 @@ from kschedctl.api.objects import (
     Volume,
 )
 from kschedctl.autoscaling.karpenter.labels import HOSTNAME
-from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements, of_term
+from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements, build_term_requirements
 from kschedctl.cluster import Cluster
 
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
@@ -58,15 +58,15 @@ class Volumes:
     def classes(self) -> dict[str, StorageClass]:
         return {storage_class.metadata.name: storage_class for storage_class in self.cluster.storage_classes}
 
-    def faults(self, pod: Pod) -> str:
+    def find_fault(self, pod: Pod) -> str:
         """Return why the pod is rejected because of a claim, in Karpenter's words, or ""."""
         for volume in pod.spec.volumes:
-            key = claim_key(pod, volume)
-            if key and (fault := self._fault(key)):
+            key = find_claim_key(pod, volume)
+            if key and (fault := self._find_claim_fault(key)):
                 return fault
         return ""
 
-    def _fault(self, key: str) -> str:
+    def _find_claim_fault(self, key: str) -> str:
         """Return what is wrong with a claim, or ""."""
         claim, name = self.claims.get(key), key.partition("/")[2]
         if claim is None:
@@ -78,9 +78,9 @@ class Volumes:
         if claim.status.phase == "Lost":
             where = f"PersistentVolume={volume}, PersistentVolumeClaim={key}"
             return f"persistentvolumeclaim bound to non-existent persistentvolume ({where})"
-        return self._bound_fault(key, claim) if volume else self._unbound_fault(key, of_class)
+        return self._find_bound_fault(key, claim) if volume else self._find_unbound_fault(key, of_class)
 
-    def _bound_fault(self, key: str, claim: PersistentVolumeClaim) -> str:
+    def _find_bound_fault(self, key: str, claim: PersistentVolumeClaim) -> str:
         """Return what is wrong with a claim that names a volume, or ""."""
         volume, of_class = claim.spec.volume_name, claim.spec.storage_class_name or ""
         known = self.volumes.get(volume)
@@ -95,7 +95,7 @@ class Volumes:
             return f"pvc is considered unbound because it does not contain annotation ({where})"
         return ""
 
-    def _unbound_fault(self, key: str, of_class: str) -> str:
+    def _find_unbound_fault(self, key: str, of_class: str) -> str:
         """Return what is wrong with the StorageClass of an unbound claim, or ""."""
         where = f"PersistentVolumeClaim={key}, StorageClass={of_class}"
         if not of_class:
@@ -117,7 +117,7 @@ class Volumes:
         """
         combinations: list[Requirements] = []
         for volume in pod.spec.volumes:
-            own = self._alternatives(pod, volume)
+            own = self._volume_alternatives(pod, volume)
             if own is None:
                 return None
             if not own:
@@ -126,9 +126,9 @@ class Volumes:
             combinations = [a.plus(b) for a, b in pairs if a.intersects(b)] or [a.plus(b) for a, b in pairs]
         return combinations
 
-    def _alternatives(self, pod: Pod, volume: Volume) -> list[Requirements] | None:
+    def _volume_alternatives(self, pod: Pod, volume: Volume) -> list[Requirements] | None:
         """Return alternative node requirements of one volume, or None if an object is missing."""
-        key = claim_key(pod, volume)
+        key = find_claim_key(pod, volume)
         if not key:
             return []
         claim = self.claims.get(key)
@@ -142,17 +142,17 @@ class Volumes:
         of_class = self.classes.get(claim.spec.storage_class_name)
         return None if of_class is None else list(_iter_class_requirements(of_class))
 
-    def by_driver(self, pod: Pod) -> DriverVolumes:
+    def claims_by_driver(self, pod: Pod) -> DriverVolumes:
         """Return CSI driver -> claims of the pod that it serves, for known drivers."""
         volumes: dict[str, frozenset[str]] = {}
         for volume in pod.spec.volumes:
-            key = claim_key(pod, volume)
+            key = find_claim_key(pod, volume)
             claim = self.claims.get(key)
-            if claim is not None and (driver := self._driver(claim)):
+            if claim is not None and (driver := self._find_driver(claim)):
                 volumes[driver] = volumes.get(driver, frozenset()) | {key}
         return volumes
 
-    def _driver(self, claim: PersistentVolumeClaim) -> str:
+    def _find_driver(self, claim: PersistentVolumeClaim) -> str:
         """Return the CSI driver of a claim, or "" if it is not known."""
         if claim.spec.volume_name:
             volume = self.volumes.get(claim.spec.volume_name)
@@ -165,7 +165,7 @@ class Volumes:
         return CSI_NAMES.get(of_class.provisioner, of_class.provisioner) if of_class else ""
 
 
-def claim_key(pod: Pod, volume: Volume) -> str:
+def find_claim_key(pod: Pod, volume: Volume) -> str:
     """Return ``namespace/name`` of the claim behind a pod's volume, or ""."""
     if volume.persistent_volume_claim is not None:
         return f"{pod.metadata.namespace}/{volume.persistent_volume_claim.claim_name}"
@@ -181,7 +181,7 @@ def _iter_volume_requirements(volume: PersistentVolume) -> Iterator[Requirements
     for term in affinity.node_selector_terms if affinity else ():
         kept = tuple(e for e in term.match_expressions if not (is_local and e.key == HOSTNAME))
         if kept or (is_local and term.match_expressions):
-            yield of_term(NodeSelectorTerm(kept))
+            yield build_term_requirements(NodeSelectorTerm(kept))
 
 
 def _iter_class_requirements(of_class: StorageClass) -> Iterator[Requirements]:

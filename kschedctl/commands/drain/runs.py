@@ -152,5 +152,5 @@ def _build_basis(draining: NodeDrain) -> ClusterBasis:
 def _build_without_pods(shared: CordonedNodes, positions: Sequence[Position]) -> Simulation:
     """Return a simulation without any of the pods that may be evicted."""
     simulation = Simulation(shared.scheduler)
-    simulation.take_down(positions)
+    simulation.remove(positions)
     return simulation

@@ -7,7 +7,7 @@ import logging
 
 import typer
 
-from kschedctl.autoscaling.karpenter.seen_types import seen_types
+from kschedctl.autoscaling.karpenter.seen_types import derive_instance_types
 from kschedctl.cli.answer import UNDECIDED
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.source import LiveKinds, load_cluster
@@ -31,7 +31,7 @@ def instance_types(*, source: Source) -> int:
     neither prices, which are 0 here, nor types that no node has, nor where else a type is sold.
     """
     cluster = load_cluster(source, live=LiveKinds(("NodeClaim",)))
-    types = seen_types(cluster)
+    types = derive_instance_types(cluster)
     unread = [kind for kind in NAMED_BY if cluster.gap(kind) is not None]
     if not types and not unread:
         raise UsageError("no node and no NodeClaim says of which instance type it is")

@@ -67,7 +67,7 @@ class Rehearsal:
     def without_placement(self, position: Position) -> Rehearsal:
         """Return a copy in which the pod waits for a node."""
         stage = replace(self, view=self.view.fork())
-        stage.build_simulation().take_down([position])
+        stage.build_simulation().remove([position])
         return stage
 
     def build_simulation(self) -> Simulation:

@@ -12,7 +12,7 @@ from kschedctl.reports.columns import Tone
 from kschedctl.text.counts import first_few
 
 
-def pools_page(report: NodePools, style: Style) -> Page:
+def build_pools_page(report: NodePools, style: Style) -> Page:
     """Build the page: doubts, a table of pools, and sources."""
     first, pending = report.first_line()
     cells: Mapping[str, Callable[[PoolReport], str]] = {

@@ -27,7 +27,7 @@ class PoolGroups:
         self.faults = (*told.faults, *self._read.errors, *faults)
         self._loop = AutoscalerLoop.begin(cluster, self._read, flags, now, told.active_scale_ups)
 
-    def over(self, by_label: Pools, view: Fork) -> Pools:
+    def assign_pools(self, by_label: Pools, view: Fork) -> Pools:
         """Return the pools with nodes of groups reassigned to pools named after the group."""
         names = {name: at for at, name in enumerate(by_label.names)}
         code = by_label.code.copy()
@@ -38,19 +38,19 @@ class PoolGroups:
         listed = list(names)
         return Pools(tuple(listed[at] for at in kept.tolist()), inner.astype(np.int32), by_label.workers)
 
-    def with_groups(self, pools: Mapping[str, PoolReport]) -> dict[str, PoolReport]:
+    def add_groups(self, pools: Mapping[str, PoolReport]) -> dict[str, PoolReport]:
         """Add limits and pending pods to pools that are groups, and add groups without nodes."""
         loop = self._loop
         waiting = {} if loop.is_over else ScaleUpRun(loop).takers(loop.place_waiting())
         grouped = {
-            group.id: self._with_limits(
+            group.id: self._add_limits(
                 replace(pools.get(group.id, PoolReport(group.id)), waiting=waiting.get(group.id)), group
             )
             for group in self._read.all
         }
         return {**pools, **grouped}
 
-    def _with_limits(self, pool: PoolReport, group: AutoscaledGroup) -> PoolReport:
+    def _add_limits(self, pool: PoolReport, group: AutoscaledGroup) -> PoolReport:
         """Return the pool with the group's size limits, if they are known."""
         if not self.told.limits_known:
             return pool

@@ -15,10 +15,10 @@ from kschedctl.api.pod_requests import parse_quantities
 from kschedctl.api.quantity import Quantity
 from kschedctl.api.resource_names import CPU, MEMORY, format_amount
 from kschedctl.api.times import parse_microseconds
-from kschedctl.autoscaling.karpenter.amounts import merge
-from kschedctl.autoscaling.karpenter.disruption_budgets import UNLIMITED, allowance
+from kschedctl.autoscaling.karpenter.amounts import sum_quantities
+from kschedctl.autoscaling.karpenter.disruption_budgets import UNLIMITED, get_allowed_disruptions
 from kschedctl.autoscaling.karpenter.node_classes import NodeClasses
-from kschedctl.autoscaling.karpenter.state_nodes import StateNode, state_nodes
+from kschedctl.autoscaling.karpenter.state_nodes import StateNode, build_state_nodes
 from kschedctl.cluster import Cluster
 from kschedctl.commands.pools.pool_groups import PoolGroups
 from kschedctl.commands.pools.report import NodePools, PoolReport
@@ -31,14 +31,14 @@ NO_POOL = "(none)"
 UNDERUTILIZED = "Underutilized"
 
 
-def pools(scheduler: Scheduler, now: str, groups: PoolGroups | None = None) -> NodePools:
+def report_pools(scheduler: Scheduler, now: str, groups: PoolGroups | None = None) -> NodePools:
     """Report all pools by name; nodes without a pool come last. Raises InputError."""
     cluster, view = scheduler.cluster, scheduler.view
-    division = groups.over(Pools.of(view), view) if groups else Pools.of(view)
+    division = groups.assign_pools(Pools.of(view), view) if groups else Pools.of(view)
     rows = (np.flatnonzero(division.code == at) for at in range(len(division.names)))
     reports = {name: _report_pool(name, own, view) for name, own in zip(division.names, rows, strict=True)}
-    reports = groups.with_groups(reports) if groups else reports
-    states = state_nodes(cluster) if cluster.karpenter_node_pools else []
+    reports = groups.add_groups(reports) if groups else reports
+    states = build_state_nodes(cluster) if cluster.karpenter_node_pools else []
     classes = NodeClasses(cluster)
     for pool in cluster.karpenter_node_pools:
         name = pool.metadata.name
@@ -82,15 +82,15 @@ def _add_node_pool(
 ) -> PoolReport:
     """Add limits, node class and disruption of a Karpenter NodePool to its report."""
     limits = parse_quantities(pool.spec.limits or {})
-    used = merge(*(state.capacity for state in states if not state.deleting))
+    used = sum_quantities(*(state.capacity for state in states if not state.deleting))
     own = pool.spec.disruption
-    most = allowance(pool, len(states), UNDERUTILIZED, parse_microseconds(now))
+    most = get_allowed_disruptions(pool, len(states), UNDERUTILIZED, parse_microseconds(now))
     allowed = "any number" if most == UNLIMITED else f"{most:,}"
     return replace(
         known,
         limits={name: f"{used.get(name, Quantity(0))} of {limit}" for name, limit in limits.items()},
         weight=pool.spec.weight,
-        node_class=classes.told(pool),
+        node_class=classes.describe_class(pool),
         disruption=f"{own.consolidation_policy} after {own.consolidate_after}, {allowed} may go now",
     )
 

@@ -13,10 +13,10 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.autoscaling.karpenter import disrupt as disrupting
 from kschedctl.autoscaling.karpenter import provision as provisioning
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
-from kschedctl.autoscaling.karpenter.launched_nodes import launched_nodes
+from kschedctl.autoscaling.karpenter.launched_nodes import build_launched_nodes
 from kschedctl.autoscaling.karpenter.launching_pools import LaunchingPools
-from kschedctl.autoscaling.karpenter.node_classes import kind_of_class
-from kschedctl.autoscaling.karpenter.seen_types import seen_types
+from kschedctl.autoscaling.karpenter.node_classes import find_class_kind
+from kschedctl.autoscaling.karpenter.seen_types import derive_instance_types
 from kschedctl.cluster import NOT_GIVEN, NOT_LISTED, Cluster
 from kschedctl.fixes.new_node_rivals import replay_queue_with_new_nodes
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
@@ -42,9 +42,9 @@ def provision(
     >>> str(provision(Cluster.from_objects([]), now="2026-01-01T00:00:00Z"))
     'Karpenter would launch no node for 0 pending pods'
     """
-    types = seen_types(cluster) if instance_types is None else instance_types
+    types = derive_instance_types(cluster) if instance_types is None else instance_types
     report = provisioning.provision(cluster, types, options or {}, now=now or get_read_time(cluster))
-    unknown = unread_kinds(cluster)
+    unknown = find_unread_kinds(cluster)
     seen = len(types) if instance_types is None else None
     undecided = bool(unknown) or (seen is not None and bool(report.pod_errors))
     report = replace(report, seen_types=seen, unknown=unknown, undecided=undecided)
@@ -52,7 +52,7 @@ def provision(
     if not claims:
         return report
     pools = LaunchingPools(cluster, types, options or {}, now or get_read_time(cluster))
-    new = launched_nodes(cluster, claims, read_instance_types(types))
+    new = build_launched_nodes(cluster, claims, read_instance_types(types))
     after = replay_queue_with_new_nodes(cluster, new, [pod for claim in claims for pod in claim.pods], pools)
     return replace(report, still_pending=after.still_pending, rivals=after.rivals, enough=after.enough)
 
@@ -75,20 +75,20 @@ def disrupt(
     """
     now = now or get_read_time(cluster)
     report = disrupting.disrupt(cluster, instance_types, options or {}, now=now, begin=progress.begin)
-    unknown = unread_kinds(cluster, "PodDisruptionBudget")
+    unknown = find_unread_kinds(cluster, "PodDisruptionBudget")
     return replace(report, unknown=unknown, undecided=bool(unknown))
 
 
-NOT_ASKED_FOR = (NOT_GIVEN, NOT_LISTED)
+UNREQUESTED = (NOT_GIVEN, NOT_LISTED)
 
 
-LOOKED_AT = ("NodePool", "NodeClaim", "Node", "Pod", "DaemonSet")
+REQUIRED_KINDS = ("NodePool", "NodeClaim", "Node", "Pod", "DaemonSet")
 
 
-def unread_kinds(cluster: Cluster, *more: str) -> tuple[UnknownKind, ...]:
+def find_unread_kinds(cluster: Cluster, *more: str) -> tuple[UnknownKind, ...]:
     """Return the kinds that Karpenter reads and the snapshot lacks, and unreadable node classes."""
-    gaps = {kind: cluster.gap(kind) for kind in (*LOOKED_AT, *more)}
-    classes = {kind.name for pool in cluster.karpenter_node_pools if (kind := kind_of_class(pool))}
-    refused = {kind: gap for kind in sorted(classes) if (gap := cluster.gap(kind)) and gap.why not in NOT_ASKED_FOR}
+    gaps = {kind: cluster.gap(kind) for kind in (*REQUIRED_KINDS, *more)}
+    classes = {kind.name for pool in cluster.karpenter_node_pools if (kind := find_class_kind(pool))}
+    refused = {kind: gap for kind in sorted(classes) if (gap := cluster.gap(kind)) and gap.why not in UNREQUESTED}
     gaps |= refused
     return tuple(UnknownKind(kind, gap.why, VERDICT) for kind, gap in gaps.items() if gap is not None)

@@ -21,7 +21,7 @@ ONE_RUN = paragraph(
 POOL = Column("nodepool", keep=True)
 
 
-def provisioning_page(report: Provisioning, style: Style) -> Page:
+def build_provisioning_page(report: Provisioning, style: Style) -> Page:
     """Build the page: new nodes first, then pods without a node and the reasons of each pool."""
     return (
         *_build_unknown(report.unknown),
@@ -39,7 +39,7 @@ def provisioning_page(report: Provisioning, style: Style) -> Page:
     )
 
 
-def disruption_page(report: Disruption, style: Style) -> Page:
+def build_disruption_page(report: Disruption, style: Style) -> Page:
     """Build the page: commands first, then what happens to each node."""
     commands = [(name, command) for name, method in report.methods.items() for command in method.commands]
     columns = (Column("by"), Column("what"), Column("nodes", keep=True), *number_columns("saves/h"), Column("instead"))

@@ -105,7 +105,7 @@ class EvictionReplay:
 
     def _place_replacement(self, position: Position, source: Row) -> Outcome | None:
         """What becomes of the pod that is created instead of one that is evicted from a node."""
-        self.simulation.take_down([position])
+        self.simulation.remove([position])
         recreate_gone(self.simulation, [position])
         leaving = self.lingering.start_terminating(position, source)
         outcome = self.simulation.attempt(position)

@@ -11,7 +11,12 @@ import numpy as np
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Node, NodeSpec, NodeStatus, ObjectMeta, Resources, Taint
 from kschedctl.autoscaling.cluster_autoscaler.templates import build_daemon_pods
-from kschedctl.autoscaling.karpenter.instance_types import InstanceType, Offering, Sold, read_instance_types
+from kschedctl.autoscaling.karpenter.instance_types import (
+    InstanceType,
+    InstanceTypeCatalog,
+    Offering,
+    read_instance_types,
+)
 from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, HOSTNAME, INSTANCE_TYPE, ON_DEMAND, RESERVED, ZONE
 from kschedctl.autoscaling.karpenter.options import read_karpenter_options
 from kschedctl.autoscaling.karpenter.requirements import Requirements
@@ -61,7 +66,7 @@ class _LaunchableType(NamedTuple):
         return sorted(some, key=lambda offering: -offering.price)
 
 
-def _build_templates(cluster: Cluster, sold: Sold) -> Sequence[ClaimTemplate]:
+def _build_templates(cluster: Cluster, sold: InstanceTypeCatalog) -> Sequence[ClaimTemplate]:
     """Return the templates of the NodePools that launch nodes."""
     now = cluster.provenance.read_at if cluster.provenance else _ANY_TIME
     return KarpenterSetting.of(cluster, sold, read_karpenter_options({}), now or _ANY_TIME).pools.templates
@@ -69,7 +74,7 @@ def _build_templates(cluster: Cluster, sold: Sold) -> Sequence[ClaimTemplate]:
 
 def _iter_launchable(template: ClaimTemplate) -> Iterator[_LaunchableType]:
     columns = template.columns
-    meeting = columns.terms(template.requirements)
+    meeting = columns.offerings_meeting(template.requirements)
     for at in np.flatnonzero(template.options).tolist():
         sold = columns.types[at]
         offerings = [columns.offerings[offering] for offering in np.flatnonzero(meeting & (columns.type_of == at))]

@@ -57,7 +57,7 @@ class Moments(NamedTuple):
     def compare(cls, before: Scheduler, after: Scheduler) -> Moments:
         handlers = before.event_handlers
         changes = [
-            WatchedChange(change, handlers.occurrences(change)) for change in iter_changes(before.view, after.view)
+            WatchedChange(change, handlers.list_occurrences(change)) for change in iter_changes(before.view, after.view)
         ]
         heard = [change for change in changes if change.occurrences]
         return cls(before, after, heard, len(changes) - len(heard))

@@ -145,7 +145,7 @@ def replay_change(
 
     ``view`` is the view after the change, except changes of nodes and pods, if known.
     """
-    heard = filter_relevant(scheduler.event_handlers.occurrences(change) if change else (), refused.info)
+    heard = filter_relevant(scheduler.event_handlers.list_occurrences(change) if change else (), refused.info)
     if view is None:
         view = apply_to_view(scheduler.view, change) if change else scheduler.view
     events, after = replay_hints(refused, heard, view)

@@ -74,7 +74,7 @@ def _build_report(
         answers=answers,
         fitting=tuple(pod.key for refused, alike in groups if refused.queue == NONE for pod in alike),
         unheard=tuple(
-            describe_change(change) for change in changes if not scheduler.event_handlers.occurrences(change)
+            describe_change(change) for change in changes if not scheduler.event_handlers.list_occurrences(change)
         ),
         unserved=unserved,
         kube_version=scheduler.cluster.kube_version,

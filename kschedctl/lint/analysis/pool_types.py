@@ -10,9 +10,9 @@ from kschedctl.api.karpenter import NodeClaimSpec, NodeClaimTemplate, NodePool, 
 from kschedctl.api.objects import ObjectMeta
 from kschedctl.api.quantity import Quantity
 from kschedctl.autoscaling.karpenter.amounts import ZERO
-from kschedctl.autoscaling.karpenter.instance_types import Sold
-from kschedctl.autoscaling.karpenter.node_classes import NodeClasses, reference_of
-from kschedctl.autoscaling.karpenter.templates import ClaimTemplate, claim_template
+from kschedctl.autoscaling.karpenter.instance_types import InstanceTypeCatalog
+from kschedctl.autoscaling.karpenter.node_classes import NodeClasses, get_class_reference
+from kschedctl.autoscaling.karpenter.templates import ClaimTemplate, build_claim_template
 from kschedctl.autoscaling.karpenter.type_columns import TypeColumns
 from kschedctl.cluster import Cluster
 from kschedctl.lint.objects.kinds import WrittenNodePool
@@ -45,7 +45,7 @@ class PoolTypes:
     def iter_few_values(self) -> Iterator[FewValues]:
         """Yield the labels whose minValues the instance types do not reach."""
         requirements = self._template.requirements
-        for key, values in self._template.columns.too_few(self._template.options, requirements).items():
+        for key, values in self._template.columns.find_unmet_min_values(self._template.options, requirements).items():
             yield FewValues(key, requirements[key].min_values or 0, values)
 
     def find_blocking_labels(self) -> list[str]:
@@ -71,7 +71,7 @@ class PoolTypes:
 class PoolTypeCatalog:
     """Finds the instance types of NodePools. The cluster's node classes decide where a pool may launch them."""
 
-    def __init__(self, sold: Sold, cluster: Cluster | None) -> None:
+    def __init__(self, sold: InstanceTypeCatalog, cluster: Cluster | None) -> None:
         self._sold, self._classes = sold, NodeClasses(cluster or Cluster())
         self._columns: dict[object, TypeColumns] = {}
 
@@ -79,14 +79,14 @@ class PoolTypeCatalog:
         """Return the instance types of a NodePool."""
         typed = _to_node_pool(name, pool)
         return PoolTypes(
-            claim_template(typed, self._get_class_types(typed), self._sold.well_known, relax_min_values=True)
+            build_claim_template(typed, self._get_class_types(typed), self._sold.well_known, relax_min_values=True)
         )
 
     def _get_class_types(self, pool: NodePool) -> TypeColumns:
         """Return the instance types that the pool's node class allows."""
-        key = reference_of(pool) if self._classes.of(pool) else None
+        key = get_class_reference(pool) if self._classes.find_class(pool) else None
         if key not in self._columns:
-            self._columns[key] = TypeColumns(self._classes.sold(pool, self._sold.types))
+            self._columns[key] = TypeColumns(self._classes.adjust_types(pool, self._sold.types))
         return self._columns[key]
 
 

@@ -16,7 +16,7 @@ from kschedctl.api.labels import EQUALS, IN, Selector
 from kschedctl.api.ownership import Owner
 from kschedctl.api.priority import SYSTEM_CLASSES
 from kschedctl.api.validation.options import ValidationOptions
-from kschedctl.autoscaling.karpenter.instance_types import Sold
+from kschedctl.autoscaling.karpenter.instance_types import InstanceTypeCatalog
 from kschedctl.cluster import FIELDS, Cluster, Gap
 from kschedctl.lint.analysis.facts import ClusterFacts
 from kschedctl.lint.analysis.pool_types import PoolTypeCatalog
@@ -89,7 +89,7 @@ class LintContext:
     """The sets in which each object is applied."""
     enclosing: LintContext | None = None
     """The context of all sets, if this one is of a single set."""
-    instance_types: Sold | None = None
+    instance_types: InstanceTypeCatalog | None = None
     """The instance types that Karpenter may launch, or None if they are not known."""
     _set_contexts: dict[AppliedSet, LintContext] = field(default_factory=dict, init=False)
     _selected: dict[tuple[str, Selector], list[Workload]] = field(default_factory=dict, init=False)

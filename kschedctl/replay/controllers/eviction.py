@@ -77,7 +77,7 @@ class Evictions:
 
     def evict(self, position: Position) -> None:
         """Evict a pod and take it off its node."""
-        self.simulation.take_down([position])
+        self.simulation.remove([position])
         self.count_eviction(position)
 
     def count_eviction(self, position: Position) -> None:

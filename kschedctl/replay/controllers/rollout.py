@@ -201,7 +201,7 @@ class Rollout:
         removed = [position for position in positions if position in self.old]
         if self.creation is not None:
             self.creation.release([self.simulation.view.pods.objects[position] for position in removed])
-        self.simulation.take_down([position for position in removed if not self._has_no_node(position)])
+        self.simulation.remove([position for position in removed if not self._has_no_node(position)])
         for position in removed:
             del self.old[position]
 
@@ -235,7 +235,7 @@ def roll_out(
     view, moving = simulation.view, True
     try:
         while moving and not simulation.interrupted:
-            before = simulation.moves
+            before = simulation.move_count
             new_pods = {position: rollout for rollout in rollouts for position in rollout.advance()}
             owners |= new_pods
             waiting |= dict.fromkeys(new_pods)
@@ -246,7 +246,7 @@ def roll_out(
                 if owner := owners.get(position):
                     owner.update(position)
             waiting = {position: None for position in waiting if view.node[position] < 0}
-            moving = bool(new_pods) or simulation.moves > before
+            moving = bool(new_pods) or simulation.move_count > before
         return [*simulation.explain(outcomes.values()), *_outcomes_of_uncreated(rollouts)]
     except KeyboardInterrupt:
         simulation.interrupted = True

@@ -77,14 +77,16 @@ class Plugins(Struct, frozen=True):
     placement_generate: Annotated[PluginSet, introduced_in(36)] = PluginSet()
     placement_score: Annotated[PluginSet, introduced_in(36)] = PluginSet()
 
-    def by_point(self) -> dict[str, PluginSet]:
+    def map_sets_by_point(self) -> dict[str, PluginSet]:
         """Return the sets by their names in the document (`preFilter`), without `multiPoint`."""
         return {point: getattr(self, _FIELDS[point]) for point in EXTENSION_POINTS}
 
     @property
     def enabled_names(self) -> frozenset[str]:
         """The plugins enabled at any point."""
-        return frozenset[str]().union(*(s.enabled_names for s in (self.multi_point, *self.by_point().values())))
+        return frozenset[str]().union(
+            *(s.enabled_names for s in (self.multi_point, *self.map_sets_by_point().values()))
+        )
 
 
 _FIELDS = {field.encode_name: field.name for field in msgspec.structs.fields(Plugins)}
@@ -178,7 +180,9 @@ def find_foreign_plugins(plugins: Plugins, registry: Mapping[str, frozenset[str]
     Builds of other vendors may contain them.
     """
     return {
-        name: frozenset(point for point, plugin_set in plugins.by_point().items() if name in plugin_set.enabled_names)
+        name: frozenset(
+            point for point, plugin_set in plugins.map_sets_by_point().items() if name in plugin_set.enabled_names
+        )
         for name in plugins.enabled_names - registry.keys() - OWN_PLUGINS - {""}
     }
 
@@ -208,7 +212,7 @@ def _compute_weights(
     """
     weights: dict[str, int] = {}
     total = 0
-    for plugin in (*plugins.by_point()[point].enabled, *plugins.multi_point.enabled):
+    for plugin in (*plugins.map_sets_by_point()[point].enabled, *plugins.multi_point.enabled):
         if point not in registry.get(plugin.name, ()) or plugin.name in weights:
             continue
         weights[plugin.name] = plugin.weight or 1
@@ -230,14 +234,14 @@ def _wrap_int64(number: int) -> int:
 
 def _find_origins(point: str, names: tuple[str, ...], custom: Plugins) -> dict[str, str]:
     """Return, by plugin, what enabled it: the point, multiPoint or default."""
-    at_point = {plugin.name: point for plugin in custom.by_point()[point].enabled}
+    at_point = {plugin.name: point for plugin in custom.map_sets_by_point()[point].enabled}
     multi = {plugin.name: "multiPoint" for plugin in custom.multi_point.enabled}
     return {name: at_point.get(name) or multi.get(name, "default") for name in names}
 
 
 def _expand_plugins(plugins: Plugins, registry: Mapping[str, frozenset[str]]) -> dict[str, tuple[str, ...]]:
     """Return the plugins that run at each point, in order. Raises ConfigurationError."""
-    sets = plugins.by_point()
+    sets = plugins.map_sets_by_point()
     explicit = {point: _list_explicit_plugins(point, plugin_set, registry) for point, plugin_set in sets.items()}
     return {
         point: _expand_multi_point(point, explicit[point], plugin_set.disabled_names, plugins.multi_point, registry)

@@ -91,7 +91,7 @@ def _validate_percentage(path: str, percentage: int | None) -> Iterator[str]:
 
 def _validate_plugin_names(path: str, profile: KubeSchedulerProfile, names: frozenset[str]) -> Iterator[str]:
     """Yield an error for each removed plugin that a profile enables."""
-    for point, plugin_set in profile.plugins.by_point().items():
+    for point, plugin_set in profile.plugins.map_sets_by_point().items():
         for i, plugin in enumerate(plugin_set.enabled):
             if plugin.name in names:
                 yield _format_removed_plugin(f"{path}.plugins.{point}.enabled[{i}]", plugin.name)

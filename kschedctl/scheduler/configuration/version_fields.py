@@ -33,9 +33,9 @@ class VersionedField(NamedTuple):
     """The feature gate without which the field is dropped."""
     since: int = OLDEST_MINOR
     """The first minor version whose API has the field, if it differs from the one that introduced the gate."""
-    gone: tuple[int, str] | None = None
+    removed: tuple[int, str] | None = None
     """The first minor version without the field, and what replaces it."""
-    gated: int = OLDEST_MINOR
+    gated_since: int = OLDEST_MINOR
     """The first minor version in which the gate decides, if the field is older than the gate."""
 
     @property
@@ -50,10 +50,12 @@ class VersionedField(NamedTuple):
 
     def is_read(self, gates: FeatureGates) -> bool:
         """Return whether a version with these gates keeps the field."""
-        is_removed = self.gone is not None and gates.minor >= self.gone[0]
-        return not is_removed and self.since <= gates.minor and (gates.minor < self.gated or self._is_gate_on(gates))
+        is_removed = self.removed is not None and gates.minor >= self.removed[0]
+        return (
+            not is_removed and self.since <= gates.minor and (gates.minor < self.gated_since or self._is_gate_on(gates))
+        )
 
-    def needs(self, gates: FeatureGates) -> str:
+    def describe_requirement(self, gates: FeatureGates) -> str:
         """Return what it would take to have the field read, or "".
 
         >>> field = VersionedField("spec.resources", "PodLevelResources")
@@ -62,8 +64,8 @@ class VersionedField(NamedTuple):
         """
         if self.is_read(gates):
             return ""
-        if self.gone is not None and gates.minor >= self.gone[0]:
-            return f"is gone since 1.{self.gone[0]}: write {self.gone[1]}"
+        if self.removed is not None and gates.minor >= self.removed[0]:
+            return f"is gone since 1.{self.removed[0]}: write {self.removed[1]}"
         gate, first, default = f"the feature gate {self.gate}", *self._find_first_minors()
         if default is None:
             return f"needs 1.{first} and {gate}" if gates.minor < first else ""
@@ -115,9 +117,9 @@ FIELDS: Mapping[str, tuple[VersionedField, ...]] = {
     "Pod": (
         VersionedField("spec.schedulingGroup", "GenericWorkload", since=36),
         VersionedField("spec.resources", "PodLevelResources"),
-        VersionedField("spec.workloadRef", "GenericWorkload", since=35, gone=(36, "schedulingGroup")),
+        VersionedField("spec.workloadRef", "GenericWorkload", since=35, removed=(36, "schedulingGroup")),
         VersionedField("spec.resourceClaims", _DRA),
-        VersionedField("spec.resourceClaims[].source", _DRA, gone=_CLAIM),
+        VersionedField("spec.resourceClaims[].source", _DRA, removed=_CLAIM),
         VersionedField("spec.resourceClaims[].resourceClaimName", _DRA, since=31),
         VersionedField("spec.resourceClaims[].resourceClaimTemplateName", _DRA, since=31),
         *(
@@ -148,8 +150,8 @@ FIELDS: Mapping[str, tuple[VersionedField, ...]] = {
     "StatefulSet": (VersionedField("spec.volumeClaimTemplates[].spec.volumeAttributesClassName", _CLASSES),),
     "ResourceClaim": (
         VersionedField(f"{_REQUEST}.firstAvailable", "DRAPrioritizedList"),
-        VersionedField(f"{_REQUEST}.adminAccess", "DRAAdminAccess", since=31, gated=32),
-        VersionedField(f"{_REQUEST}.exactly.adminAccess", "DRAAdminAccess", since=31, gated=32),
+        VersionedField(f"{_REQUEST}.adminAccess", "DRAAdminAccess", since=31, gated_since=32),
+        VersionedField(f"{_REQUEST}.exactly.adminAccess", "DRAAdminAccess", since=31, gated_since=32),
         *(
             VersionedField(f"{_REQUEST}{part}.{field}", gate)
             for part in ("", ".exactly", ".firstAvailable[]")
@@ -170,7 +172,7 @@ FIELDS: Mapping[str, tuple[VersionedField, ...]] = {
         VersionedField("spec.devices[].nodeAllocatableResourceMappings", "DRANodeAllocatableResources"),
     ),
     "DeviceTaintRule": tuple(
-        VersionedField(f"spec.deviceSelector.{field}", "DRADeviceTaints", gone=(35, "driver, pool or device"))
+        VersionedField(f"spec.deviceSelector.{field}", "DRADeviceTaints", removed=(35, "driver, pool or device"))
         for field in ("deviceClassName", "selectors")
     ),
     "Node": (VersionedField("status.declaredFeatures", NodeDeclaredFeatures.gate),),
@@ -197,7 +199,7 @@ def iter_unread_fields(kind: str, document: JsonObject, gates: FeatureGates) -> 
     """
     paths: set[Path] = set()
     for field in FIELDS.get(kind, ()):
-        for path in _iter_field_paths(document, field.steps, ()) if field.needs(gates) else ():
+        for path in _iter_field_paths(document, field.steps, ()) if field.describe_requirement(gates) else ():
             if not any(path[: len(outer)] == outer for outer in paths):
                 paths.add(path)
                 yield path, field
@@ -232,7 +234,7 @@ def iter_ignored_cluster_fields(cluster: Cluster, gates: FeatureGates) -> Iterat
 
 
 def _list_missing_fields(kind: str, gates: FeatureGates) -> list[VersionedField]:
-    return [field for field in FIELDS[kind] if field.needs(gates)]
+    return [field for field in FIELDS[kind] if field.describe_requirement(gates)]
 
 
 def _iter_requirements(fields: Iterable[VersionedField], gates: FeatureGates) -> Iterator[str]:
@@ -242,7 +244,7 @@ def _iter_requirements(fields: Iterable[VersionedField], gates: FeatureGates) ->
         parts = field.path.split(".")
         outer = (".".join(parts[:i]).removesuffix("[]") for i in range(1, len(parts)))
         if paths.isdisjoint(outer):
-            yield f"{field.path} {field.needs(gates)}"
+            yield f"{field.path} {field.describe_requirement(gates)}"
 
 
 def _has_field(value: Any, steps: Sequence[str]) -> bool:

@@ -74,7 +74,7 @@ class EventHandlers:
         self.slices, self.classes = slices, classes
         self.pre_checked = pre_checked_resources(gates)
 
-    def occurrences(self, change: ChangedObject) -> list[Occurrence]:
+    def list_occurrences(self, change: ChangedObject) -> list[Occurrence]:
         """Return the events made of a change. It is empty if no plugin registered for such changes."""
         if change.kind == POD:
             return list(self._iter_pod_events(change))
@@ -82,7 +82,9 @@ class EventHandlers:
             return [Occurrence(event, change) for event in self._iter_node_events(change)]
         if change.kind == "DeviceTaintRule" and self.gates.enabled(TAINT_RULES_GATE.at(self.gates.release)):
             return [
-                occurrence for tainted in self._iter_tainted_slices(change) for occurrence in self.occurrences(tainted)
+                occurrence
+                for tainted in self._iter_tainted_slices(change)
+                for occurrence in self.list_occurrences(tainted)
             ]
         action = _find_basic_action(change)
         if not self.actions.get(change.kind, ActionType(0)) & action or self._is_irrelevant_storage_class(change):
@@ -163,7 +165,9 @@ class EventHandlers:
     def _iter_updated_pod(self, change: ChangedObject, old: Pod, new: Pod) -> Iterator[Occurrence]:
         """Yield the events of an updated pod."""
         if old.spec.node_name:
-            yield from (Occurrence(self._build_placed_update(action), change) for action in self.pod_actions(change))
+            yield from (
+                Occurrence(self._build_placed_update(action), change) for action in self.list_pod_actions(change)
+            )
         elif new.spec.node_name:
             yield from self._iter_added_pod(ChangedObject(POD, None, new), new)
         elif self._is_responsible_for(old):
@@ -177,7 +181,7 @@ class EventHandlers:
     def _is_responsible_for(self, pod: Pod) -> bool:
         return pod.spec.scheduler_name in self.served
 
-    def pod_actions(self, change: ChangedObject) -> list[ActionType]:
+    def list_pod_actions(self, change: ChangedObject) -> list[ActionType]:
         """Return how a pod was updated, or just `UPDATE` if no specific action applies."""
         known_labels = UPDATES_OF_PODS.at(self.gates.release)
         action_types = [
@@ -199,7 +203,7 @@ class EventHandlers:
     def _list_waiting_pod_actions(self, change: ChangedObject) -> list[ActionType]:
         """Return how a waiting pod was updated. Old versions without queueing hints do not distinguish updates."""
         undistinguished = NAMED_EACH.at(self.gates.release) and UNSCHEDULABLE_POD in self.pre_checked
-        return [ActionType.UPDATE] if undistinguished else self.pod_actions(change)
+        return [ActionType.UPDATE] if undistinguished else self.list_pod_actions(change)
 
 
 def _find_basic_action(change: ChangedObject) -> ActionType:

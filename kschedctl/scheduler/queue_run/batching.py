@@ -55,19 +55,24 @@ class OpportunisticBatch:
     """The remaining nodes of a profile, best first, for pods of one signature."""
 
     signature: bytes | None = None
-    left: deque[Row] | None = None
+    remaining_rows: deque[Row] | None = None
     last_cycle: int = -1
     """Number of the cycle that placed a pod last."""
     last_row: Row | None = None
     """The node on which a pod was placed last."""
 
-    def hint(self, signature: bytes | None, cycle: Cycle, cycle_number: int) -> Row | None:
+    def pop_hint(self, signature: bytes | None, cycle: Cycle, cycle_number: int) -> Row | None:
         """Return the node to try first for a pod in the cycle of this number, or None."""
-        if not self.left or cycle_number != self.last_cycle + 1 or signature is None or signature != self.signature:
+        if (
+            not self.remaining_rows
+            or cycle_number != self.last_cycle + 1
+            or signature is None
+            or signature != self.signature
+        ):
             return None
         if self.last_row is None or not _is_full(cycle, self.last_row):
             return None
-        return self.left.popleft()
+        return self.remaining_rows.popleft()
 
     def store(
         self, signature: bytes | None, cycle_number: int, hinted: Row | None, chosen: Row, remaining_rows: deque[Row]
@@ -76,7 +81,7 @@ class OpportunisticBatch:
         self.last_cycle, self.last_row = cycle_number, chosen
         if hinted == chosen:
             return
-        self.signature, self.left = (
+        self.signature, self.remaining_rows = (
             (signature, remaining_rows) if signature is not None and remaining_rows else (None, None)
         )
 

@@ -49,20 +49,20 @@ class ExactSearch:
 
     # -- pods ----------------------------------------------------------------------------------------------------
 
-    def object(self, position: Position) -> Pod:
+    def get_pod(self, position: Position) -> Pod:
         """Return the pod in its current state."""
         if position not in self._current_pods:
             self._current_pods[position] = self.view.stored(self.view.pods.objects[position])
         return self._current_pods[position]
 
-    def replace(self, position: Position, pod: Pod) -> None:
+    def replace_pod(self, position: Position, pod: Pod) -> None:
         """Record that the pod changed."""
         self._current_pods[position] = pod
 
     def build_info(self, position: Position) -> PodInfo:
         """Return the PodInfo of the pod in its current state."""
         info = self.pods.arriving(position)
-        return PodInfo(self.object(position), info.options, info.number, info.alike)
+        return PodInfo(self.get_pod(position), info.options, info.number, info.alike)
 
     # -- nodes ---------------------------------------------------------------------------------------------------
 
@@ -75,7 +75,7 @@ class ExactSearch:
         if cycle.pre_filter.status.rejected or not len(self.view.nodes):
             return None
         batch = self._batches.setdefault(info.spec.scheduler_name, OpportunisticBatch())
-        hint = batch.hint(signature, cycle, cycle_number)
+        hint = batch.pop_hint(signature, cycle, cycle_number)
         nominated = self.view.nodes.index.get(info.pod.status.nominated_node_name)
         first = hint if not info.pod.status.nominated_node_name else None if nominated is None else Row(nominated)
         if first is not None and cycle.filter.passing[first]:

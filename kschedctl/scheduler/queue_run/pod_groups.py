@@ -53,7 +53,7 @@ class QueuedPodGroups:
 
     def schedule(self, run: QueueReplay, popped: QueuedPod) -> None:
         """Try the popped pod together with the waiting pods of its group or its tree of groups."""
-        key = group_key(run.exact.object(popped.position))
+        key = group_key(run.exact.get_pod(popped.position))
         assert key is not None
         tree = find_composite_tree(run.view, key)
         keys = [leaf.pod_group for leaf in tree.leaves] if tree else [key]
@@ -81,7 +81,7 @@ def _sort_by_priority(pods: Iterable[QueuedPod]) -> list[QueuedPod]:
 def _pop_members(run: QueueReplay, key: GroupKey, popped: QueuedPod) -> Iterator[QueuedPod]:
     """Yield the popped pod, if it belongs to the group, and the group's pods that the queue releases."""
     waiting = [Position(position) for position in find_state(run.view, key).unscheduled.tolist()]
-    already_popped = [popped] if group_key(run.exact.object(popped.position)) == key else []
+    already_popped = [popped] if group_key(run.exact.get_pod(popped.position)) == key else []
     released = (run.queue.pop_specific(position) for position in waiting if position != popped.position)
     return (pod for pod in (*already_popped, *released) if pod is not None)
 
@@ -203,5 +203,5 @@ class _GroupAttempt:
         """Gate the pod, or with workload-aware preemption its group, while its victims are being evicted."""
         gates = self.run.scheduler.gates
         if gates.enabled("SchedulerAsyncPreemption"):
-            pod = self.run.exact.object(position)
+            pod = self.run.exact.get_pod(position)
             self.run.view.preempting.add(preemptor_key(pod, gates.enabled("WorkloadAwarePreemption")))

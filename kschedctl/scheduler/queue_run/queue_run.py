@@ -122,7 +122,7 @@ class QueueReplay(SchedulingLoop):
                 pod = self._queued[position] = QueuedPod(position, info.priority, signature=self._sign(info))
                 self.queue.add(pod)
             if groups and self.queue.unschedulable:
-                for occurrence in self.scheduler.event_handlers.occurrences(ChangedObject(POD, None, info.pod)):
+                for occurrence in self.scheduler.event_handlers.list_occurrences(ChangedObject(POD, None, info.pod)):
                     self.queue.move(occurrence)
 
     def run_open_loop(self) -> Iterator[CycleRecord]:
@@ -216,13 +216,13 @@ class QueueReplay(SchedulingLoop):
         """Return the pods of lower priority whose status nominates this node."""
         less_urgent_pods = find_lower_priority_nominated(self.view, row, priority)
         return tuple(
-            position for position in less_urgent_pods if self.exact.object(position).status.nominated_node_name
+            position for position in less_urgent_pods if self.exact.get_pod(position).status.nominated_node_name
         )
 
     def build_deletion_events(self, waiting: PermitWait) -> Sequence[Occurrence]:
-        there = self.exact.object(waiting.pod.position)
+        there = self.exact.get_pod(waiting.pod.position)
         there = replace(there, spec=replace(there.spec, node_name=self.view.nodes.names[waiting.choice.row]))
-        return list(self.scheduler.event_handlers.occurrences(ChangedObject(POD, there, None)))
+        return list(self.scheduler.event_handlers.list_occurrences(ChangedObject(POD, there, None)))
 
     # -- what comes back ------------------------------------------------------------------------------------------
 
@@ -230,7 +230,7 @@ class QueueReplay(SchedulingLoop):
         """Let the scheduler see the effects of a cycle. PDBs stay as they are, since no controller counts pods
         again.
         """
-        waited = self.waiting.preempted(record.victims, record.popped)
+        waited = self.waiting.remove_preempted(record.victims, record.popped)
         gone = [victim for victim in record.victims if victim not in waited and self.view.node[victim] != NO_ROW]
         if record.bound or gone:
             self.waiting.unpark(self.queue)
@@ -238,16 +238,16 @@ class QueueReplay(SchedulingLoop):
         failed = dict(record.failed)
         self._apply_nominations(failed, record.cleared)
         for position in self._sort_by_name(record.bound):
-            old = self.exact.object(position)
+            old = self.exact.get_pod(position)
             self._apply_change(position, replace(old, spec=replace(old.spec, node_name=nodes[record.bound[position]])))
             self.queue.delete(position)
         for position in self._sort_by_name(dict.fromkeys(record.victims)):
             if position in waited:
                 self.settle(waited[position], PREEMPTED)
             elif position in gone:  # others left in the cycle itself, with their gang
-                self.pods.take_down([position])
+                self.pods.remove([position])
                 self._apply_change(position, None)
-        for position in self.waiting.stop_rounds(self.queue, self.settle):
+        for position in self.waiting.stop_looping_gangs(self.queue, self.settle):
             last = record.failed.get(position, Failed(Code.ERROR, nominated=None))
             record.failed[position] = last._replace(code=Code.ERROR, message=PREEMPTION_LOOP.message)
         self._apply_nominations(
@@ -269,7 +269,7 @@ class QueueReplay(SchedulingLoop):
 
     def _set_nominated_node(self, position: Position, node: str) -> None:
         """Write a nominated node, or an empty name, into the pod's status."""
-        old = self.exact.object(position)
+        old = self.exact.get_pod(position)
         if old.status.nominated_node_name == node:
             return
         if not node:
@@ -278,12 +278,12 @@ class QueueReplay(SchedulingLoop):
 
     def _apply_change(self, position: Position, new: Pod | None) -> None:
         """Process the event of a pod that changed or was deleted."""
-        change = ChangedObject(POD, self.exact.object(position), new)
+        change = ChangedObject(POD, self.exact.get_pod(position), new)
         if new is not None:
-            self.exact.replace(position, new)
+            self.exact.replace_pod(position, new)
         elif self.view.absent is not None:
             self.view.absent[position] = True
-        for occurrence in self.scheduler.event_handlers.occurrences(change):
+        for occurrence in self.scheduler.event_handlers.list_occurrences(change):
             if occurrence.itself:
                 self.queue.update(position, occurrence)
             else:

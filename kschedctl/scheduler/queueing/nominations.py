@@ -27,12 +27,12 @@ class Nominations:
         self.lost: list[Position] = []
         self.before_loss: Callable[[Position], None] | None = None
 
-    def make(self, position: Position, row: Row) -> None:
+    def nominate(self, position: Position, row: Row) -> None:
         """Nominate the pod, which preempted others, for the node, and clear nominations of pods of lower priority."""
         self._clear_lower_priority(position, row)
         self._change(position, row)
 
-    def of_group(self, nominated: Mapping[Position, Row | None], preempting: Mapping[Position, Row]) -> None:
+    def nominate_group(self, nominated: Mapping[Position, Row | None], preempting: Mapping[Position, Row]) -> None:
         """Set the nominations of a group's pods, where None keeps the current one.
 
         Members in `preempting` clear the nominations of pods of lower priority even if they preempted in vain.
@@ -43,16 +43,16 @@ class Nominations:
             if nominated_row is not None:
                 self._change(position, nominated_row)
 
-    def give_up(self, position: Position) -> None:
+    def clear(self, position: Position) -> None:
         """Clear the pod's nomination."""
         self._change(position, NO_ROW)
 
-    def keep(self, position: Position) -> None:
+    def consume(self, position: Position) -> None:
         """Remove the nomination of a pod that is placed on a node, without reporting it as lost."""
         if self.view.nominated_row(position) != NO_ROW:
             self.view.nominate(position, NO_ROW)
 
-    def lose(self, position: Position) -> None:
+    def record_loss(self, position: Position) -> None:
         """Record that the pod lost its nomination without being placed."""
         if self.before_loss:
             self.before_loss(position)
@@ -63,12 +63,12 @@ class Nominations:
         for other in find_lower_priority_nominated(
             self.view, row, int(self.view.pods.priority[self.view.pods.info[position]])
         ):
-            self.give_up(other)
+            self.clear(other)
 
     def _change(self, position: Position, row: Row) -> None:
         """Change the pod's nomination, and record the loss of another one."""
         previous = self.view.nominated_row(position)
         if previous not in (row, NO_ROW):
-            self.lose(position)
+            self.record_loss(position)
         if previous != row:
             self.view.nominate(position, row)

@@ -76,7 +76,7 @@ class IncomingPods:
             self._incoming[number] = info
         return info
 
-    def arriving(self, position: Position) -> PodInfo:
+    def build_arriving_info(self, position: Position) -> PodInfo:
         """Return the PodInfo of one pod, under its own name if a claim is created in that name."""
         info = self.find_incoming(int(self.view.pods.info[position]))
         has_backed = self._backed.get(info.alike)
@@ -89,7 +89,7 @@ class IncomingPods:
             self._latest = position, PodInfo(pod, info.options, info.number, info.alike)
         return self._latest[1]
 
-    def waiting(self, position: Position) -> Pod:
+    def build_waiting_pod(self, position: Position) -> Pod:
         """Return the pod with its current nominated node."""
         pod, row = self.view.with_clone_name(position, self.stored(position)), self.view.nominated_row(position)
         name = "" if row == NO_ROW else self.view.nodes.names[row]
@@ -113,7 +113,7 @@ class PodsOnNodes:
 
     def __init__(self, scheduler: Scheduler, incoming: IncomingPods, unknown: dict[Unknown, None]) -> None:
         self.scheduler, self.view, self.unknown = scheduler, incoming.view, unknown
-        self.arriving = incoming.arriving
+        self.arriving = incoming.build_arriving_info
         self._incoming = incoming.find_incoming
         self.budgets = find_budgets(self.view)
         self.nominations = Nominations(self.view)
@@ -126,7 +126,7 @@ class PodsOnNodes:
         self._reserving: dict[int | None, list[ReservePlugin]] = {}
 
     @property
-    def moves(self) -> int:
+    def move_count(self) -> int:
         """Number of moves that were not undone."""
         return len(self.view.trail) - self.taken_back
 
@@ -158,10 +158,10 @@ class PodsOnNodes:
             like_others = info is self.incoming(position)
             pod = pods.objects[position] if like_others else info.pod
             reserve(plugins, info, pod, self.view, row, pre_filter_results=before)
-        self.nominations.keep(position)
+        self.nominations.consume(position)
         self.view.assume(position, row)
 
-    def leave(self, position: Position) -> None:
+    def take_back(self, position: Position) -> None:
         """Take a pod off its node again and release what was reserved."""
         self.view.forget(position)
         self.release([position])
@@ -170,9 +170,9 @@ class PodsOnNodes:
     def evict(self, positions: Sequence[Position]) -> None:
         """Take pods off their nodes for good, release what was reserved and count them against PDBs."""
         self.budgets.count_evicted(positions)
-        self.take_down(positions)
+        self.remove(positions)
 
-    def take_down(self, positions: Sequence[Position]) -> None:
+    def remove(self, positions: Sequence[Position]) -> None:
         """Take pods off their nodes for good, as their owner does, which no PDB restrains."""
         for position in positions:
             self.view.forget(position)

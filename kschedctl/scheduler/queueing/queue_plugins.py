@@ -27,7 +27,7 @@ class QueuePlugins:
     def __init__(self, scheduler: Scheduler, view: Fork, info: Callable[[Position], PodInfo]) -> None:
         self._scheduler, self._view, self._info = scheduler, view, info
         self._interested: dict[tuple[Rejectors, ClusterEvent], bool] = {}
-        self._asked_for: dict[ClusterEvent, bool] = {}
+        self._registered: dict[ClusterEvent, bool] = {}
 
     def run_pre_enqueue(self, pod: QueuedPod) -> tuple[str, Status]:
         """Return the plugin that keeps a pod out of the active queue, and its status."""
@@ -47,14 +47,14 @@ class QueuePlugins:
             )
         return self._interested[key]
 
-    def asked_for(self, event: ClusterEvent) -> bool:
+    def is_registered(self, event: ClusterEvent) -> bool:
         """Whether any plugin of any profile asked for such events."""
-        if event not in self._asked_for:
+        if event not in self._registered:
             asked = map(self._scheduler.registrations, self._scheduler.configuration.profiles)
-            self._asked_for[event] = any(
+            self._registered[event] = any(
                 registrations.hints(plugin, event) for registrations in asked for plugin in registrations.by_plugin
             )
-        return self._asked_for[event]
+        return self._registered[event]
 
     def hears(self, pod: QueuedPod, occurrence: Occurrence) -> bool:
         info = self._info(pod.position)

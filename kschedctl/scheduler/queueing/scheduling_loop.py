@@ -160,15 +160,15 @@ class SchedulingLoop(ABC):
 
     def settle_waiting(self, gang: GangKey | None = None) -> None:
         """Settle the pods that need not wait at Permit any longer; with `gang`, only its pods."""
-        for waiting, outcome in self.waiting.ask(gang):
+        for waiting, outcome in self.waiting.iter_ended(gang):
             self.settle(waiting, outcome)
 
     def time_out(self) -> list[Position]:
         """Take the first pod that waited at Permit too long off its node, or all once no other pod can be tried."""
         first = self.waiting.time_out(self.queue.clock)
-        waited = [first] if first else self.waiting.park()
+        waited = [first] if first else self.waiting.park_gangs()
         for waiting in waited:
-            self.settle(waiting, waiting.timed_out())
+            self.settle(waiting, waiting.build_timeout_outcome())
         if not first:
             for waiting in waited:
                 self.queue.delete(waiting.pod.position)
@@ -197,7 +197,7 @@ class SchedulingLoop(ABC):
 
     def _leave_node(self, position: Position, framework: Framework, pod: Pod) -> None:
         """Take a pod off its node, together with the pods of its gang that wait."""
-        self.pods.leave(position)
+        self.pods.take_back(position)
         if plugin := find_gang_plugin(framework):
             plugin.failed(pod, self.view)
             self._release_gang(framework, pod, plugin.after_another)
@@ -209,7 +209,7 @@ class SchedulingLoop(ABC):
         if plugin is None or gang is None:
             return
         outcome = PermitOutcome(Status(Code.UNSCHEDULABLE, (reason,)), plugin.name)
-        for waiting in self.waiting.given_up(gang):
+        for waiting in self.waiting.remove_gang(gang):
             self.settle(waiting, outcome)
 
 

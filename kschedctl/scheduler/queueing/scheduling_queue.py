@@ -44,7 +44,7 @@ class QueueAdvice(Protocol):
     def interested(self, rejectors: Rejectors, event: ClusterEvent) -> bool:
         """Return whether one of the plugins registered for the event in some profile."""
 
-    def asked_for(self, event: ClusterEvent) -> bool:
+    def is_registered(self, event: ClusterEvent) -> bool:
         """Return whether any plugin of any profile registered for such events."""
 
     def hears(self, pod: QueuedPod, occurrence: Occurrence) -> bool:
@@ -222,7 +222,7 @@ class SchedulingQueue:
         `besides` is a pod that stays because the event is about it. An event that no plugin registered for moves
         nothing, and before queueing hints it does not keep pods that are being tried from becoming unschedulable.
         """
-        if not self.plugins.asked_for(occurrence.event):
+        if not self.plugins.is_registered(occurrence.event):
             return
         for rejectors in self.unschedulable.rejectors():
             if not self.plugins.interested(rejectors, occurrence.event):

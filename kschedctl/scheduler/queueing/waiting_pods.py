@@ -48,7 +48,7 @@ class PermitWait:
     since: int
     """When the pod began to wait, in nanoseconds."""
 
-    def end(self) -> tuple[int, str]:
+    def find_timeout(self) -> tuple[int, str]:
         """Return when the pod's first timeout expires, and which plugin it belongs to."""
         return min((self.since + seconds * NANOSECONDS, plugin) for plugin, seconds in self.pending.items())
 
@@ -58,9 +58,9 @@ class PermitWait:
         plugin = find_gang_plugin(self.framework)
         return plugin.gang(self.info.pod) if plugin else None
 
-    def timed_out(self) -> PermitOutcome:
+    def build_timeout_outcome(self) -> PermitOutcome:
         """Return the rejection by the first plugin whose timeout expired."""
-        _, plugin = self.end()
+        _, plugin = self.find_timeout()
         reason = TIMED_OUT.format(format_go_duration(self.pending[plugin]), plugin)
         return PermitOutcome(Status(Code.UNSCHEDULABLE, (reason,)), plugin)
 
@@ -82,7 +82,7 @@ class PermitWaits:
         """How often a pod preempted pods of a gang that waited."""
         self.pods: dict[Position, PermitWait] = {}
 
-    def ask(self, gang: GangKey | None = None) -> Iterator[tuple[PermitWait, PermitOutcome]]:
+    def iter_ended(self, gang: GangKey | None = None) -> Iterator[tuple[PermitWait, PermitOutcome]]:
         """Yield the waits that end now, with Success, the rejection or the error of a plugin.
 
         With `gang`, only its pods are considered.
@@ -96,13 +96,13 @@ class PermitWaits:
             if outcome.status.code is not Code.WAIT:
                 yield self.pods.pop(position), outcome
 
-    def first_end(self) -> int | None:
+    def find_first_timeout(self) -> int | None:
         """Return when the first wait times out, or None."""
-        return min((waiting.end()[0] for _, waiting in self._list_expiring()), default=None)
+        return min((waiting.find_timeout()[0] for _, waiting in self._list_expiring()), default=None)
 
     def time_out(self, clock: Clock) -> PermitWait | None:
         """Advance the clock to the first timeout, and remove and return its wait, or return None."""
-        ends = [(*waiting.end(), position) for position, waiting in self._list_expiring()]
+        ends = [(*waiting.find_timeout(), position) for position, waiting in self._list_expiring()]
         if not ends:
             return None
         end, _, position = min(ends)
@@ -110,7 +110,7 @@ class PermitWaits:
         self._timed_out.add(position)
         return self.pods.pop(position)
 
-    def given_up(self, gang: GangKey) -> list[PermitWait]:
+    def remove_gang(self, gang: GangKey) -> list[PermitWait]:
         """Remove and return the waits of a gang that its plugin gives up."""
         chosen = [position for position, waiting in self._list_expiring() if waiting.gang == gang]
         self._timed_out.update(chosen)
@@ -120,7 +120,7 @@ class PermitWaits:
         """Return the waits that may time out, in pairs with their positions."""
         return [(position, waiting) for position, waiting in self.pods.items() if position not in self._timed_out]
 
-    def park(self, gang: GangKey | None = None) -> list[PermitWait]:
+    def park_gangs(self, gang: GangKey | None = None) -> list[PermitWait]:
         """Remove and return the waiting pods of all gangs, or of one, and do not try them until something happens."""
         chosen = [p for p, waiting in self.pods.items() if waiting.gang is not None and gang in (None, waiting.gang)]
         parked = [self.pods.pop(position) for position in chosen]
@@ -135,7 +135,7 @@ class PermitWaits:
         for pod in parked.values():
             queue.restore(pod)
 
-    def preempted(self, victims: Iterable[Position], preemptor: Position) -> dict[Position, PermitWait]:
+    def remove_preempted(self, victims: Iterable[Position], preemptor: Position) -> dict[Position, PermitWait]:
         """Remove and return the waits of victims before the first of them leaves.
 
         They leave as PREEMPTED and are tried again instead of being deleted.
@@ -144,12 +144,14 @@ class PermitWaits:
         self._rounds.update({(preemptor, victim.gang) for victim in waiting.values() if victim.gang})
         return waiting
 
-    def stop_rounds(self, queue: SchedulingQueue, leave: Callable[[PermitWait, PermitOutcome], None]) -> list[Position]:
+    def stop_looping_gangs(
+        self, queue: SchedulingQueue, leave: Callable[[PermitWait, PermitOutcome], None]
+    ) -> list[Position]:
         """Make the pods of looping gangs leave their nodes, by calling `leave`, and the queue. Return their
         positions.
         """
         gangs = dict.fromkeys(gang for (_, gang), times in self._rounds.items() if times == MAX_ROUNDS)
-        for waiting in [waiting for gang in gangs for waiting in self.park(gang)]:
+        for waiting in [waiting for gang in gangs for waiting in self.park_gangs(gang)]:
             leave(waiting, PREEMPTED)
         members = [Position(position) for gang in gangs for position in self._view.pods.by_gang[gang].tolist()]
         removed = {position: pod for position in members if (pod := queue.delete(position))}

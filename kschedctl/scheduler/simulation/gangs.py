@@ -245,8 +245,8 @@ class Gangs:
 
     def build_own_info(self, position: Position) -> PodInfo:
         """Return the pod's own PodInfo instead of the one that identical pods share."""
-        info = self.placements.arriving(position)
-        return PodInfo(self.placements.waiting(position), info.options, info.number, info.alike)
+        info = self.placements.build_arriving_info(position)
+        return PodInfo(self.placements.build_waiting_pod(position), info.options, info.number, info.alike)
 
     def _choose_row(self, view: Fork, rows: Rows) -> Row:
         """Choose one of the rows by the seed."""

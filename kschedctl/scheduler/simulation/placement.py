@@ -69,7 +69,7 @@ class Placements(IncomingPods):
 
     def _choose_node(self, framework: FrameworkLike, position: Position) -> Choice | None:
         """Choose a node from cached answers if they suffice, else by a full cycle. Raises PluginError."""
-        number, info = int(self.view.pods.info[position]), self.arriving(position)
+        number, info = int(self.view.pods.info[position]), self.build_arriving_info(position)
         row = self.view.nominated_row(position)
         if any_interested(framework.extenders, info.pod) or (row == NO_ROW and position in self._nominated_before):
             return self._choose_by_full_cycle(framework, position)
@@ -92,14 +92,16 @@ class Placements(IncomingPods):
         """Return where a pod fits now, (N,), or None if pods on other nodes matter."""
         try:
             return self._get_alike_pods(
-                framework, self.arriving(position), int(self.view.pods.info[position])
+                framework, self.build_arriving_info(position), int(self.view.pods.info[position])
             ).find_feasible_mask()
         except PluginError:
             return None
 
     def find_locally_feasible(self, framework: FrameworkLike, position: Position) -> Bools:
         """Return the nodes that no plugin rejects which only reads the node's own row, (N,). Raises PluginError."""
-        local = self._get_local_scores(framework, self.arriving(position), int(self.view.pods.info[position]))
+        local = self._get_local_scores(
+            framework, self.build_arriving_info(position), int(self.view.pods.info[position])
+        )
         local.update(NO_ROWS)
         return np.asarray(local.scores >= 0)
 
@@ -109,7 +111,7 @@ class Placements(IncomingPods):
 
         Return None if extenders are interested in the pod or it is nominated.
         """
-        number, info = int(self.view.pods.info[position]), self.arriving(position)
+        number, info = int(self.view.pods.info[position]), self.build_arriving_info(position)
         nominated = position in self._nominated_before or self.view.nominated_row(position) != NO_ROW
         if nominated or any_interested(framework.extenders, info.pod):
             return None
@@ -122,7 +124,7 @@ class Placements(IncomingPods):
         """
         if position in self._nominated_before or self.view.nominated_row(position) != NO_ROW:
             return (position,)
-        number, info = int(self.view.pods.info[position]), self.arriving(position)
+        number, info = int(self.view.pods.info[position]), self.build_arriving_info(position)
         if any_interested(framework.extenders, info.pod):
             return (position,)
         if not self._uses_claims_cached(info):
@@ -136,7 +138,7 @@ class Placements(IncomingPods):
 
     def depends_on_other_nodes(self, framework: FrameworkLike, position: Position) -> bool:
         """Return whether a plugin may reject a node for such a pod because of pods on other nodes."""
-        number, info = int(self.view.pods.info[position]), self.arriving(position)
+        number, info = int(self.view.pods.info[position]), self.build_arriving_info(position)
         try:
             alike_pods = self._get_alike_pods(framework, info, number)
         except PluginError:
@@ -150,9 +152,9 @@ class Placements(IncomingPods):
         """
         if self._latest_cycle and self._latest_cycle[:2] == (position, len(self.view.trail)):
             return self._latest_cycle[2]
-        info = self.arriving(position)
+        info = self.build_arriving_info(position)
         if self._nominated_before or len(self.view.nominations[0]):
-            info = info.for_pod(self.waiting(position))
+            info = info.for_pod(self.build_waiting_pod(position))
         closed = self.view.closed
         if closed and closed.cordoned:
             return run_cycle(framework, info, self.view.with_changes(self.view.cluster, closed.cordoned), sampling)
@@ -198,7 +200,7 @@ class Placements(IncomingPods):
         cycle = self._run_placing_cycle(framework, position)
         if cycle.error is not None:
             raise PluginError(cycle.error)
-        info = self.arriving(position)
+        info = self.build_arriving_info(position)
         return self._pick_best(info, cycle.scores.best, len(cycle.passed.rows), cycle.pre_filter.results)
 
     def _run_placing_cycle(self, framework: FrameworkLike, position: Position) -> Cycle:

@@ -240,7 +240,7 @@ class QueuedPods:
 
     def _count_moves(self) -> int:
         """Return how often a pod was placed or left its node, not counting pods that wait at Permit."""
-        return self._attempts.moves - len(self.waits.pods)
+        return self._attempts.move_count - len(self.waits.pods)
 
     def _advance_time(self) -> bool:
         """Advance the clock to the next end of a backoff or flush, and return whether pods may be tried again.
@@ -249,7 +249,7 @@ class QueuedPods:
         """
         backoff_end, permit_timeout, flush = (
             self.scheduling_queue.backoff.next_completion(),
-            self.waits.first_end(),
+            self.waits.find_first_timeout(),
             self._find_next_flush(),
         )
         first = min((time for time in (backoff_end, permit_timeout, flush) if time is not None), default=None)
@@ -296,7 +296,7 @@ class _SharedQueuePlugins(QueuePlugins):
     """
 
     def __init__(self, scheduler: Scheduler, placements: Placements, own: Callable[[Position], PodInfo]) -> None:
-        super().__init__(scheduler, placements.view, placements.arriving)
+        super().__init__(scheduler, placements.view, placements.build_arriving_info)
         self._unshared = QueuePlugins(scheduler, placements.view, own)
         self._arrivals: dict[int, Occurrence] = {}
         """The event that a pod of this PodInfo was placed on a node."""
@@ -332,7 +332,7 @@ class _SharedQueuePlugins(QueuePlugins):
         if number not in self._nomination_losses:
             pod = self._info(position).pod
             waiting = replace(pod, status=replace(pod.status, nominated_node_name=self._view.nodes.names[0]))
-            occurrences = self._scheduler.event_handlers.occurrences(ChangedObject(POD, waiting, None))
+            occurrences = self._scheduler.event_handlers.list_occurrences(ChangedObject(POD, waiting, None))
             self._nomination_losses[number] = next(iter(occurrences), None)
         return self._nomination_losses[number]
 

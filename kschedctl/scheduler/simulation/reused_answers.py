@@ -236,7 +236,7 @@ class ReusedAnswers:
             return None, None
         may_preempt = self.preemptors.may_preempt(framework, position, info)
         if not may_preempt or not self.preemptors.has_victim(framework, info.priority):
-            self.nominations.give_up(position)
+            self.nominations.clear(position)
             return None, None
         cycle = self.placements.run_cycle(framework, position)
         cycle = replace(
@@ -246,5 +246,5 @@ class ReusedAnswers:
         self.failures.add(position, find_rejectors(cycle))
         candidate = choose_candidate(outcome, self.placements.random)
         if candidate is None and clears_nomination(outcome):
-            self.nominations.give_up(position)
+            self.nominations.clear(position)
         return candidate, outcome

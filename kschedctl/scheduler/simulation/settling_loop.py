@@ -100,15 +100,15 @@ class SettlingLoop(SchedulingLoop):
     def close(self) -> None:
         """Take pods that wait at Permit off their nodes, and detach from the attempts."""
         if self.queued_pods.gangs:
-            for waiting in self.waiting.park():
-                self.pods.leave(waiting.pod.position)
+            for waiting in self.waiting.park_gangs():
+                self.pods.take_back(waiting.pod.position)
             self.view.gang_history = None
         self.attempts.search.gang_pods, self.pods.nominations.before_loss = frozenset(), None
 
     def _stop_gang_rounds(self) -> None:
         """Fail gangs whose pods preempt each other forever, until another event happens."""
         failure = Failed(Code.ERROR, PREEMPTION_LOOP.message)
-        for position in self.waiting.stop_rounds(self.queue, self.settle):
+        for position in self.waiting.stop_looping_gangs(self.queue, self.settle):
             self.attempts.failures.permit_failures[position] = failure
 
     def _process(self, position: Position) -> int:
@@ -155,7 +155,7 @@ class SettlingLoop(SchedulingLoop):
             self.queued_pods.judge_before_moves((), victims)
             victims = self._evict_victims(victims, members[0])
         nominated = {position: failure.nominated for position, failure in attempt.failed.items()}
-        self.pods.nominations.of_group(nominated, attempt.nominated_rows)
+        self.pods.nominations.nominate_group(nominated, attempt.nominated_rows)
         for member, member_victims in attempt.victims.items():
             self._record_evictions(member, [victim for victim in member_victims if victim in victims])
         finished = {outcome.position for outcome in outcomes}
@@ -194,7 +194,7 @@ class SettlingLoop(SchedulingLoop):
         if failure.nominated is None or failure.nominated == NO_ROW or failure.rejectors is None:
             self.queued_pods.record_rejection(position, failure.rejectors)
         else:
-            self.pods.nominations.make(position, failure.nominated)
+            self.pods.nominations.nominate(position, failure.nominated)
             self.queued_pods.put_back(position, failure.rejectors)
 
     def record_error(self, position: Position, message: str) -> None:
@@ -206,7 +206,7 @@ class SettlingLoop(SchedulingLoop):
         event = self.queued_pods.build_departure(position)
         if position in self._nominated_before:
             self._nominated_before.discard(position)
-            self.pods.nominations.lose(position)
+            self.pods.nominations.record_loss(position)
         return [event]
 
     def preempt(self, position: Position, victims: Sequence[Position], row: Row) -> None:
@@ -277,7 +277,7 @@ class SettlingLoop(SchedulingLoop):
         """
         if self.queued_pods.gangs:
             placed = [victim for victim in victims if self.view.node[victim] != NO_ROW]
-            waiting, objects = self.waiting.preempted(placed, preemptor), self.view.pods.objects
+            waiting, objects = self.waiting.remove_preempted(placed, preemptor), self.view.pods.objects
             for position in sorted(waiting, key=lambda position: objects[position].key):
                 self.settle(waiting[position], PREEMPTED)
             victims = [victim for victim in placed if victim not in waiting]

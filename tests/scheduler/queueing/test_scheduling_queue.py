@@ -45,7 +45,7 @@ class Said:
     def interested(self, rejectors: Rejectors, event: ClusterEvent) -> bool:
         return True
 
-    def asked_for(self, event: ClusterEvent) -> bool:
+    def is_registered(self, event: ClusterEvent) -> bool:
         return self.asked
 
     def hears(self, pod: QueuedPod, occurrence: Occurrence) -> bool:

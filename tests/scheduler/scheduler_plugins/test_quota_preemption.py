@@ -421,7 +421,7 @@ def test_who_was_driven_away_often_drives_nobody_away() -> None:
     simulation = simulation_of(*LENT, *BORROWED)
     web = simulation.view.pods.index["a/web"]
     framework, preemptors = simulation.framework(web), Preemptors(simulation.view)
-    info = simulation.placements.arriving(web)
+    info = simulation.placements.build_arriving_info(web)
     assert framework is not None
     assert preemptors.eligible(framework, web, info)
     preemptors.preemption_counts[web] = MAX_RETURNS

@@ -77,7 +77,7 @@ class UndoableDrain(EmptyingDrain):
                 continue
             is_running = bool(view.node[position] >= 0)
             if is_running:
-                simulation.leave(position)
+                simulation.take_back(position)
             view.assume(position, self.row)
             self._evictions.undo_eviction(position, runs=is_running)
             simulation.gone.discard(position)

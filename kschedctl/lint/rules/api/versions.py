@@ -24,7 +24,9 @@ def find_too_new_fields_and_versions(context: LintContext) -> Iterator[Problem]:
     for subject in context.subjects:
         for kind, at, fields in _iter_typed_parts(subject):
             for path, field in iter_unread_fields(kind, fields, context.gates):
-                yield subject.build_problem((*at, *path), f"{format_path(path[1:])} {field.needs(context.gates)}")
+                yield subject.build_problem(
+                    (*at, *path), f"{format_path(path[1:])} {field.describe_requirement(context.gates)}"
+                )
 
 
 API_NEEDS_VERSION = Rule(
