@@ -83,7 +83,10 @@ class ReplacementClaim:
         self.claim.requirements.add([LabelRequirement.of(CAPACITY_TYPE, IN, (capacity_type,))])
 
     def keep_cheaper_types(self, price: float) -> str:
-        """Keep types whose worst launch price is below ``cheapest_price``. Return which minValues are then not met, or ""."""
+        """Keep types whose worst launch price is below ``cheapest_price``.
+
+        Return the minValues that are not met then, or "".
+        """
         self.keep_types(worst_launch_prices(self.columns, self.claim.requirements) < price)
         too_few = self.columns.find_unmet_min_values(self.claim.options, self.claim.requirements)
         return describe_unmet_min_values(too_few) if too_few else ""

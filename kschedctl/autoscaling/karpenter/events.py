@@ -65,7 +65,8 @@ class EventLog:
             return
         length, started = protection_duration(annotation), pod.status.start_time
         if length <= 0:
-            why = f"Invalid karpenter.sh/do-not-disrupt annotation: {_describe_duration_error(annotation)}, ignoring annotation"
+            fault = _describe_duration_error(annotation)
+            why = f"Invalid karpenter.sh/do-not-disrupt annotation: {fault}, ignoring annotation"
             self._write("Pod", pod.key, "InvalidDoNotDisruptAnnotation", why)
         elif started is not None:
             end = parse_microseconds(started) + length // 1000

@@ -1,4 +1,4 @@
-"""``report_pools``: which node pools are there, and what is free on their nodes?
+"""``pools``: which node pools are there, and what is free on their nodes?
 
 Read ``pool_reports``, then ``pool_groups`` for the node groups of Cluster Autoscaler.
 """
@@ -31,7 +31,8 @@ def pools(
     ``groups``, ``pool_label``, ``where``: as for ``scale_up``. ``now``: the RFC 3339 time for the budgets of
     Karpenter's NodePools; when the cluster was read. Raises InputError.
 
-    >>> str(report_pools(Cluster.from_objects([{"kind": "Node", "metadata": {"name": "n1"}}]), now="2026-01-01T00:00:00Z"))
+    >>> cluster = Cluster.from_objects([{"kind": "Node", "metadata": {"name": "n1"}}])
+    >>> str(pools(cluster, now="2026-01-01T00:00:00Z"))
     '1 pool, 1 node 0 pending pods'
     """
     given, now = UserGroups(groups, {}, pool_label, where), now or get_read_time(cluster)
