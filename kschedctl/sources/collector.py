@@ -32,12 +32,12 @@ from kschedctl.api.validation.unknown_fields import KARPENTER_KINDS, POD_HOLDERS
 from kschedctl.api.versions_read import is_newer_version, is_readable
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_GIVEN, OBSERVED, OF_CREATION, Gap, gaps_of, read_newer
 from kschedctl.errors import InputError
+from kschedctl.sources.decoding import decode_document
 from kschedctl.sources.documents.place import Place
-from kschedctl.sources.kinds import to_plain_struct
+from kschedctl.sources.item_decoders import to_plain_struct
 from kschedctl.sources.list_items import NodeItems, PodItems
 from kschedctl.sources.new_fields import FULLY_KNOWN_KINDS, NewFieldWarnings
 from kschedctl.sources.object_checks import RESOURCE_FIELDS, validate_names, validate_quantities
-from kschedctl.sources.typed import decode_document
 from kschedctl.text.counts import counted
 
 CONFIGURATION = "KubeSchedulerConfiguration"

@@ -30,7 +30,7 @@ from kschedctl.api.pod_table import Key, PodTable, PodTableBuilder
 from kschedctl.api.versions_read import is_newer_version
 from kschedctl.cluster import OBSERVED, without_nulls
 from kschedctl.errors import ClusterError
-from kschedctl.sources.kinds import build_item_type
+from kschedctl.sources.item_decoders import build_item_type
 from kschedctl.sources.list_items import PodItems
 from kschedctl.sources.live.http import End, RefusedError, Server, TooLargeError, segment, unreadable
 from kschedctl.sources.new_fields import FULLY_KNOWN_KINDS, NewFieldWarnings, NewPodFields
