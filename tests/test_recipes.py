@@ -454,10 +454,10 @@ def test_a_section_of_the_audit(copy: Path) -> None:
     add(copy, f"{folder}/legends.py", SECTION_STUDY)
     after = "from kschedctl.commands.audit.leader.section import build_leader_section"
     add(copy, sections, "from kschedctl.commands.audit.legends import legends_section", after=after)
-    add(copy, sections, '    "legends": legends_section,', after='    "packing": packing_section,')
+    add(copy, sections, '    "legends": legends_section,', after='    "packing": build_packing_section,')
     add(copy, page, imported, after="from kschedctl.commands.audit.leader.report import LeaderSection")
     case = '        case LegendSection():\n            evidence = (paragraph(f"Told of: {names(section.told)}"),)'
-    add(copy, page, case, after="            evidence = packing_blocks(section, style)")
+    add(copy, page, case, after="            evidence = build_packing_evidence(section, style)")
     (copy / "cluster.yaml").write_text(LEGENDARY)
     shown = ask(copy, "audit", "--section", "legends", "-f", "cluster.yaml", "--assume-complete")
     assert "Told of: avalon" in shown

@@ -120,10 +120,10 @@ TABLE = (
             "remedies-of-many": "commands.remedies.report:RemediesOfMany",
         },
         pages={
-            "Remedies": "commands.remedies.page:remedies_page",
-            "RemediesOfMany": "commands.remedies.page:many_page",
+            "Remedies": "commands.remedies.page:build_remedies_page",
+            "RemediesOfMany": "commands.remedies.page:build_many_page",
         },
-        formats={"patch": "commands.remedies.patch:to_patch"},
+        formats={"patch": "commands.remedies.patch:render_patches"},
     ),
     CommandEntry(
         "failures",

@@ -1,4 +1,4 @@
-"""Which changes might help against what: as the modules of ways say, each for the plugins that it is about."""
+"""Find the fixes to propose against each plugin's rejections, from the `REMEDIES` tables of the modules in `ways`."""
 
 from __future__ import annotations
 
@@ -16,29 +16,32 @@ _MODULES = (import_module(f"{ways.__name__}.{module.name}") for module in iter_m
 REMEDIES: Mapping[str, PluginRemedies] = {
     plugin.name: remedies for module in _MODULES for plugin, remedies in getattr(module, "REMEDIES", {}).items()
 }
-"""Plugin -> what each module in ``ways`` has as its REMEDIES, by the plugin's class."""
+"""Plugin name -> its remedies, collected from the `REMEDIES` of all modules in `ways`, where plugin classes are
+keys.
+"""
 
 
-def remedies_of(plugin: str) -> PluginRemedies:
-    """What is known of a plugin, which may be one that nothing is known of."""
+def get_plugin_remedies(plugin: str) -> PluginRemedies:
+    """Return the remedies known for a plugin, or `NO_REMEDIES` if there are none."""
     return REMEDIES.get(plugin, NO_REMEDIES)
 
 
-def against(tried: TriedNode) -> Iterator[Fix]:
-    """What could be done about the first thing that stands against the node: the rest comes after it.
+def propose_fixes_at_node(tried: TriedNode) -> Iterator[Fix]:
+    """Yield fixes for the first rejection of the tried node.
 
-    About all of it where the pod is to evict others, which may be the ones that stand there first.
+    Later rejections can only be seen after the first is cleared. If the pod is to preempt others, any of its rejections
+    may go away with the victims, so fixes for all of them are yielded.
     """
     refusals = tried.refusals()
     evicts = any(change.kind == PREEMPTS for change in tried.trial.changes)
     for refusal in refusals if evicts else refusals[:1]:
-        for way in remedies_of(refusal.plugin).ways:
+        for way in get_plugin_remedies(refusal.plugin).ways:
             yield from way(tried, refusal)
 
 
-def everywhere(tried: TriedNode) -> Iterator[Fix]:
-    """What could be done without a look at a node."""
-    yield from against(tried)
+def propose_fixes_anywhere(tried: TriedNode) -> Iterator[Fix]:
+    """Yield the fixes that can be proposed without looking at a particular node."""
+    yield from propose_fixes_at_node(tried)
     yield from scheduling.served(tried)
     if tried.trial.cycle is not None:
         yield from scheduling.more_important(tried)

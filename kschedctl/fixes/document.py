@@ -1,4 +1,4 @@
-"""A remedy as people and programs see it: a sentence, commands, patches, and the changes of the objects as read."""
+"""Convert verified fixes to `Remedy` reports: a sentence, commands, patches and changes of objects."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import Pod, PodSpec, PodTemplateSpec, Struct
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.api.workloads import CronJob, identity
-from kschedctl.fixes.owners import OwnerPatch, owner_patch
-from kschedctl.fixes.ranking import QueueResult, Ranked, step_of
-from kschedctl.fixes.rollouts import RolledOut
-from kschedctl.fixes.trial.changes import Edited, Fix
-from kschedctl.fixes.trial.immutable import is_updated
+from kschedctl.fixes.owners import OwnerPatch, build_owner_patch
+from kschedctl.fixes.ranking import QueueResult, RankedFix, get_price_step
+from kschedctl.fixes.rollouts import RolloutResult
+from kschedctl.fixes.trial.changes import EditedObject, Fix
+from kschedctl.fixes.trial.immutable import is_valid_update
 from kschedctl.fixes.trial.prices import Price
 from kschedctl.fixes.trial.trials import RemedyTrial, is_resized
 from kschedctl.replay.controllers.plan_change import ExistingPods
@@ -27,46 +27,49 @@ from kschedctl.reports.remedy import Remedy
 from kschedctl.text.counts import counted, first_few
 
 
-def remedy_of(
-    ranked: Ranked,
-    own: ObjectKey,
+def build_remedy(
+    ranked: RankedFix,
+    pod_key: ObjectKey,
     workload: Struct | None = None,
     *,
-    edits: Mapping[ObjectKey, Edited] | None = None,
-    rolled: RolledOut | None = None,
+    edits: Mapping[ObjectKey, EditedObject] | None = None,
+    rollout: RolloutResult | None = None,
     result: QueueResult | None = None,
 ) -> Remedy:
-    """Build the report of changes that work for the pod ``own``, which may come from a ``workload``'s manifest.
+    """Build the report of a verified fix for a pod.
 
-    ``edits`` are those of all objects if the trial does not have all of them, ``rolled`` is the rollout of a changed
-    template, and ``result`` is what happens after the changes once all waiting pods are tried; None if that was not
-    replayed.
+    `workload` is the manifest of which the pod is made, if any. `edits` are those of all objects if the trial does not
+    have all of them, `rolled` is the rollout of a changed template, and `result` is what happens after the changes once
+    all waiting pods are tried, or None if the queue was not replayed.
     """
     trial = ranked.trial
     fixes = trial.changes
-    victims = rolled.victims if rolled else trial.victims
+    victims = rollout.victims if rollout else trial.victims
     needs_values = tuple(dict.fromkeys(name for fix in fixes for name in fix.needs_values))
-    costs = [*_given_up(fixes, needs_values), *_evictions(trial, victims, rolled)]
-    written = own in trial.edits and _is_written(trial.edits[own])
-    patch = _owner_patch(trial, edits or trial.edits, own) if written else None
+    costs = [*_iter_fix_costs(fixes, needs_values), *_iter_eviction_costs(trial, victims, rollout)]
+    is_template_changed = pod_key in trial.edits and _is_spec_edited(trial.edits[pod_key])
+    patch = _build_owner_patch(trial, edits or trial.edits, pod_key) if is_template_changed else None
     if patch is not None and patch.anew and patch.owner.kind == "Job":
-        costs.append(_deleted_with_job(trial, patch.owner))
-    owner, restarts = str(patch.owner) if patch else "", rolled.restarted if rolled else 0
+        costs.append(_build_job_deletion_cost(trial, patch.owner))
+    owner, restarts = str(patch.owner) if patch else "", rollout.restarted if rollout else 0
     return Remedy(
-        summary=_sentence(fix.text for fix in fixes) + _taken_first(fixes, result),
+        summary=_join_to_sentence(fix.text for fix in fixes) + _describe_nodes_taken_first(fixes, result),
         by="operator" if any(fix.by == "operator" for fix in fixes) else "author",
         weakens="; ".join(list_clauses(costs)) or None,
         opens=trial.opens,
-        commands=(*(c for fix in _room_first(fixes, own) for c in fix.commands), *(patch.commands if patch else ())),
-        changes=tuple(object_changes(edits or _as_written(trial, own, workload))),
+        commands=(
+            *(c for fix in _sort_pod_moves_first(fixes, pod_key) for c in fix.commands),
+            *(patch.commands if patch else ()),
+        ),
+        changes=tuple(iter_object_changes(edits or _map_to_manifest_edits(trial, pod_key, workload))),
         kinds=tuple(fix.kind for fix in fixes),
         victims=victims,
         restarts=restarts,
-        chain=rolled.chain if rolled else None,
+        chain=rollout.chain if rollout else None,
         alternatives=ranked.alternatives,
         owner=owner,
         owner_patch=dict(patch.patch) if patch else {},
-        step=step_of(trial).name.lower(),
+        step=get_price_step(trial).name.lower(),
         holds=None if result is None or (needs_values and result.holds) else result.holds,
         rivals=result.rivals if result else (),
         also_places=result.also_places if result else (),
@@ -76,38 +79,42 @@ def remedy_of(
     )
 
 
-def _given_up(fixes: Sequence[Fix], needs_values: Sequence[str]) -> Iterator[FixCost]:
-    """Yield which values the fixes need, what to find out before them, and what each of them gives up or loses."""
+def _iter_fix_costs(fixes: Sequence[Fix], needs_values: Sequence[str]) -> Iterator[FixCost]:
+    """Yield the values that the fixes need, what to find out first, and what each fix gives up or loses."""
     if needs_values:
         yield FixCost(CostKind.NEEDS_VALUES, f"it is not verified: fill in {', '.join(needs_values)} first")
     yield from (FixCost(CostKind.CHECK_FIRST, fix.check_first) for fix in fixes if fix.check_first)
-    lost = {fix.weakens for fix in fixes if fix.paid is Price.LOSS}
+    lost = {fix.weakens for fix in fixes if fix.effective_price is Price.LOSS}
     for weakens in dict.fromkeys(fix.weakens for fix in fixes if fix.weakens):
         yield FixCost(CostKind.LOSES if weakens in lost else CostKind.GIVES_UP, weakens)
 
 
-def _evictions(trial: RemedyTrial, victims: Sequence[str], rolled: RolledOut | None) -> Iterator[FixCost]:
-    """Yield the pods that the scheduler evicts after the fix, with what is lost with them and what becomes of them."""
+def _iter_eviction_costs(
+    trial: RemedyTrial, victims: Sequence[str], rollout: RolloutResult | None
+) -> Iterator[FixCost]:
+    """Yield the cost of the pods that the scheduler evicts after the fix, with what is lost and what becomes of the
+    pods.
+    """
     if not victims:
         return
     harm = f" ({trial.harm})" if trial.harm else ""
-    chain = rolled.chain if rolled else None
+    chain = rollout.chain if rollout else None
     fates = chain.fates if chain and chain.lost < chain.evicted else ""  # what is lost stands in the harm
-    named = chain.name_victims(victims) if chain else victims
+    victim_names = chain.name_victims(victims) if chain else victims
     evicted = f"evicts {counted(len(victims), 'pod')}"
     short = f"{evicted}{harm}{fates}" if len(victims) > FEW_VICTIMS else ""
     if len(short) > LONGEST_SHORT_COST:
         short = f"{evicted}, some for good" if chain and chain.lost else evicted
-    yield FixCost(CostKind.EVICTS, f"evicts {', '.join(named)}{harm}{fates}", len(victims), short)
+    yield FixCost(CostKind.EVICTS, f"evicts {', '.join(victim_names)}{harm}{fates}", len(victims), short)
 
 
 FEW_VICTIMS, LONGEST_SHORT_COST = 3, 160
 """How many evicted pods a short text names at most; how many characters it has at most."""
 
 
-def _taken_first(fixes: Sequence[Fix], result: QueueResult | None) -> str:
-    """Return what pods ahead in the queue take of several new nodes, to follow the fix's sentence."""
-    nodes = sum(edit.key.kind == "Node" and fix.times is not None for fix in fixes for edit in fix.edits)
+def _describe_nodes_taken_first(fixes: Sequence[Fix], result: QueueResult | None) -> str:
+    """Return a suffix for the summary that says how many of several new nodes go to pods ahead in the queue."""
+    nodes = sum(edit.key.kind == "Node" and fix.with_node_count is not None for fix in fixes for edit in fix.edits)
     if nodes < 2 or result is None or not result.ahead:
         return ""
     of_nodes = "" if len(fixes) == 1 else " of the nodes"
@@ -115,8 +122,8 @@ def _taken_first(fixes: Sequence[Fix], result: QueueResult | None) -> str:
     return f": {nodes - 1}{of_nodes} {verb} taken by pods ahead in the queue ({first_few(result.ahead, 1)})"
 
 
-def _deleted_with_job(trial: RemedyTrial, owner: Owner) -> FixCost:
-    """Return the cost of the pods that are deleted with a Job, which is created anew as its template is immutable."""
+def _build_job_deletion_cost(trial: RemedyTrial, owner: Owner) -> FixCost:
+    """Return the cost of deleting a Job with its pods, as its immutable template requires."""
     pods = ExistingPods(trial.scheduler.cluster).pods_of(*owner)
     running = sum(bool(pod.spec.node_name) for pod in pods)
     verb = "has" if running == 1 else "have"
@@ -124,84 +131,87 @@ def _deleted_with_job(trial: RemedyTrial, owner: Owner) -> FixCost:
     return FixCost(CostKind.DELETES, f"{owner} is deleted and created anew, with {pods_of}", len(pods))
 
 
-def _room_first(fixes: Iterable[Fix], own: ObjectKey) -> list[Fix]:
-    """Fixes that take other pods away before the rest, lest the pod preempts somebody meanwhile."""
-    return sorted(fixes, key=lambda fix: all(edit.key.kind != "Pod" or edit.key == own for edit in fix.edits))
+def _sort_pod_moves_first(fixes: Iterable[Fix], target_key: ObjectKey) -> list[Fix]:
+    """Sort fixes that remove other pods first, so that the target pod does not preempt anybody in the meantime."""
+    return sorted(fixes, key=lambda fix: all(edit.key.kind != "Pod" or edit.key == target_key for edit in fix.edits))
 
 
-def _as_written(trial: RemedyTrial, own: ObjectKey, workload: Struct | None) -> dict[ObjectKey, Edited]:
-    """The edits of objects, that of the pod as one of the template in the manifest that it comes of."""
+def _map_to_manifest_edits(
+    trial: RemedyTrial, pod_key: ObjectKey, workload: Struct | None
+) -> dict[ObjectKey, EditedObject]:
+    """Return the trial's edits, with the pod's edit applied to the template of its workload's manifest instead."""
     edits = dict(trial.edits)
-    if workload is None or isinstance(workload, Pod) or own not in edits:
+    if workload is None or isinstance(workload, Pod) or pod_key not in edits:
         return edits
-    pod = Pod(spec=template_spec(workload))
-    for edit in (edit for fix in trial.changes for edit in fix.edits if edit.key == own):
-        changed = edit.change(pod)
-        assert isinstance(changed, Pod)
-        pod = changed
-    del edits[own]
-    return {ObjectKey(*identity(workload)): Edited(workload, with_template_spec(workload, pod.spec)), **edits}
+    pod = Pod(spec=get_template_spec(workload))
+    for edit in (edit for fix in trial.changes for edit in fix.edits if edit.key == pod_key):
+        changed_pod = edit.change(pod)
+        assert isinstance(changed_pod, Pod)
+        pod = changed_pod
+    del edits[pod_key]
+    return {ObjectKey(*identity(workload)): EditedObject(workload, replace_template_spec(workload, pod.spec)), **edits}
 
 
-def _is_written(own: Edited) -> bool:
-    """Whether it is changed in what people write: the status is the controllers'."""
-    assert isinstance(own.before, Pod)
-    assert isinstance(own.after, Pod)
-    return replace(own.before, status=own.after.status) != own.after
+def _is_spec_edited(edit: EditedObject) -> bool:
+    """Return whether the edit changes anything but the pod's status, which only controllers write."""
+    assert isinstance(edit.before, Pod)
+    assert isinstance(edit.after, Pod)
+    return replace(edit.before, status=edit.after.status) != edit.after
 
 
-def _owner_patch(trial: RemedyTrial, edits: Mapping[ObjectKey, Edited], own: ObjectKey) -> OwnerPatch:
-    """For the asked pod, and all that are changed as it is."""
-    before, after = trial.edits[own].before, trial.edits[own].after
+def _build_owner_patch(trial: RemedyTrial, edits: Mapping[ObjectKey, EditedObject], pod_key: ObjectKey) -> OwnerPatch:
+    """Return the patch of the pod's owner that makes the trial's change for the pod and its waiting siblings."""
+    before, after = trial.edits[pod_key].before, trial.edits[pod_key].after
     assert isinstance(before, Pod)
     assert isinstance(after, Pod)
     owner, pods = find_owner(before), (edit.before for edit in edits.values() if isinstance(edit.before, Pod))
     waiting = [pod for pod in pods if not pod.spec.node_name and find_owner(pod) == owner]
-    return owner_patch(before, after, waiting if trial.created else ())
+    return build_owner_patch(before, after, waiting if trial.created else ())
 
 
-def _sentence(texts: Iterable[str]) -> str:
-    """
-    >>> _sentence(["uncordon node n1", "ask for less"])
+def _join_to_sentence(texts: Iterable[str]) -> str:
+    """Join the texts of fixes to one sentence that starts with a capital letter.
+
+    >>> _join_to_sentence(["uncordon node n1", "ask for less"])
     'Uncordon node n1, and ask for less'
     """
     text = ", and ".join(texts)
     return text[:1].upper() + text[1:]
 
 
-def object_changes(edits: Mapping[ObjectKey, Edited]) -> Iterator[dict[str, Json]]:
-    """What the edits do to the objects as they were read, in the form of ``Remedy.changes``."""
+def iter_object_changes(edits: Mapping[ObjectKey, EditedObject]) -> Iterator[dict[str, Json]]:
+    """Yield the edits in the form of `Remedy.changes`: JSON patches, or objects to create and delete."""
     for key, edit in edits.items():
-        named = {"kind": key.kind, "namespace": key.namespace, "name": key.name}
+        reference = {"kind": key.kind, "namespace": key.namespace, "name": key.name}
         if edit.after is None:
-            yield {"delete": named}
+            yield {"delete": reference}
         elif edit.before is None:
             head = {"apiVersion": KINDS[key.kind].versions[0], "kind": key.kind}
             yield {"create": head | to_document(edit.after)}
         else:
-            resize = {"subresource": "resize"} if is_resized(edit) else {}
-            anew = {} if is_updated(edit.before, edit.after) else {"anew": True}
+            resize_flag = {"subresource": "resize"} if is_resized(edit) else {}
+            recreate_flag = {} if is_valid_update(edit.before, edit.after) else {"anew": True}
             yield {
-                **named,
+                **reference,
                 "patch": list(build_json_patch(to_document(edit.before), to_document(edit.after))),
-                **anew,
-                **resize,
+                **recreate_flag,
+                **resize_flag,
             }
 
 
-def template_spec(workload: Any) -> PodSpec:
-    """What a workload's pods are made of."""
+def get_template_spec(workload: Any) -> PodSpec:
+    """Return the pod spec in the template of a workload."""
     spec = workload.spec.job_template.spec if isinstance(workload, CronJob) else workload.spec
     pod_spec: PodSpec = (spec.template or PodTemplateSpec()).spec
     return pod_spec
 
 
-def with_template_spec(workload: Any, pod: PodSpec) -> Struct:
-    """The workload with pods that are made of this."""
+def replace_template_spec(workload: Any, pod_spec: PodSpec) -> Struct:
+    """Return the workload with the spec of its pod template replaced."""
     if isinstance(workload, CronJob):
         job = workload.spec.job_template
-        made = replace(job.spec, template=replace(job.spec.template, spec=pod))
-        return replace(workload, spec=replace(workload.spec, job_template=replace(job, spec=made)))
-    template = replace(workload.spec.template or PodTemplateSpec(), spec=pod)
+        job_spec = replace(job.spec, template=replace(job.spec.template, spec=pod_spec))
+        return replace(workload, spec=replace(workload.spec, job_template=replace(job, spec=job_spec)))
+    template = replace(workload.spec.template or PodTemplateSpec(), spec=pod_spec)
     changed: Struct = replace(workload, spec=replace(workload.spec, template=template))
     return changed

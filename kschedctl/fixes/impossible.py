@@ -1,4 +1,4 @@
-"""Why a kind of remedy cannot exist, with the figures: only what was replayed, or holds for every node there is."""
+"""Explain, with figures, why a kind of fix cannot exist. Only replayed facts and facts about every node are used."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from kschedctl.api.resource_names import CPU, format_amount, format_in_one_unit
 from kschedctl.fixes.search import RemedySearch
-from kschedctl.fixes.targets import nodes_to_try
+from kschedctl.fixes.targets import iter_nodes_to_try
 from kschedctl.fixes.trial.machine_sizes import is_plausible
-from kschedctl.fixes.trial.readmission import runtime_class_of
+from kschedctl.fixes.trial.readmission import find_runtime_class
 from kschedctl.fixes.trial.trials import PREEMPTS, RemedyTrial
 from kschedctl.fixes.trial.tried_node import find_missing_host_with_data
 from kschedctl.fixes.ways.node_affinity import find_host_of_terms
@@ -16,32 +16,32 @@ from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
 from kschedctl.snapshot.node_order import HOSTNAME
 
 
-def impossible(search: RemedySearch) -> tuple[str, ...]:
-    """One line for each kind that nothing was found of."""
+def explain_impossible_fixes(search: RemedySearch) -> tuple[str, ...]:
+    """Return one line for each kind of fix that the search did not find and that cannot exist."""
     base = search.trials.base
     if base.cycle is None:
         return ()
     kinds = {fix.kind for trial in search.found for fix in trial.changes}
-    lines = [*too_large(base), *_pinned_to_missing_host(base), *_asked_by_runtime_class(base)]
-    if "AddNode" not in kinds and (tried := search.trials.singles("AddNode")):
-        lines.append(f"one more node: it fits on none like those of the cluster ({_sorts(len(tried))} tried)")
+    lines = [*explain_too_large_requests(base), *_explain_missing_host(base), *_explain_runtime_class_selector(base)]
+    if "AddNode" not in kinds and (tried := search.trials.find_single_trials("AddNode")):
+        lines.append(f"one more node: it fits on none like those of the cluster ({_count_shapes(len(tried))} tried)")
     if PREEMPTS not in kinds:
-        lines += _not_preempting(search)
+        lines += _explain_no_preemption(search)
     return tuple(lines)
 
 
-def _pinned_to_missing_host(base: RemedyTrial) -> Iterator[str]:
-    """Yield why the pod cannot just go to another host, if it is pinned to one that is gone and had its files."""
+def _explain_missing_host(base: RemedyTrial) -> Iterator[str]:
+    """Yield why a pod pinned to a missing host with its hostPath files cannot move to another host."""
     selected = [base.pod.spec.node_selector[HOSTNAME]] if HOSTNAME in base.pod.spec.node_selector else []
     host = find_missing_host_with_data(base, HOSTNAME, selected) or find_host_of_terms(base)
     if host:
         yield f"another host: {host} is gone, and the files of the pod's hostPath volumes with it; bring the host back"
 
 
-def _asked_by_runtime_class(base: RemedyTrial) -> Iterator[str]:
-    """Yield the node labels that no node has and that the pod cannot drop, as its RuntimeClass asks for them."""
+def _explain_runtime_class_selector(base: RemedyTrial) -> Iterator[str]:
+    """Yield the node labels that no node has and that the pod cannot drop, as its RuntimeClass requires them."""
     cluster = base.scheduler.view.cluster
-    runtime_class = runtime_class_of(base.pod, cluster)
+    runtime_class = find_runtime_class(base.pod, cluster)
     if runtime_class is None or runtime_class.scheduling is None:
         return
     for key, value in runtime_class.scheduling.node_selector.items():
@@ -50,55 +50,57 @@ def _asked_by_runtime_class(base: RemedyTrial) -> Iterator[str]:
             yield f"another node selector: RuntimeClass {name} asks for {key}={value}, and admission puts that back"
 
 
-def _sorts(number: int) -> str:
+def _count_shapes(number: int) -> str:
+    """Return the number of node shapes in words."""
     return "1 sort" if number == 1 else f"{number} sorts"
 
 
-def too_large(base: RemedyTrial, *, new_machine: bool = False) -> tuple[str, ...]:
-    """Return a line for each resource of which no node has as much as the pod requests, even when it is empty.
+def explain_too_large_requests(base: RemedyTrial, *, new_machine: bool = False) -> tuple[str, ...]:
+    """Return a line for each resource of which the pod requests more than any node offers, even when empty.
 
-    ``new_machine``: an autoscaler knows a machine that is large enough, so that the request is not to be doubted.
+    `new_machine` says that an autoscaler knows a machine that is large enough, so that the request is not doubted.
     """
-    seen: dict[str, Insufficient] = {}
-    for tried in nodes_to_try(base):
+    first_facts: dict[str, Insufficient] = {}
+    for tried in iter_nodes_to_try(base):
         for refusal in tried.refusals():
             if isinstance(refusal.fact, Insufficient) and refusal.fact.nowhere:
-                seen.setdefault(refusal.fact.resource, refusal.fact)
-    return tuple(f"room: {_short(fact, doubted=not new_machine)}" for fact in seen.values())
+                first_facts.setdefault(refusal.fact.resource, refusal.fact)
+    return tuple(f"room: {_describe_shortage(fact, doubted=not new_machine)}" for fact in first_facts.values())
 
 
-def _short(fact: Insufficient, doubted: bool = False) -> str:
-    """Return how much is requested and offered; ``doubted``: whether to say that a request looks wrong.
+def _describe_shortage(fact: Insufficient, doubted: bool = False) -> str:
+    """Return how much is requested and offered; with `doubted`, also say if the request looks wrong.
 
-    >>> _short(Insufficient(resource="cpu", requested=64000, free=1, offered=2, largest=31500))
+    >>> _describe_shortage(Insufficient(resource="cpu", requested=64000, free=1, offered=2, largest=31500))
     'no node is large enough: the largest has 31.5 of the 64 cpu asked, short by 32.5'
-    >>> _short(Insufficient(resource="a/b", requested=2, free=0, offered=0, largest=0))
+    >>> _describe_shortage(Insufficient(resource="a/b", requested=2, free=0, offered=0, largest=0))
     'no node offers a/b, of which 2 are asked'
-    >>> _short(Insufficient(resource="a/b", requested=8, free=4, offered=4, largest=4), doubted=True)[-23:]
+    >>> _describe_shortage(Insufficient(resource="a/b", requested=8, free=4, offered=4, largest=4), doubted=True)[-23:]
     'the request looks wrong'
     """
-    name, asked, most = fact.resource, fact.requested, fact.largest
-    if not most:
-        return f"no node offers {name}, of which {_written(name, asked)} are asked"
+    name, requested, largest = fact.resource, fact.requested, fact.largest
+    if not largest:
+        return f"no node offers {name}, of which {_format_amount(name, requested)} are asked"
     if name == CPU:
-        have, want, short = (f"{milli / 1000:g}" for milli in (most, asked, asked - most))
+        have, want, short = (f"{milli / 1000:g}" for milli in (largest, requested, requested - largest))
     else:
-        want, have, short = format_in_one_unit(name, asked, most, asked - most)
-    wrong = doubted and not is_plausible(name, asked, most)
+        want, have, short = format_in_one_unit(name, requested, largest, requested - largest)
+    wrong = doubted and not is_plausible(name, requested, largest)
     looks_wrong = "; no machine that is known here is that large, so the request looks wrong" * wrong
     return f"no node is large enough: the largest has {have} of the {want} {name} asked, short by {short}{looks_wrong}"
 
 
-def _written(name: str, amount: int) -> str:
+def _format_amount(name: str, amount: int) -> str:
+    """Return the amount in the unit that people write, with cpu converted from milli-CPU to cores."""
     return f"{amount / 1000:g}" if name == CPU else format_amount(name, amount)
 
 
-def _not_preempting(search: RemedySearch) -> Iterator[str]:
-    """Why no other PriorityClass helps; nothing is said of classes that nobody read."""
+def _explain_no_preemption(search: RemedySearch) -> Iterator[str]:
+    """Yield why no other PriorityClass helps, unless the PriorityClasses of the cluster were not read."""
     unread = search.trials.scheduler.cluster.gap("PriorityClass") is not None
-    if unread or search.trials.make_room(()) or not search.wishes.considers(PREEMPTS, "author"):
+    if unread or search.trials.can_preempt(()) or not search.wishes.considers(PREEMPTS, "author"):
         return
-    if not search.trials.singles(PREEMPTS):
+    if not search.trials.find_single_trials(PREEMPTS):
         priority = search.trials.base.pod.spec.priority or 0
         yield f"another PriorityClass: none but the system's above its priority of {priority:,} lets pods preempt"
     else:

@@ -1,4 +1,4 @@
-"""Whether the node that an autoscaler makes for a pod is left to it, once all pods that wait pass the queue."""
+"""Predict whether a pod gets the node that an autoscaler adds for it, once all waiting pods pass the queue."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from kschedctl.reports.new_node import NewNode, NodeGrowth, QueueShare
 MOST_LOOPS = 10
 """How many loops of the autoscaler are replayed to find out how many nodes are enough."""
 MOST_WAITING = 300
-"""With more pods waiting, their queue is not replayed for a single pod: the answer for all pods tells it."""
+"""With more waiting pods than this, the queue is not replayed for a single pod."""
 
 
-def count_waiting_pods(
+def add_queue_share(
     new_node: NewNode, cluster: Cluster, pod: Pod, autoscaler: Autoscaler, without_limits: Callable[[], Autoscaler]
 ) -> NewNode:
-    """Return the answer for a pod, with what all other waiting pods make of it.
+    """Return the answer for a pod, extended by its share of the new nodes when all waiting pods compete.
 
-    The autoscaler makes nodes for all pods that wait, and kube-scheduler places the pods in the order of its queue.
-    If other pods take all nodes that may come, the autoscaler ``without_limits`` says how many would be enough.
+    The autoscaler adds nodes for all waiting pods, and kube-scheduler places the pods in the order of its queue. If
+    other pods take all nodes that may come, the autoscaler `without_limits` says how many would be enough.
     """
     key = pod.metadata.namespace, pod.metadata.name
     waiting = sum(other.key != pod.key and not other.terminated for other in cluster.unbound_pods())
@@ -47,40 +47,45 @@ def count_waiting_pods(
 
 
 class QueueAfterGrowth(NamedTuple):
-    """What becomes of waiting pods once new nodes are there."""
+    """The state of the waiting pods once the new nodes are there."""
 
     still_pending: dict[str, str]
-    """Pod for which a node was made, and which has none -> kube-scheduler's message."""
+    """Pod that still waits although a node was added for it -> kube-scheduler's message."""
     rivals: tuple[str, ...]
-    """Pods for which no node was made, and that take room on the new nodes."""
+    """Pods that are on the new nodes although no node was added for them."""
     enough: int | None
-    """How many new nodes would be enough, if pods are still pending; None if none that further loops add is."""
+    """Number of new nodes that would suffice if pods are still pending, or None if further loops do not help."""
 
 
-def queue_with_new_nodes(
-    cluster: Cluster, new: NewNodes, promised: Sequence[str], autoscaler: Autoscaler
+def replay_queue_with_new_nodes(
+    cluster: Cluster, new: NewNodes, helped_pods: Sequence[str], autoscaler: Autoscaler
 ) -> QueueAfterGrowth:
-    """Return what becomes of the pods for which the new nodes were made, once all waiting pods pass the queue.
+    """Replay the queue with the new nodes and report which of the pods they were added for still wait.
 
-    The autoscaler goes on where its new nodes are not enough. Raises InputError.
+    If the new nodes are not enough, the autoscaler goes on. Raises InputError.
     """
-    there = {node.metadata.name for node in cluster.nodes}
-    rest = settle(add_new_nodes(cluster, new))
-    still_pending = {key: rest.waiting[key] for key in sorted(promised) if key in rest.waiting}
+    old_nodes = {node.metadata.name for node in cluster.nodes}
+    settled = settle(add_new_nodes(cluster, new))
+    still_pending = {key: settled.waiting[key] for key in sorted(helped_pods) if key in settled.waiting}
     if not still_pending:
         return QueueAfterGrowth({}, (), None)
-    waited, wanted = {pod.key for pod in cluster.unbound_pods()}, frozenset(promised)
+    waiting_before, helped = {pod.key for pod in cluster.unbound_pods()}, frozenset(helped_pods)
     rivals = tuple(
         pod.key
-        for pod in rest.cluster.pods
-        if pod.key in waited and pod.key not in wanted and pod.spec.node_name and pod.spec.node_name not in there
+        for pod in settled.cluster.pods
+        if pod.key in waiting_before
+        and pod.key not in helped
+        and pod.spec.node_name
+        and pod.spec.node_name not in old_nodes
     )
-    more = simulate_growth(rest.cluster, autoscaler, max_loops=MOST_LOOPS)
-    enough = sum(map(len, new.nodes.values())) + more.nodes
-    return QueueAfterGrowth(still_pending, rivals, enough if still_pending.keys() <= more.placements.keys() else None)
+    further_growth = simulate_growth(settled.cluster, autoscaler, max_loops=MOST_LOOPS)
+    enough = sum(map(len, new.nodes.values())) + further_growth.nodes
+    return QueueAfterGrowth(
+        still_pending, rivals, enough if still_pending.keys() <= further_growth.placements.keys() else None
+    )
 
 
 def _find_rivals(cluster: Cluster, pod: Pod, growth: NodeGrowth) -> tuple[str, ...]:
-    """Return the keys of the other pods that are on new nodes in the end."""
-    there = {node.metadata.name for node in cluster.nodes}
-    return tuple(key for key, node in growth.placements.items() if node not in there and key != pod.key)
+    """Return the keys of the other pods that end up on new nodes."""
+    old_nodes = {node.metadata.name for node in cluster.nodes}
+    return tuple(key for key, node in growth.placements.items() if node not in old_nodes and key != pod.key)

@@ -1,7 +1,7 @@
-"""Fixes of the Cluster Autoscaler's node groups: a higher maximum, a label or resource that a template lacks.
+"""Fixes of the Cluster Autoscaler's node groups: a higher maximum, or a label or resource missing from a template.
 
-The autoscaler knows the nodes of a group that has none only by its template. A template that lacks what a pod asks for
-is corrected before the pod asks for less.
+The autoscaler knows the nodes of an empty group only by its template. A template that lacks what a pod asks for is
+corrected before the pod asks for less.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from kschedctl.reports.new_node import NewNode, PoolVerdict
 from kschedctl.reports.remedy import Remedy
 
 MOST_TRIED = 3
-"""A replay is a whole loop of the autoscaler."""
+"""The most changes that are replayed; each replay is a whole loop of the autoscaler."""
 CHANGE_GROUP = "ChangeNodeGroup"
-"""The kind of these changes, by which people choose among them."""
+"""The kind of these changes in options and reports."""
 KUBERNETES = ("kubernetes.io", "k8s.io")
-"""The domains whose labels say how a node is; others give it a role."""
+"""Domains of labels that describe a node; labels of other domains give it a role."""
 TEMPLATE_TAG = "k8s.io/cluster-autoscaler/node-template"
 MAX_SIZE = "cluster-api-autoscaler-node-group-max-size"
 Replay = Callable[[Sequence[JsonObject]], NewNode]
@@ -38,37 +38,39 @@ Replay = Callable[[Sequence[JsonObject]], NewNode]
 
 
 class GroupChange(NamedTuple):
-    """A change of a node group.
-
-    ``fields``: the fields of the group that change. ``summary``: the change in words. ``tags``: the tags to add where
-    the group is defined. ``maximum``: the new maximum, empty if it stays. ``price``: what the change costs.
-    """
+    """A change of a node group."""
 
     fields: JsonObject
+    """The changed fields of the group."""
     summary: str
+    """The change in words."""
     price: Price
     tags: tuple[str, ...] = ()
+    """The tags to add where the group is defined."""
     maximum: str = ""
+    """The new maximum size, empty if it stays."""
 
 
-def node_group_fixes(
-    cluster: Cluster, pod: Pod, groups: Sequence[JsonObject], told: NewNode, replay: Replay
+def find_node_group_fixes(
+    cluster: Cluster, pod: Pod, groups: Sequence[JsonObject], current_answer: NewNode, replay: Replay
 ) -> tuple[Remedy, ...]:
-    """Return the changes of node groups that let one grow for a pod for which none does, each replayed.
+    """Return verified changes of node groups that let one of them grow for the pod.
 
-    ``told``: what the autoscaler says of the pod now.
+    `told` is the autoscaler's answer for the unchanged groups.
     """
-    if told.comes or told.existing_node:
+    if current_answer.comes or current_answer.existing_node:
         return ()
-    verdicts = {pool.pool: pool for pool in told.pools}
+    verdicts = {pool.pool: pool for pool in current_answer.pools}
     changes = [(group, change) for group in groups for change in _iter_changes(group, pod, verdicts)]
-    named = [(group, change) for group, change in changes if change.maximum or is_named_alike(pod, group)]
-    fixes = islice((_GroupFix(group, change) for group, change in named or changes), MOST_TRIED)
-    return tuple(fix.remedy(cluster) for fix in fixes if fix.helps(groups, replay))
+    matching_changes = [
+        (group, change) for group, change in changes if change.maximum or resembles_pod_request(pod, group)
+    ]
+    fixes = islice((_GroupFix(group, change) for group, change in matching_changes or changes), MOST_TRIED)
+    return tuple(fix.build_remedy(cluster) for fix in fixes if fix.helps(groups, replay))
 
 
 class _GroupFix:
-    """One group as it would be after a change."""
+    """A node group with one change applied."""
 
     def __init__(self, group: JsonObject, change: GroupChange) -> None:
         self.id = str(group["id"])
@@ -76,49 +78,49 @@ class _GroupFix:
         self.changed = {**group, **change.fields}
 
     def helps(self, groups: Sequence[JsonObject], replay: Replay) -> bool:
-        """Return whether the group would then grow for the pod."""
+        """Return whether the changed group would grow for the pod."""
         after = replay([self.changed if group is self.group else group for group in groups])
         return any(pool.pool == self.id and pool.takes for pool in after.pools)
 
-    def remedy(self, cluster: Cluster) -> Remedy:
-        """Return the change as a fix."""
+    def build_remedy(self, cluster: Cluster) -> Remedy:
+        """Return the change as a fix with its commands."""
         summary, change = self.change.summary, self.change
-        commands = tuple(_commands(cluster, self.id, change.maximum)) if change.maximum else ()
-        what = f"add the tags {', '.join(change.tags)}" if change.tags else f"{summary[0].lower()}{summary[1:]}"
-        elsewhere = (f"# where the node group {self.id} is defined: {what}",)
+        commands = tuple(_iter_resize_commands(cluster, self.id, change.maximum)) if change.maximum else ()
+        instruction = f"add the tags {', '.join(change.tags)}" if change.tags else f"{summary[0].lower()}{summary[1:]}"
+        elsewhere = (f"# where the node group {self.id} is defined: {instruction}",)
         opens = (f"a new node of {self.id}",)
         step = change.price.name.lower()
         return Remedy(summary, "operator", None, opens, commands or elsewhere, (), (CHANGE_GROUP,), step=step)
 
 
 def _iter_changes(group: JsonObject, pod: Pod, verdicts: Mapping[str, PoolVerdict]) -> Iterator[GroupChange]:
-    """Yield the changes of a group that may be all that the pod needs."""
+    """Yield changes of a group each of which may be enough for the pod."""
     id = str(group["id"])
     verdict = verdicts.get(id, PoolVerdict(id, False, ""))
-    target, most = (int(str(group.get(key) or 0)) for key in ("target", "max"))
-    if target >= most and verdict.would_take:
-        more = target + 1
-        summary = f"Raise the maximum of node group {id} from {most:,} to {more:,}"
-        yield GroupChange({"max": more}, summary, Price.ROOM, maximum=str(more))
+    target, max_size = (int(str(group.get(key) or 0)) for key in ("target", "max"))
+    if target >= max_size and verdict.would_take:
+        new_max = target + 1
+        summary = f"Raise the maximum of node group {id} from {max_size:,} to {new_max:,}"
+        yield GroupChange({"max": new_max}, summary, Price.ROOM, maximum=str(new_max))
     template = group.get("template")
     if isinstance(template, dict):
         yield from _complete_template(id, template, pod)
 
 
 def _complete_template(id: str, template: JsonObject, pod: Pod) -> Iterator[GroupChange]:
-    """Yield the template with the labels and devices that the pod asks for and that it does not tell of.
+    """Yield the template completed with labels and extended resources that the pod asks for.
 
-    A label that says how a node is, or that has another value, is no label to add; nor are devices whose presence
-    nothing hints at, nor anything to a template for another operating system or architecture than the pod's image.
+    Labels of Kubernetes' domains and labels with another value are not added, nor are devices that nothing hints at. A
+    template for another operating system or architecture than that of the pod's image stays as it is.
     """
     labels = {key: str(value) for key, value in object_at(object_at(template, "metadata"), "labels").items()}
     platform = find_image_platform(pod)
     if any(labels.get(key, value) != value for key, value in platform.items()):
         return
-    devices = _missing_devices(id, template, labels, pod)
+    devices = _find_missing_devices(id, template, labels, pod)
     if devices is None:
         return
-    for missing in _missing_labels(labels, pod):
+    for missing in _iter_missing_labels(labels, pod):
         if not missing and not devices:
             continue
         metadata = {**object_at(template, "metadata"), "labels": {**labels, **missing}}
@@ -127,26 +129,25 @@ def _complete_template(id: str, template: JsonObject, pod: Pod) -> Iterator[Grou
         changed = {**template, "metadata": metadata, "status": {**status, **amounts}}
         tags = [f"{TEMPLATE_TAG}/label/{key}={value}" for key, value in missing.items()]
         tags += [f"{TEMPLATE_TAG}/resources/{name}={amount}" for name, amount in devices.items()]
-        what = [f"label {key}={value}" for key, value in missing.items()]
-        what += [f"resource {name}={amount}" for name, amount in devices.items()]
-        lacks = (
-            f"Add the node-template {'tag' if len(what) == 1 else 'tags'} for {' and '.join(what)} to node group {id}"
-        )
-        summary = f"{lacks}, whose template lacks {'it' if len(what) == 1 else 'them'}"
+        additions = [f"label {key}={value}" for key, value in missing.items()]
+        additions += [f"resource {name}={amount}" for name, amount in devices.items()]
+        tag_noun, pronoun = ("tag", "it") if len(additions) == 1 else ("tags", "them")
+        instruction = f"Add the node-template {tag_noun} for {' and '.join(additions)} to node group {id}"
+        summary = f"{instruction}, whose template lacks {pronoun}"
         yield GroupChange({"template": changed}, summary, Price.CORRECTION, tuple(tags))
 
 
-def _missing_labels(labels: Mapping[str, str], pod: Pod) -> Iterator[dict[str, str]]:
-    """Yield the labels that are missing for the nodeSelector and one required term, for each term that they satisfy."""
+def _iter_missing_labels(labels: Mapping[str, str], pod: Pod) -> Iterator[dict[str, str]]:
+    """Yield, for each required term, the role labels to add so that the nodeSelector and the term match."""
     for wanted in iter_wanted_labels(pod):
         missing = {key: values for key, values in wanted.items() if labels.get(key) not in values}
-        is_role = all(key not in labels and not is_of_kubernetes(key) for key in missing)
+        is_role = all(key not in labels and not is_kubernetes_label(key) for key in missing)
         if is_role and all(missing.values()):
             yield {key: values[0] for key, values in missing.items()}
 
 
 def iter_wanted_labels(pod: Pod) -> Iterator[dict[str, tuple[str, ...]]]:
-    """Yield, for each required term of the pod, the labels that it and the nodeSelector want, with their values.
+    """Yield, for each required node affinity term, its labels and those of the nodeSelector, with accepted values.
 
     Terms with other operators than In are left out.
     """
@@ -159,23 +160,23 @@ def iter_wanted_labels(pod: Pod) -> Iterator[dict[str, tuple[str, ...]]]:
             yield {**{each.key: tuple(each.values or ()) for each in term.match_expressions}, **selected}
 
 
-def is_of_kubernetes(key: str) -> bool:
-    """Return whether a label is one by which Kubernetes says how a node is."""
+def is_kubernetes_label(key: str) -> bool:
+    """Return whether a label key is in one of Kubernetes' own domains."""
     return key.partition("/")[0].endswith(KUBERNETES)
 
 
-def _missing_devices(id: str, template: JsonObject, labels: Mapping[str, str], pod: Pod) -> dict[str, str] | None:
+def _find_missing_devices(id: str, template: JsonObject, labels: Mapping[str, str], pod: Pod) -> dict[str, str] | None:
     """Return the extended resources that the template lacks, or None if nothing hints that its nodes have them."""
     offered = object_at(object_at(template, "status"), "allocatable")
     requests = {name: amount.value() for name, amount in compute_pod_requests(pod).items() if is_extended(name)}
     missing = {name: str(amount) for name, amount in requests.items() if amount and name not in offered}
     taints = objects_at(template, "spec", "taints")
-    known = [Taint(*(text_at(taint, key) for key in ("key", "value", "effect"))) for taint in taints]
-    hints = {name: find_device_mark(name, {**labels, "id": id}, known) for name in missing}
+    parsed_taints = [Taint(*(text_at(taint, key) for key in ("key", "value", "effect"))) for taint in taints]
+    hints = {name: find_device_mark(name, {**labels, "id": id}, parsed_taints) for name in missing}
     return missing if all(hints.values()) else None
 
 
-def is_named_alike(pod: Pod, group: JsonObject) -> bool:
+def resembles_pod_request(pod: Pod, group: JsonObject) -> bool:
     """Return whether a word that the pod asks for is in the group's name, labels or taints."""
     template = object_at(group, "template")
     labels = object_at(object_at(template, "metadata"), "labels")
@@ -186,10 +187,10 @@ def is_named_alike(pod: Pod, group: JsonObject) -> bool:
     return any(word and (word in value or value in word) for word in words for value in wanted if len(value) > 1)
 
 
-def _commands(cluster: Cluster, id: str, most: str) -> Iterator[str]:
-    """Where a group is an object of the cluster."""
-    kind, _, rest = id.partition("/")
-    namespace, _, name = rest.partition("/")
+def _iter_resize_commands(cluster: Cluster, id: str, max_size: str) -> Iterator[str]:
+    """Yield the command that sets the maximum of a group that is an object of the cluster."""
+    kind, _, namespaced_name = id.partition("/")
+    namespace, _, name = namespaced_name.partition("/")
     kinds: dict[str, tuple[tuple[str, str, Sequence[MachineTemplateOwner | MachinePool]], ...]] = {
         "MachineDeployment": ((CLUSTER_API, "machinedeployments", cluster.machine_deployments),),
         "MachinePool": ((CLUSTER_API, "machinepools", cluster.machine_pools),),
@@ -201,5 +202,5 @@ def _commands(cluster: Cluster, id: str, most: str) -> Iterator[str]:
     for project, plural, objects in kinds.get(kind, ()):
         if any((obj.metadata.namespace, obj.metadata.name) == (namespace, name) for obj in objects):
             words = ("kubectl", "annotate", f"{plural}.{project}", name, "-n", namespace, "--overwrite")
-            yield shlex.join((*words, f"{project}/{MAX_SIZE}={most}"))
+            yield shlex.join((*words, f"{project}/{MAX_SIZE}={max_size}"))
             return

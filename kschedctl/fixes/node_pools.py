@@ -1,4 +1,4 @@
-"""Fixes of Karpenter's NodePools and node classes: a label that a pool lacks, an empty one, a zone without a subnet.
+"""Fixes of Karpenter's NodePools and node classes: a missing or empty label, or a zone without a subnet.
 
 A pool that lacks what a pod asks for is corrected before the pod asks for less.
 """
@@ -20,7 +20,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.autoscaling.karpenter.node_classes import NodeClasses, kind_of_class, reference_of
 from kschedctl.autoscaling.karpenter.seen_types import seen_types
 from kschedctl.cluster import Cluster
-from kschedctl.fixes.node_groups import CHANGE_GROUP, MOST_TRIED, is_of_kubernetes, iter_wanted_labels
+from kschedctl.fixes.node_groups import CHANGE_GROUP, MOST_TRIED, is_kubernetes_label, iter_wanted_labels
 from kschedctl.fixes.trial.image_platform import find_image_platform
 from kschedctl.fixes.trial.prices import Price
 from kschedctl.replay import kubectl
@@ -33,46 +33,53 @@ CHANGE_POOL, CHANGE_CLASS = "ChangeNodePool", "ChangeNodeClass"
 AUTOSCALER_KINDS = (CHANGE_GROUP, CHANGE_POOL, CHANGE_CLASS)
 KARPENTER = "karpenter.sh"
 SOME_VALUE = "true"
+"""The value for an empty label; any value will do."""
 Replay = Callable[[Cluster, Sequence[JsonObject] | None], NewNode]
 """Returns what Karpenter would say of the pod in another cluster, with other instance types."""
 
 
 class PoolCorrection(NamedTuple):
-    """A change after which a pool may launch a node for the pod; ``types``: the instance types then, None: as now."""
+    """A change after which a NodePool may launch a node for the pod."""
 
     pool: str
     kind: str
     summary: str
     command: str
     cluster: Cluster
+    """The cluster with the change."""
     types: Sequence[JsonObject] | None = None
+    """Karpenter's instance types after the change, or None if they stay."""
 
 
-def node_pool_fixes(
-    cluster: Cluster, pod: Pod, told: NewNode, replay: Replay, types: Sequence[JsonObject] | None
+def find_node_pool_fixes(
+    cluster: Cluster, pod: Pod, current_answer: NewNode, replay: Replay, types: Sequence[JsonObject] | None
 ) -> tuple[Remedy, ...]:
-    """Return the changes of NodePools and node classes that let Karpenter launch a node for a pod, each replayed.
+    """Return verified changes of NodePools and node classes that let Karpenter launch a node for the pod.
 
-    ``told``: what Karpenter says of the pod now. ``types``: the instance types that are known, None: those of nodes.
+    `told` is Karpenter's answer for the unchanged cluster, `types` the known instance types, or None for those of the
+    nodes.
     """
-    if told.comes or told.existing_node:
+    if current_answer.comes or current_answer.existing_node:
         return ()
     changes = islice(_iter_changes(cluster, pod, types), MOST_TRIED)
-    return tuple(_remedy(change) for change in changes if _helps(change, replay))
+    return tuple(_build_remedy(change) for change in changes if _helps(change, replay))
 
 
 def _helps(change: PoolCorrection, replay: Replay) -> bool:
+    """Return whether the changed pool would launch a node for the pod."""
     after = replay(change.cluster, change.types)
     return any(pool.pool == change.pool and pool.takes for pool in after.pools)
 
 
-def _remedy(change: PoolCorrection) -> Remedy:
+def _build_remedy(change: PoolCorrection) -> Remedy:
+    """Return the change as a fix."""
     opens = (f"a new node of NodePool {change.pool}",)
     step = Price.CORRECTION.name.lower()
     return Remedy(change.summary, "operator", None, opens, (change.command,), (), (change.kind,), step=step)
 
 
 def _iter_changes(cluster: Cluster, pod: Pod, types: Sequence[JsonObject] | None) -> Iterator[PoolCorrection]:
+    """Yield the changes of each NodePool that may be enough for the pod."""
     for pool in cluster.karpenter_node_pools:
         yield from _add_labels(cluster, pool, pod)
         yield from _fill_empty_labels(cluster, pool, pod)
@@ -80,7 +87,7 @@ def _iter_changes(cluster: Cluster, pod: Pod, types: Sequence[JsonObject] | None
 
 
 def _add_labels(cluster: Cluster, pool: NodePool, pod: Pod) -> Iterator[PoolCorrection]:
-    """Yield the pool with the labels that the pod wants and that neither its labels nor its requirements name."""
+    """Yield the pool with the labels that the pod wants and that its template neither has nor restricts."""
     template = pool.spec.template
     named = {requirement.key: requirement for requirement in template.spec.requirements}
     for key, value in find_image_platform(pod).items():
@@ -90,16 +97,21 @@ def _add_labels(cluster: Cluster, pool: NodePool, pod: Pod) -> Iterator[PoolCorr
     labels = template.metadata.labels
     for wanted in iter_wanted_labels(pod):
         missing = {key: values for key, values in wanted.items() if key not in labels and key not in named}
-        missing = {key: values for key, values in missing.items() if not is_of_kubernetes(key) and KARPENTER not in key}
+        missing = {
+            key: values for key, values in missing.items() if not is_kubernetes_label(key) and KARPENTER not in key
+        }
         if missing and all(missing.values()):
             added = {key: values[0] for key, values in missing.items()}
             words = " and ".join(f"{key}={value}" for key, value in added.items())
             summary = f"Add the label {words} to NodePool {pool.metadata.name}, whose nodes lack it"
-            yield _with_labels(cluster, pool, added, summary)
+            yield _build_label_correction(cluster, pool, added, summary)
 
 
 def _fill_empty_labels(cluster: Cluster, pool: NodePool, pod: Pod) -> Iterator[PoolCorrection]:
-    """Yield the pool with a value for the empty label over which the pod is spread, which Karpenter takes for none."""
+    """Yield the pool with a value for an empty label that is a topology key of the pod.
+
+    Karpenter treats an empty label as missing.
+    """
     labels = pool.spec.template.metadata.labels
     keys = dict.fromkeys(constraint.topology_key for constraint in pod.spec.topology_spread_constraints)
     empty = [key for key in keys if labels.get(key) == ""]
@@ -108,14 +120,15 @@ def _fill_empty_labels(cluster: Cluster, pool: NodePool, pod: Pod) -> Iterator[P
         summary = (
             f"Give the label {names} of NodePool {pool.metadata.name} a value: Karpenter takes an empty one for none"
         )
-        yield _with_labels(cluster, pool, dict.fromkeys(empty, SOME_VALUE), summary)
+        yield _build_label_correction(cluster, pool, dict.fromkeys(empty, SOME_VALUE), summary)
 
 
-def _with_labels(cluster: Cluster, pool: NodePool, labels: dict[str, str], summary: str) -> PoolCorrection:
+def _build_label_correction(cluster: Cluster, pool: NodePool, labels: dict[str, str], summary: str) -> PoolCorrection:
+    """Return the correction that adds labels to the pool's template."""
     template = pool.spec.template
     metadata = replace(template.metadata, labels={**template.metadata.labels, **labels})
-    changed = replace(pool, spec=replace(pool.spec, template=replace(template, metadata=metadata)))
-    pools = tuple(changed if known is pool else known for known in cluster.karpenter_node_pools)
+    changed_pool = replace(pool, spec=replace(pool.spec, template=replace(template, metadata=metadata)))
+    pools = tuple(changed_pool if known is pool else known for known in cluster.karpenter_node_pools)
     name = pool.metadata.name
     patch = {"spec": {"template": {"metadata": {"labels": labels}}}}
     command = kubectl.render_command("patch", f"nodepools.{KARPENTER}", name, "--type=merge", "-p", json.dumps(patch))
@@ -125,9 +138,9 @@ def _with_labels(cluster: Cluster, pool: NodePool, labels: dict[str, str], summa
 def _add_zone(
     cluster: Cluster, pool: NodePool, pod: Pod, types: Sequence[JsonObject] | None
 ) -> Iterator[PoolCorrection]:
-    """Yield the node class with a subnet in the zone that the pod wants, if its subnets are in other zones.
+    """Yield the node class with a subnet added in the zone that the pod wants, if all its subnets are elsewhere.
 
-    If the instance types are only known from nodes, each is taken to be sold in that zone, too.
+    If the instance types are only known from nodes, all of them are assumed to be available in that zone.
     """
     kind, node_class = kind_of_class(pool), NodeClasses(cluster).of(pool)
     if kind is None or node_class is None or not node_class.zones:
@@ -138,23 +151,23 @@ def _add_zone(
         return
     zone = missing[0]
     subnets = (*node_class.status.subnets, NodeClassSubnet(zone))
-    changed = replace(node_class, status=replace(node_class.status, subnets=subnets))
-    known: Sequence[NodeClass] = getattr(cluster, kind.field)
-    classes = tuple(changed if each is node_class else each for each in known)
+    changed_class = replace(node_class, status=replace(node_class.status, subnets=subnets))
+    node_classes: Sequence[NodeClass] = getattr(cluster, kind.field)
+    classes = tuple(changed_class if each is node_class else each for each in node_classes)
     reference = reference_of(pool)
     zones = ", ".join(sorted(node_class.zones))
     summary = f"Give {reference.kind} {reference.name} a subnet in {zone}: those that it selects are in {zones}"
     command = f"# in a subnet of {zone}: the tags that subnetSelectorTerms of {reference.kind} {reference.name} select"
-    sold = [_also_sold_in(each, zone) for each in seen_types(cluster)] if types is None else types
+    available_types = [_add_zone_offerings(each, zone) for each in seen_types(cluster)] if types is None else types
     after = copy_with(cluster, **{kind.field: classes})
-    yield PoolCorrection(pool.metadata.name, CHANGE_CLASS, summary, command, after, sold)
+    yield PoolCorrection(pool.metadata.name, CHANGE_CLASS, summary, command, after, available_types)
 
 
-def _also_sold_in(instance_type: JsonObject, zone: str) -> JsonObject:
-    """Return the instance type with each of its offerings in the zone, too."""
+def _add_zone_offerings(instance_type: JsonObject, zone: str) -> JsonObject:
+    """Return the instance type with each of its offerings repeated in the zone."""
     offerings = instance_type.get("offerings")
-    more = []
+    zone_offerings = []
     for offering in offerings if isinstance(offerings, list) else ():
         terms = [term for term in offering["Requirements"] if term["key"] != ZONE]
-        more.append({**offering, "Requirements": [*terms, {"key": ZONE, "operator": "In", "values": [zone]}]})
-    return {**instance_type, "offerings": [*(offerings if isinstance(offerings, list) else ()), *more]}
+        zone_offerings.append({**offering, "Requirements": [*terms, {"key": ZONE, "operator": "In", "values": [zone]}]})
+    return {**instance_type, "offerings": [*(offerings if isinstance(offerings, list) else ()), *zone_offerings]}

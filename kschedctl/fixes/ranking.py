@@ -1,4 +1,4 @@
-"""The order of remedies, and which of those that are alike is shown."""
+"""Order verified fixes from best to worst, and group fixes that do the same in different places."""
 
 from __future__ import annotations
 
@@ -13,26 +13,29 @@ from kschedctl.reports.remedy import Remedy
 _STEPS = {price.name.lower(): price for price in Price}
 
 
-class Ranked(NamedTuple):
-    """A set of changes that works, and others that do the same elsewhere, or more of the same."""
+class RankedFix(NamedTuple):
+    """A set of changes that works, with its variants."""
 
     trial: RemedyTrial
     others: tuple[RemedyTrial, ...] = ()
+    """Trials that do the same at other nodes or pods, or to a larger degree."""
 
     @property
     def alternatives(self) -> tuple[str, ...]:
-        """The names of where the same would do as well."""
-        own = {fix.where for fix in self.trial.changes}
-        names = (" and ".join(fix.where for fix in other.changes if fix.where not in own) for other in self.others)
+        """Names of the other nodes or pods where the same change would work."""
+        own_places = {fix.where for fix in self.trial.changes}
+        names = (
+            " and ".join(fix.where for fix in other.changes if fix.where not in own_places) for other in self.others
+        )
         return tuple(dict.fromkeys(filter(None, names)))
 
 
-def ranked(trials: Iterable[RemedyTrial]) -> list[Ranked]:
-    """The best first; of those that do the same elsewhere, or more than the least of them, the best alone."""
+def rank_trials(trials: Iterable[RemedyTrial]) -> list[RankedFix]:
+    """Rank the trials, best first, with variants of the same changes grouped under the best of them."""
     alike: dict[Hashable, list[RemedyTrial]] = {}
-    for trial in sorted(trials, key=_rank):
+    for trial in sorted(trials, key=_build_rank_key):
         alike.setdefault(frozenset(fix.family for fix in trial.changes), []).append(trial)
-    return [Ranked(first, tuple(others)) for first, *others in alike.values()]
+    return [RankedFix(first, tuple(others)) for first, *others in alike.values()]
 
 
 class QueueResult(NamedTuple):
@@ -49,18 +52,19 @@ class QueueResult(NamedTuple):
 
 
 class CheckedFix(NamedTuple):
-    """A fix that works for the pod alone, and what happens to it in the queue; None if that was not replayed."""
+    """A fix that works for the pod alone, with its result in the queue."""
 
-    ranked: Ranked
+    ranked: RankedFix
     result: QueueResult | None
+    """The result in the queue, or None if it was not replayed."""
 
     @property
     def fails(self) -> bool:
-        """Whether the pod still waits once all waiting pods are tried."""
+        """Whether the pod still waits after all waiting pods are tried."""
         return self.result is not None and not self.result.holds
 
 
-def holding_first(fixes: Iterable[CheckedFix]) -> list[CheckedFix]:
+def sort_holding_first(fixes: Iterable[CheckedFix]) -> list[CheckedFix]:
     """Put fixes that hold in the queue before those that do not, unless they are worse in another way."""
     ordered: list[CheckedFix] = []
     for fix in fixes:
@@ -76,50 +80,51 @@ def _goes_before(fix: CheckedFix, other: CheckedFix) -> bool:
     """
     if not other.fails or fix.result is None or not fix.result.holds or not harms_nobody(fix.ranked.trial):
         return False
-    price, other_price = _dearest(fix), _dearest(other)
+    price, other_price = _get_highest_price(fix), _get_highest_price(other)
     no_larger = len(fix.ranked.trial.changes) <= len(other.ranked.trial.changes)
     return price <= Price.ROOM or (no_larger and price <= other_price + 1)
 
 
-def _dearest(fix: CheckedFix) -> Price:
-    return max(change.paid for change in fix.ranked.trial.changes)
+def _get_highest_price(fix: CheckedFix) -> Price:
+    """Return the highest price among the changes of the fix."""
+    return max(change.effective_price for change in fix.ranked.trial.changes)
 
 
 def harms_nobody(trial: RemedyTrial) -> bool:
-    """Return whether no pod is evicted, and nothing is lost, for the pod."""
-    return not trial.nominated and all(fix.paid < Price.LOSS for fix in trial.changes)
+    """Return whether the changes evict no pod and lose nothing."""
+    return not trial.nominated and all(fix.effective_price < Price.LOSS for fix in trial.changes)
 
 
-def dearness(changes: Iterable[Fix]) -> tuple[tuple[Price, ...], float]:
-    """By which sets of changes are ordered: what is paid for each, the dearest first, and how much they are."""
+def build_cost_key(changes: Iterable[Fix]) -> tuple[tuple[Price, ...], float]:
+    """Return the sort key for the cost of changes: their prices, highest first, then the sum of their costs."""
     fixes = tuple(changes)
-    return tuple(sorted((fix.paid for fix in fixes), reverse=True)), sum(fix.cost for fix in fixes)
+    return tuple(sorted((fix.effective_price for fix in fixes), reverse=True)), sum(fix.cost for fix in fixes)
 
 
-def step_of(trial: RemedyTrial) -> Price:
-    """Return what the dearest of the changes costs."""
-    prices, _ = dearness(trial.changes)
+def get_price_step(trial: RemedyTrial) -> Price:
+    """Return the price of the most expensive change, or LOSS if pods are lost."""
+    prices, _ = build_cost_key(trial.changes)
     return Price.LOSS if trial.harm else prices[0]
 
 
-def with_autoscaler_fixes(remedies: Sequence[Remedy], fixes: Sequence[Remedy]) -> tuple[Remedy, ...]:
-    """Return the fixes of a pod in their order, each fix of an autoscaler before the first that costs a dearer step.
+def insert_autoscaler_fixes(remedies: Sequence[Remedy], fixes: Sequence[Remedy]) -> tuple[Remedy, ...]:
+    """Insert autoscaler fixes among a pod's fixes, each before the first one of a higher price.
 
-    An autoscaler that can be put right adds the nodes itself, so nodes that somebody adds by hand are left out.
+    Fixes that add nodes by hand are dropped, as a corrected autoscaler adds them itself.
     """
     if not fixes:
         return tuple(remedies)
-    together = [remedy for remedy in remedies if "AddNode" not in remedy.kinds]
+    merged = [remedy for remedy in remedies if "AddNode" not in remedy.kinds]
     for fix in fixes:
-        dearer = (place for place, known in enumerate(together) if _STEPS.get(known.step, 0) > _STEPS[fix.step])
-        together.insert(next(dearer, len(together)), fix)
-    return tuple(together)
+        dearer = (place for place, known in enumerate(merged) if _STEPS.get(known.step, 0) > _STEPS[fix.step])
+        merged.insert(next(dearer, len(merged)), fix)
+    return tuple(merged)
 
 
-def _rank(trial: RemedyTrial) -> tuple[bool, tuple[Price, ...], float, bool, int, str]:
+def _build_rank_key(trial: RemedyTrial) -> tuple[bool, tuple[Price, ...], float, bool, int, str]:
     """Return the sort key: complete changes before those that need values, then by price, size, author and nodes."""
     fixes = trial.changes
-    prices, cost = dearness(fixes)
+    prices, cost = build_cost_key(fixes)
     if trial.harm:
         prices = (Price.LOSS, *prices)
     return (

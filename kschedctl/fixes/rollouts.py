@@ -1,9 +1,9 @@
-"""A change of a pod's template replayed as its controller makes it: all pods of the workload, within its limits.
+"""Replay the rollout that a changed pod template causes, with the evictions that follow.
 
-The pod alone fits after each remedy; its siblings get the same template, and they move, restart and preempt with it.
-The pods that they evict come back, which may take the room again.
-Upstream: pkg/controller/{deployment,replicaset,statefulset,daemon,job} (v1.36). Strategies are not read where no
-manifest says them: those that the API server sets by default are replayed.
+A fix may work for one pod alone, but its siblings get the same template, and they move, restart and preempt with it.
+The pods that they evict are recreated and may take the room again. Upstream:
+pkg/controller/{deployment,replicaset,statefulset,daemon,job} (v1.36). If no manifest gives the strategy, the API
+server's default is replayed.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from kschedctl.api.workloads import (
 )
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
-from kschedctl.fixes.ranking import Ranked
-from kschedctl.fixes.trial.trials import RemedyTrial, changed_cluster
+from kschedctl.fixes.ranking import RankedFix
+from kschedctl.fixes.trial.trials import RemedyTrial, apply_edits_to_cluster
 from kschedctl.lint.objects.stored_pods import to_written_spec
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.creation import create
@@ -56,104 +56,112 @@ KEEPS_OTHERS = frozenset({"ReplicaSet", "ReplicationController"})
 DESIRED, MOST = "deployment.kubernetes.io/desired-replicas", "deployment.kubernetes.io/max-replicas"
 REVISION_NUMBER = "deployment.kubernetes.io/revision"
 MOST_REFUSED = 3
+"""The most harmful changes that are reported."""
 
 
-class RolledOut(NamedTuple):
-    """What a changed template did: running pods of the ``owner`` were ``restarted``, the ``victims`` of others evicted.
-
-    ``refused``: why nobody should do it; empty where more pods of the workload have a node in the end. ``chain``: what
-    becomes of the victims, None if there are none.
-    """
+class RolloutResult(NamedTuple):
+    """The result of rolling out a changed pod template."""
 
     owner: Owner
     restarted: int = 0
+    """The number of running pods of the owner that were restarted."""
     victims: tuple[str, ...] = ()
+    """Evicted pods of other owners."""
     refused: str = ""
+    """Why the rollout would do harm; empty if more pods of the workload get a node."""
     chain: EvictionChain | None = None
+    """What becomes of the victims, or None if there are none."""
 
 
 class Rollouts:
-    """Rollouts of trials' changes, each replayed once, and only when it is asked for."""
+    """Rollouts of trials' changes, each replayed once and only on demand."""
 
     def __init__(self, manifest: Struct | None = None) -> None:
         self._manifest = manifest
-        self._known: dict[int, tuple[RemedyTrial, RolledOut | None]] = {}
+        self._known: dict[int, tuple[RemedyTrial, RolloutResult | None]] = {}
 
-    def of(self, trial: RemedyTrial) -> RolledOut | None:
-        """Return what the trial's changes do; None if no other pod has the changed template and nobody is evicted."""
+    def replay(self, trial: RemedyTrial) -> RolloutResult | None:
+        """Return the result of rolling out the trial's changes, cached.
+
+        None if no other pod has the changed template and nobody is evicted.
+        """
         if id(trial) not in self._known:
-            self._known[id(trial)] = trial, _replayed(trial, self._manifest)
+            self._known[id(trial)] = trial, _replay_rollout(trial, self._manifest)
         return self._known[id(trial)][1]
 
     def holds(self, trial: RemedyTrial) -> bool:
-        rolled_out = self.of(trial)
+        """Return whether rolling out the trial's changes does no harm."""
+        rolled_out = self.replay(trial)
         return rolled_out is None or not rolled_out.refused
 
-    def refused(self) -> Iterator[str]:
-        """What was asked about and would do harm, and why."""
+    def iter_harmful(self) -> Iterator[str]:
+        """Yield the changes that were replayed and would do harm, and why."""
         for trial, rolled_out in islice(((t, f) for t, f in self._known.values() if f and f.refused), MOST_REFUSED):
             assert rolled_out is not None
             yield f"{' and '.join(fix.text for fix in trial.changes)}: {rolled_out.refused}"
 
-    def holding(self, best: Iterable[Ranked]) -> Iterator[Ranked]:
-        """The ranked sets that hold, each replayed when it is its turn."""
+    def iter_holding(self, best: Iterable[RankedFix]) -> Iterator[RankedFix]:
+        """Yield the ranked fixes whose rollout does no harm, replaying each only when it is needed."""
         for candidate in best:
             first, *others = [trial for trial in (candidate.trial, *candidate.others) if self.holds(trial)] or (None,)
             if first is not None:
-                yield Ranked(first, tuple(other for other in others if other is not None))
+                yield RankedFix(first, tuple(other for other in others if other is not None))
 
 
 def changes_template(trial: RemedyTrial) -> bool:
-    """Whether what makes the pod is changed."""
+    """Return whether the trial changes the pod's spec, and with it the template of its workload."""
     own = next((edit for key, edit in trial.edits.items() if key == ObjectKey.of(trial.own)), None)
     return own is not None and isinstance(own.before, Pod) and own.before.spec != trial.own.spec
 
 
-def _replayed(trial: RemedyTrial, manifest: Struct | None) -> RolledOut | None:
-    owner, own = find_owner(trial.own), ObjectKey.of(trial.own)
-    alone = owner.kind in ("Pod", "Node") or not changes_template(trial)
-    if alone and not trial.victims:
+def _replay_rollout(trial: RemedyTrial, manifest: Struct | None) -> RolloutResult | None:
+    """Roll out the trial's changes; None if only the pod itself changes and nobody is evicted."""
+    owner, pod_key = find_owner(trial.own), ObjectKey.of(trial.own)
+    concerns_pod_alone = owner.kind in ("Pod", "Node") or not changes_template(trial)
+    if concerns_pod_alone and not trial.victims:
         return None
-    edits = {key: edit for key, edit in trial.edits.items() if key != own}
-    cluster = changed_cluster(trial.scheduler.cluster, edits, whole=True)
-    old = [] if alone else ExistingPods(cluster).pods_of(*owner)
-    if not any(pod.key != trial.own.key for pod in old):
-        return _preempting_alone(owner, trial, cluster) if trial.victims else None
+    edits = {key: edit for key, edit in trial.edits.items() if key != pod_key}
+    cluster = apply_edits_to_cluster(trial.scheduler.cluster, edits, whole=True)
+    old_pods = [] if concerns_pod_alone else ExistingPods(cluster).pods_of(*owner)
+    if not any(pod.key != trial.own.key for pod in old_pods):
+        return _replay_single_preemption(owner, trial, cluster) if trial.victims else None
     try:
-        change, cluster = _planned(owner, trial, old, cluster, manifest)
+        change, cluster = _plan_rollout(owner, trial, old_pods, cluster, manifest)
     except InputError as error:
-        return RolledOut(owner, refused=f"its pods are not created: {error.what}")
+        return RolloutResult(owner, refused=f"its pods are not created: {error.what}")
     staying = {pod.key for pod in (*change.kept, *change.removed)}
-    deleted = [pod for pod in old if pod.key not in staying]
-    return _rolled_out(owner, change, Scheduler(cluster, trial.scheduler.call_extender), deleted)
+    deleted = [pod for pod in old_pods if pod.key not in staying]
+    return _run_rollout(owner, change, Scheduler(cluster, trial.scheduler.call_extender), deleted)
 
 
-def _preempting_alone(owner: Owner, trial: RemedyTrial, cluster: Cluster) -> RolledOut:
-    """Let the pod alone preempt in the changed ``cluster``, and follow the replacements of its victims."""
+def _replay_single_preemption(owner: Owner, trial: RemedyTrial, cluster: Cluster) -> RolloutResult:
+    """Let the pod alone preempt in the changed cluster, and follow the replacements of its victims."""
     pod = trial.pod
     if cluster.pod(pod.metadata.namespace, pod.metadata.name) is None:
         cluster = add_pods(cluster, [pod])
     else:
         cluster = change_pods(cluster, {(pod.metadata.namespace, pod.metadata.name): pod})
     simulation = recreate_evicted(Simulation(Scheduler(cluster, trial.scheduler.call_extender)))
-    position = _position(simulation.view, pod)
+    position = _get_position(simulation.view, pod)
     simulation.schedule([position])
-    rolled_out = _with_evictions(RolledOut(owner), simulation, [position])
+    rolled_out = _add_evictions(RolloutResult(owner), simulation, [position])
     if simulation.view.node[position] >= 0:
         return rolled_out
-    return rolled_out._replace(refused=_why_in_vain(rolled_out))
+    return rolled_out._replace(refused=_explain_vain_eviction(rolled_out))
 
 
-def _with_evictions(rolled_out: RolledOut, simulation: Simulation, own: Sequence[Position]) -> RolledOut:
-    """Return the result with the pods that were evicted, the workload's ``own`` ones aside, and their chain."""
+def _add_evictions(
+    rolled_out: RolloutResult, simulation: Simulation, own_positions: Sequence[Position]
+) -> RolloutResult:
+    """Return the result with the evicted pods of other owners and their eviction chain."""
     evicted = report_evictions(simulation)
-    keys = {simulation.view.pods.objects[position].key for position in own}
+    keys = {simulation.view.pods.objects[position].key for position in own_positions}
     victims = tuple(dict.fromkeys(pod.pod for pod in evicted if pod.pod not in keys))
     return rolled_out._replace(victims=victims, chain=summarize_evictions(simulation, evicted))
 
 
-def _why_in_vain(rolled_out: RolledOut) -> str:
-    """Return why a pod that evicts others has no node in the end."""
+def _explain_vain_eviction(rolled_out: RolloutResult) -> str:
+    """Return why a pod that evicts others still has no node in the end."""
     victims, chain = rolled_out.victims, rolled_out.chain
     evicts = f"it evicts {first_few(victims)}" if victims else "it evicts nobody"
     if chain is not None and chain.outrun:
@@ -161,61 +169,69 @@ def _why_in_vain(rolled_out: RolledOut) -> str:
     return f"{evicts}, and has no node in the end"
 
 
-def _planned(
-    owner: Owner, trial: RemedyTrial, old: Sequence[Pod], cluster: Cluster, manifest: Struct | None
+def _plan_rollout(
+    owner: Owner, trial: RemedyTrial, old_pods: Sequence[Pod], cluster: Cluster, manifest: Struct | None
 ) -> tuple[WorkloadChange, Cluster]:
-    """What becomes of the pods, and the cluster in which the old and the new ones both are. Raises InputError."""
-    asked, before = trial.own, trial.edits[ObjectKey.of(trial.own)].before
+    """Return the planned rollout, and the cluster with the old and the new pods. Raises InputError."""
+    target_pod, before = trial.own, trial.edits[ObjectKey.of(trial.own)].before
     assert isinstance(before, Pod)
-    siblings = [pod for pod in old if pod.key != asked.key]
-    change, workload = WorkloadChange(str(owner)), _workload(owner, cluster, manifest)
+    siblings = [pod for pod in old_pods if pod.key != target_pod.key]
+    change, workload = WorkloadChange(str(owner)), _find_workload(owner, cluster, manifest)
     if owner.kind in KEEPS_OTHERS:
         change.kept, wanted = siblings, 1
     else:
-        change.removed = rank_for_removal(siblings if owner.kind == "StatefulSet" else old)
-        wanted = _replicas(workload) or 1 + len(siblings)
-    made = [_new(asked, pod, number) for number, pod in enumerate((before, *siblings)[:wanted])]
-    creation = create(cluster, made)
+        change.removed = rank_for_removal(siblings if owner.kind == "StatefulSet" else old_pods)
+        wanted = _get_replicas(workload) or 1 + len(siblings)
+    new_pods = [_build_new_pod(target_pod, pod, number) for number, pod in enumerate((before, *siblings)[:wanted])]
+    creation = create(cluster, new_pods)
     create_allowed_claims(cluster, creation, creation.pods)
-    change.new = [_with_priority(pod, asked) for pods in creation.pods.values() for pod in pods]
-    _set_pace(change, workload)
-    gone = {(pod.metadata.namespace, pod.metadata.name): None for pod in old if pod not in change.kept}
-    cluster = change_pods(creation.apply_to(cluster), gone)
+    change.new = [_fill_in_priority(pod, target_pod) for pods in creation.pods.values() for pod in pods]
+    _set_rollout_pace(change, workload)
+    deletions = {(pod.metadata.namespace, pod.metadata.name): None for pod in old_pods if pod not in change.kept}
+    cluster = change_pods(creation.apply_to(cluster), deletions)
     return change, add_pods(cluster, (*rename_replaced_pods(change), *change.new))
 
 
-def _workload(owner: Owner, cluster: Cluster, manifest: Struct | None) -> Struct | None:
-    """The workload by its manifest, or by what its controller noted at ReplicaSets; the rest is by default."""
+def _find_workload(owner: Owner, cluster: Cluster, manifest: Struct | None) -> Struct | None:
+    """Return the workload from its manifest or its ReplicaSets' annotations, or one with default values.
+
+    None for kinds whose controllers do not roll out changes.
+    """
     if isinstance(manifest, Deployment | StatefulSet | DaemonSet):
         return manifest
     if owner.kind in (*KEEPS_OTHERS, "Job"):
         return None
-    noted = [
+    annotation_sets = [
         replica_set.metadata.annotations for replica_set in cluster.replica_sets if is_controlled_by(owner, replica_set)
     ]
     last = max(
-        (annotations for annotations in noted if annotations.get(DESIRED, "").isdigit()), key=_revision, default=None
+        (annotations for annotations in annotation_sets if annotations.get(DESIRED, "").isdigit()),
+        key=_parse_revision,
+        default=None,
     )
     if last is None:
         return {"StatefulSet": StatefulSet(), "DaemonSet": DaemonSet()}.get(owner.kind, Deployment())
-    desired, most = int(last[DESIRED]), last.get(MOST, "")
-    update = RollingUpdate(max_surge=max(int(most) - desired, 0) if most.isdigit() else None)
+    desired, max_replicas = int(last[DESIRED]), last.get(MOST, "")
+    update = RollingUpdate(max_surge=max(int(max_replicas) - desired, 0) if max_replicas.isdigit() else None)
     return Deployment(spec=DeploymentSpec(desired, strategy=UpdateStrategy(rolling_update=update)))
 
 
-def _replicas(workload: Struct | None) -> int | None:
+def _get_replicas(workload: Struct | None) -> int | None:
+    """Return spec.replicas of a Deployment or StatefulSet, or None."""
     return workload.spec.replicas if isinstance(workload, Deployment | StatefulSet) else None
 
 
-def _revision(annotations: Mapping[str, str]) -> int:
-    written = annotations.get(REVISION_NUMBER, "")
-    return int(written) if written.isdigit() else 0
+def _parse_revision(annotations: Mapping[str, str]) -> int:
+    """Return the Deployment's revision number in the annotations, or 0."""
+    text = annotations.get(REVISION_NUMBER, "")
+    return int(text) if text.isdigit() else 0
 
 
-def _set_pace(change: WorkloadChange, workload: Struct | None) -> None:
-    """Two that wait are of a StatefulSet that makes them in parallel.
+def _set_rollout_pace(change: WorkloadChange, workload: Struct | None) -> None:
+    """Set how many pods the rollout replaces at a time, and whether it proceeds in order.
 
-    Who changes a StatefulSet deletes the pod that waits, for which it would wait forever: that one's place is empty.
+    Two waiting pods of a StatefulSet show that it creates pods in parallel. Whoever changes a StatefulSet also deletes
+    its waiting pod, as the controller would wait for that pod forever.
     """
     if workload is None:
         return
@@ -225,27 +241,31 @@ def _set_pace(change: WorkloadChange, workload: Struct | None) -> None:
         change.ordered = workload.spec.pod_management_policy != "Parallel" and not parallel
 
 
-def _new(template: Pod, old: Pod, number: int) -> Pod:
-    """The pod that comes for an old one, as its controller creates it."""
+def _build_new_pod(template: Pod, old: Pod, number: int) -> Pod:
+    """Return the pod that replaces an old one, as its controller creates it."""
     owner, meta = find_owner(template), old.metadata
     labels = dict(template.metadata.labels)
     labels |= {name: NEW for name in (TEMPLATE_HASH, REVISION) if name in labels and owner.kind not in KEEPS_OTHERS}
     labels |= {name: meta.labels[name] for name in ORDINAL_LABELS if name in meta.labels}
     name = meta.name if owner.kind == "StatefulSet" else f"{owner.name}-{NEW}-{number}"
-    references = tuple(_of_new_set(reference, owner) for reference in template.metadata.owner_references)
-    spec = _spec(to_written_spec(template), owner, template, old)
-    made = replace(
+    references = tuple(_rename_to_new_replica_set(reference, owner) for reference in template.metadata.owner_references)
+    spec = _build_new_spec(to_written_spec(template), owner, template, old)
+    metadata = replace(
         template.metadata, name=name, uid="", labels=labels, owner_references=references, creation_timestamp=None
     )
-    return Pod(made, spec, PodStatus("Pending"))
+    return Pod(metadata, spec, PodStatus("Pending"))
 
 
-def _of_new_set(reference: OwnerReference, owner: Owner) -> OwnerReference:
+def _rename_to_new_replica_set(reference: OwnerReference, owner: Owner) -> OwnerReference:
+    """Return the owner reference, with the name of the new ReplicaSet if a Deployment is the owner."""
     return replace(reference, name=f"{owner.name}-{NEW}") if owner.kind == "Deployment" else reference
 
 
-def _spec(spec: PodSpec, owner: Owner, template: Pod, old: Pod) -> PodSpec:
-    """Without a node and what admission sets; a DaemonSet's pod for its node, a StatefulSet's with its own claims."""
+def _build_new_spec(spec: PodSpec, owner: Owner, template: Pod, old: Pod) -> PodSpec:
+    """Return the spec of a new pod: no node, no admission defaults.
+
+    A pod of a DaemonSet is pinned to the node of the old one, and a pod of a StatefulSet gets its own claims.
+    """
     spec = replace(spec, node_name="", priority=None, preemption_policy=None)
     if owner.kind == "DaemonSet":
         return replace(spec, affinity=pin_to_node(spec.affinity, get_slot(old)))
@@ -255,50 +275,51 @@ def _spec(spec: PodSpec, owner: Owner, template: Pod, old: Pod) -> PodSpec:
     for place, volume in enumerate(volumes):
         source = volume.persistent_volume_claim
         if source is not None and source.claim_name == f"{volume.name}-{template.metadata.name}":
-            own = replace(source, claim_name=f"{volume.name}-{old.metadata.name}")
-            volumes[place] = replace(volume, persistent_volume_claim=own)
+            own_claim = replace(source, claim_name=f"{volume.name}-{old.metadata.name}")
+            volumes[place] = replace(volume, persistent_volume_claim=own_claim)
     return replace(spec, volumes=tuple(volumes))
 
 
-def _with_priority(pod: Pod, asked: Pod) -> Pod:
-    """With that of the changed template where admission did not know its class."""
+def _fill_in_priority(pod: Pod, target_pod: Pod) -> Pod:
+    """Return the pod with the template's priority if admission did not know its PriorityClass."""
     if pod.spec.priority is not None:
         return pod
-    spec = replace(pod.spec, priority=asked.spec.priority, preemption_policy=asked.spec.preemption_policy)
+    spec = replace(pod.spec, priority=target_pod.spec.priority, preemption_policy=target_pod.spec.preemption_policy)
     return replace(pod, spec=spec)
 
 
-def _rolled_out(owner: Owner, change: WorkloadChange, scheduler: Scheduler, deleted: Sequence[Pod]) -> RolledOut:
-    """``deleted``: the pods that somebody deletes before."""
+def _run_rollout(owner: Owner, change: WorkloadChange, scheduler: Scheduler, deleted: Sequence[Pod]) -> RolloutResult:
+    """Run the rollout and return its result. `deleted` are the pods that the user deletes before it."""
     simulation = Simulation(scheduler)
     view = simulation.view
-    own = [_position(view, pod) for pod in (*change.kept, *rename_replaced_pods(change), *change.new)]
-    before = int((view.node[own] >= 0).sum())
+    own_positions = [_get_position(view, pod) for pod in (*change.kept, *rename_replaced_pods(change), *change.new)]
+    placed_before = int((view.node[own_positions] >= 0).sum())
     creation = RolloutCreation(Admissions(scheduler.cluster, {}), owner, None, change)
     creation.release(deleted)
-    rollout = Rollout(change, simulation, lambda pod: _position(view, pod), creation)
+    rollout = Rollout(change, simulation, lambda pod: _get_position(view, pod), creation)
     recreate_evicted(simulation, frozenset(rollout.old))
     roll_out([rollout], simulation)
-    placed = int((view.node[own] >= 0).sum())
+    placed = int((view.node[own_positions] >= 0).sum())
     restarted = sum(bool(pod.spec.node_name) for pod in change.removed)
-    rolled_out = _with_evictions(RolledOut(owner, restarted), simulation, own)
-    if any(eviction.victim in own for eviction in simulation.evictions):
+    rolled_out = _add_evictions(RolloutResult(owner, restarted), simulation, own_positions)
+    if any(eviction.victim in own_positions for eviction in simulation.evictions):
         return rolled_out._replace(refused="its rollout evicts pods of its own")
     if rollout.denied is not None:
         return rolled_out._replace(refused=f"its pods are not created: {shorten_api_message(creation.denials[0])}")
     if rollout.old or rollout.coming:
         return rolled_out._replace(refused=f"its rollout gets {rollout.status}")
-    if placed < min(before + 1, change.desired) and rolled_out.chain and rolled_out.chain.outrun:
-        return rolled_out._replace(refused=_why_in_vain(rolled_out))
-    if placed < min(before + 1, change.desired):
+    if placed < min(placed_before + 1, change.desired) and rolled_out.chain and rolled_out.chain.outrun:
+        return rolled_out._replace(refused=_explain_vain_eviction(rolled_out))
+    if placed < min(placed_before + 1, change.desired):
         return rolled_out._replace(
             refused=f"{placed} of its pods {agreeing(placed, 'has', 'have')} a node then, "
-            f"{before} {agreeing(before, 'has', 'have')} one now"
+            f"{placed_before} {agreeing(placed_before, 'has', 'have')} one now"
         )
     return rolled_out
 
 
-def _position(view: Fork, pod: Pod) -> Position:
+def _get_position(view: Fork, pod: Pod) -> Position:
+    """Return the position of a pod that the view is known to have."""
     position = view.pods.find_position(pod.key)
     assert position is not None
     return position

@@ -1,4 +1,4 @@
-"""The search for remedies: smallest sets of changes first, each replayed, none with a change that is not needed."""
+"""Search for fixes: the smallest sets of changes first, each verified by replay, none with an unnecessary change."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import msgspec
 
 from kschedctl.api.arrays import Row
 from kschedctl.api.objects import Struct
-from kschedctl.fixes.catalogue import remedies_of
+from kschedctl.fixes.catalogue import get_plugin_remedies
 from kschedctl.fixes.ranking import harms_nobody
-from kschedctl.fixes.targets import MOST_SITES_OF_TRIAL, least_changes, nodes_to_try
+from kschedctl.fixes.targets import MOST_SITES_OF_TRIAL, count_least_changes, iter_nodes_to_try
 from kschedctl.fixes.trial.changes import Fix
 from kschedctl.fixes.trial.image_platform import runs_on_no_feasible_node
 from kschedctl.fixes.trial.prices import Price
@@ -23,135 +23,148 @@ from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
 from kschedctl.scheduler.registry.facts import AnyFact
 
-Ways = Callable[[TriedNode], Iterable[Fix]]
-"""The changes that might help at a node: what they address is the first thing that stands against the node there."""
-Where = tuple[frozenset[Fix], Row | None]
-"""A trial by its changes, and a node in it."""
+FixProposer = Callable[[TriedNode], Iterable[Fix]]
+"""Proposes the changes that might clear the first rejection of a tried node."""
+TriedPlace = tuple[frozenset[Fix], Row | None]
+"""The changes of a trial, and a node in it or None for no particular node."""
 MOST_TRIALS = 2000
+"""The most trials that one search replays."""
 OF_A_RESOURCE = frozenset({"LowerRequest", "DropRequest"})
 ADDS = "AddNode"
 
 
 @dataclass(frozen=True)
 class RemedyWishes:
-    """Which sets of changes are searched for.
-
-    ``max_changes``: the most changes of a set. ``smallest``: no set that is larger than the smallest one that harms
-    nobody, unless the manifest nearly named something that exists: then also larger sets of corrections, with room for
-    the pod where those need it. ``by``: changes that this one alone can make, empty for anybody. ``only`` and
-    ``without``: kinds of changes; no ``only``: all kinds.
-    """
+    """The sets of changes to search for."""
 
     max_changes: int = 3
+    """The most changes in one set."""
     smallest: bool = False
+    """Whether to stop at the smallest size with a set that harms nobody. Corrections of the manifest are then still
+    searched for.
+    """
     by: str = ""
+    """Only changes that this person can make, `author` or `operator`; empty for both."""
     only: frozenset[str] = frozenset()
+    """Kinds of changes to search for; empty for all."""
     without: frozenset[str] = frozenset()
+    """Kinds of changes to leave out."""
 
     def allow(self, fix: Fix) -> bool:
+        """Return whether the fix may be part of a set."""
         return self.considers(fix.kind, fix.by)
 
     def considers(self, kind: str, by: str) -> bool:
-        """Whether fixes of a kind that this one makes are wished for."""
+        """Return whether changes of this kind, made by this person, are searched for."""
         return self.by in ("", by) and kind not in self.without and (not self.only or kind in self.only)
 
 
 @dataclass
 class RemedySearch:
-    """``everywhere``: changes that do not depend on a node. ``progress`` is told of each set that is tried.
-
-    ``exhausted``: nothing was left out, neither for want of time nor as there are too many sorts of nodes.
-    """
+    """A search for the minimal sets of changes that let one pod schedule."""
 
     trials: Trials
-    ways: Ways
-    everywhere: Ways
+    propose_at_node: FixProposer
+    """Proposes changes for a tried node."""
+    propose_anywhere: FixProposer
+    """Proposes changes that do not depend on a node."""
     wishes: RemedyWishes
     seconds: float = 5.0
+    """The time limit."""
     progress: Callable[[int], None] = lambda _: None
+    """Called with 1 for each set that is tried."""
     found: list[RemedyTrial] = field(default_factory=list)
     exhausted: bool = True
+    """Whether nothing was left out for lack of time or because of too many node shapes."""
     _near_misses: bool = False
     _only_corrections: bool = False
-    _options: dict[Where, tuple[Fix, ...]] = field(default_factory=dict)
+    _options: dict[TriedPlace, tuple[Fix, ...]] = field(default_factory=dict)
     _sites: dict[frozenset[Fix], tuple[TriedNode, ...]] = field(default_factory=dict)
 
     def run(self) -> list[RemedyTrial]:
-        """All minimal sets that are wished for."""
+        """Run the search and return all minimal sets that work."""
         self._until = time.monotonic() + self.seconds
         for size in range(1, self.wishes.max_changes + 1):
             if self.wishes.smallest and any(map(harms_nobody, self.found)):
                 if any(map(keeps_workload, self.found)):
                     break
                 self._only_corrections = True
-            self._seen: set[Where] = set()
-            for tried in self._starts(self.trials.base, size):
+            self._seen: set[TriedPlace] = set()
+            for tried in self._iter_starting_points(self.trials.base, size):
                 self._extend(tried, size)
         return self.found
 
-    def _starts(self, trial: RemedyTrial, left: int) -> Iterator[TriedNode]:
-        """The hopeful nodes; before them, where one change has to do, and else after them, what is about no node."""
-        if left == 1:
+    def _iter_starting_points(self, trial: RemedyTrial, remaining_changes: int) -> Iterator[TriedNode]:
+        """Yield the promising nodes, and the point without a node: first if one change remains, else last."""
+        if remaining_changes == 1:
             yield TriedNode(trial, None)
         if trial.cycle is not None:
-            hopeful = (tried for tried in self._sites_of(trial) if tried.row is not None and _hopeful(tried, left))
+            hopeful = (
+                tried
+                for tried in self._get_nodes_to_try(trial)
+                if tried.row is not None and _can_be_cleared(tried, remaining_changes)
+            )
             yield from islice(hopeful, MOST_SITES_OF_TRIAL)
             self.exhausted &= next(hopeful, None) is None
-        if left > 1:
+        if remaining_changes > 1:
             yield TriedNode(trial, None)
 
-    def _sites_of(self, trial: RemedyTrial) -> tuple[TriedNode, ...]:
+    def _get_nodes_to_try(self, trial: RemedyTrial) -> tuple[TriedNode, ...]:
+        """Return the nodes to try in the trial, cached by its changes."""
         name = frozenset(trial.changes)
         if name not in self._sites:
-            self._sites[name] = tuple(nodes_to_try(trial))
+            self._sites[name] = tuple(iter_nodes_to_try(trial))
         return self._sites[name]
 
-    def _extend(self, tried: TriedNode, left: int) -> None:
-        """Try what helps at the node, and what helps further where that is not enough."""
-        where = frozenset(tried.trial.changes), tried.row
-        if where in self._seen:
+    def _extend(self, tried: TriedNode, remaining_changes: int) -> None:
+        """Try each change proposed at the node, and recurse with the remaining changes if it is not enough."""
+        place = frozenset(tried.trial.changes), tried.row
+        if place in self._seen:
             return
-        self._seen.add(where)
-        for change in self._options_at(tried, where):
+        self._seen.add(place)
+        for change in self._get_options(tried, place):
             changes = (*tried.trial.changes, change)
             if any(frozenset(known.changes) <= frozenset(changes) for known in self.found):
                 continue
-            if not _may_do(change, tried, left):
+            if not _may_help(change, tried, remaining_changes):
                 continue
-            if self._over():
+            if self._is_over():
                 return
             if self._only_corrections and not self._may_correct(changes):
                 continue
-            trial = self.trials.of(changes)
+            trial = self.trials.replay(changes)
             self.progress(1)
             self._near_misses |= is_correction(change)
             if trial.works:
                 if not self._only_corrections or any(map(is_correction, changes)):
-                    self._keep(trial)
-            elif left > 1 and trial.cycle is not None:
-                for further in self._further(tried, trial, left - 1):
-                    self._extend(further, left - 1)
+                    self._keep_if_minimal(trial)
+            elif remaining_changes > 1 and trial.cycle is not None:
+                for next_node in self._find_next_nodes(tried, trial, remaining_changes - 1):
+                    self._extend(next_node, remaining_changes - 1)
 
     def _may_correct(self, changes: tuple[Fix, ...]) -> bool:
-        """Return whether the changes may belong to a set that corrects the manifest and else only makes room.
+        """Return whether the set may still become a correction of the manifest plus changes that only make room.
 
-        A new node is of use to a correction only if there is something to correct.
+        A new node is useful to a correction only if there is something to correct.
         """
-        if any(change.paid > Price.ROOM for change in changes):
+        if any(change.effective_price > Price.ROOM for change in changes):
             return False
         return changes[0].kind != ADDS or self._near_misses
 
-    def _options_at(self, tried: TriedNode, where: Where) -> tuple[Fix, ...]:
-        if where not in self._options:
-            fixes = (self.everywhere if tried.row is None else self.ways)(tried)
-            known = tried.trial.changes
+    def _get_options(self, tried: TriedNode, place: TriedPlace) -> tuple[Fix, ...]:
+        """Return the changes to try at the node, cached: compatible with the trial and wished for."""
+        if place not in self._options:
+            fixes = (self.propose_anywhere if tried.row is None else self.propose_at_node)(tried)
+            earlier_changes = tried.trial.changes
             fitting = (
                 fix
                 for fix in fixes
-                if fix not in known and _goes_with(fix, tried.trial) and not self._names_made_up_node(fix, tried.trial)
+                if fix not in earlier_changes
+                and _is_compatible(fix, tried.trial)
+                and not self._names_made_up_node(fix, tried.trial)
             )
-            self._options[where] = tuple(dict.fromkeys(fix for fix in fitting if self._wanted(fix)))
-        return self._options[where]
+            self._options[place] = tuple(dict.fromkeys(fix for fix in fitting if self._is_wanted(fix)))
+        return self._options[place]
 
     def _names_made_up_node(self, change: Fix, trial: RemedyTrial) -> bool:
         """Return whether the change writes the name of a node that the trial adds into another object.
@@ -168,38 +181,49 @@ class RemedySearch:
                 return True
         return False
 
-    def _further(self, tried: TriedNode, trial: RemedyTrial, left: int) -> Iterable[TriedNode]:
-        """Where to go on: on the same node, if the change did anything there, on the one that it adds, else on all."""
+    def _find_next_nodes(self, tried: TriedNode, trial: RemedyTrial, remaining_changes: int) -> Iterable[TriedNode]:
+        """Return where to continue after a change: the same node if it changed, the added node, or all nodes."""
         if tried.row is None and trial.changes[-1].kind != ADDS:
-            return self._starts(trial, left)
+            return self._iter_starting_points(trial, remaining_changes)
         assert trial.cycle is not None
-        known = len(self.trials.scheduler.view.nodes)
-        rows = [tried.row] if tried.row is not None else [Row(row) for row in range(known, len(trial.cycle.view.nodes))]
-        before = _first(tried)
-        further = (TriedNode(trial, row) for row in rows)
+        node_count = len(self.trials.scheduler.view.nodes)
+        rows = (
+            [tried.row]
+            if tried.row is not None
+            else [Row(row) for row in range(node_count, len(trial.cycle.view.nodes))]
+        )
+        before = _get_first_rejection(tried)
+        tried_nodes = (TriedNode(trial, row) for row in rows)
         return [
             tried_node
-            for tried_node in further
-            if _hopeful(tried_node, left) and (before is None or _first(tried_node) != before)
+            for tried_node in tried_nodes
+            if _can_be_cleared(tried_node, remaining_changes)
+            and (before is None or _get_first_rejection(tried_node) != before)
         ]
 
-    def _keep(self, trial: RemedyTrial) -> None:
-        """Keep the set unless a change is not needed, another set does the same, or the nodes cannot run the image."""
-        if any(_objects(known) == _objects(trial) for known in self.found):
+    def _keep_if_minimal(self, trial: RemedyTrial) -> None:
+        """Keep the set unless a change is unnecessary, another set does the same, or no feasible node can run the
+        image.
+        """
+        if any(_get_changed_objects(known) == _get_changed_objects(trial) for known in self.found):
             return
         if trial.cycle is not None and runs_on_no_feasible_node(self.trials.base.pod, trial.cycle):
             return
-        fewer = [combination for combination in combinations(trial.changes, len(trial.changes) - 1) if combination]
+        smaller_sets = [
+            combination for combination in combinations(trial.changes, len(trial.changes) - 1) if combination
+        ]
         if not any(
-            self.trials.of(fixes).works or (trial.nominated and self.trials.make_room(fixes)) for fixes in fewer
+            self.trials.replay(fixes).works or (trial.nominated and self.trials.can_preempt(fixes))
+            for fixes in smaller_sets
         ):
             self.found.append(trial)
 
-    def _wanted(self, fix: Fix) -> bool:
-        """A pod for which the scheduler makes room anyhow needs no other class for that."""
-        return self.wishes.allow(fix) and not (fix.kind == PREEMPTS and self.trials.make_room(()))
+    def _is_wanted(self, fix: Fix) -> bool:
+        """Return whether the fix is wished for and not a higher priority for a pod that can already preempt."""
+        return self.wishes.allow(fix) and not (fix.kind == PREEMPTS and self.trials.can_preempt(()))
 
-    def _over(self) -> bool:
+    def _is_over(self) -> bool:
+        """Return whether the time or the number of trials is used up, and note that the search is incomplete."""
         over = time.monotonic() > self._until or self.trials.replayed > MOST_TRIALS
         self.exhausted &= not over
         return over
@@ -207,44 +231,47 @@ class RemedySearch:
 
 def keeps_workload(trial: RemedyTrial) -> bool:
     """Return whether the changes correct the manifest or make room, and the pod asks for nothing else."""
-    return all(fix.paid <= Price.ROOM for fix in trial.changes)
+    return all(fix.effective_price <= Price.ROOM for fix in trial.changes)
 
 
 def is_correction(fix: Fix) -> bool:
     """Return whether the author's manifest is corrected to what it most likely meant."""
-    return fix.paid == Price.CORRECTION and fix.by == "author"
+    return fix.effective_price == Price.CORRECTION and fix.by == "author"
 
 
-def _goes_with(change: Fix, trial: RemedyTrial) -> bool:
-    """Not with what creates the object that it changes: who adds a node adds the right one.
+def _is_compatible(change: Fix, trial: RemedyTrial) -> bool:
+    """Return whether the change can be combined with the trial's changes.
 
-    Nor is a pod made more important than what runs on a node that comes for it.
+    A change of an object that the trial creates is incompatible, and so are a new node and a higher priority.
     """
     created = {key for key, edit in trial.edits.items() if edit.before is None}
     kinds = {change.kind, *(fix.kind for fix in trial.changes)}
     return created.isdisjoint(edit.key for edit in change.edits) and not {PREEMPTS, ADDS} <= kinds
 
 
-def _hopeful(tried: TriedNode, left: int) -> bool:
-    """Whether so few changes may clear the node; what else is there may have to make room for an important pod."""
-    return any(change.kind == PREEMPTS for change in tried.trial.changes) or least_changes(tried.refusals()) <= left
+def _can_be_cleared(tried: TriedNode, remaining_changes: int) -> bool:
+    """Return whether the remaining changes may clear the node's rejections, or the pod is allowed to preempt."""
+    return (
+        any(change.kind == PREEMPTS for change in tried.trial.changes)
+        or count_least_changes(tried.refusals()) <= remaining_changes
+    )
 
 
-def _may_do(change: Fix, tried: TriedNode, left: int) -> bool:
-    """Whether the change may be one of so many that clear the node: less of a resource is of no use to another."""
+def _may_help(change: Fix, tried: TriedNode, remaining_changes: int) -> bool:
+    """Return whether the change can help at the node: lowering one resource does not help if another is short, too."""
     if change.kind not in OF_A_RESOURCE or tried.row is None or PREEMPTS in {fix.kind for fix in tried.trial.changes}:
         return True
     first, *rest = tried.refusals()
-    other = [r for r in rest if isinstance(r.fact, Insufficient) and r.fact != first.fact]
-    return left > 1 or not other
+    other_shortages = [r for r in rest if isinstance(r.fact, Insufficient) and r.fact != first.fact]
+    return remaining_changes > 1 or not other_shortages
 
 
-def _objects(trial: RemedyTrial) -> dict[ObjectKey, Struct | None]:
-    """What the changes make of the objects."""
+def _get_changed_objects(trial: RemedyTrial) -> dict[ObjectKey, Struct | None]:
+    """Return the objects as the trial's changes leave them."""
     return {key: edit.after for key, edit in trial.edits.items()}
 
 
-def _first(tried: TriedNode) -> tuple[str, str, AnyFact | None] | None:
-    """The first thing that stands against a node, where its fact tells all changes; None where there is no node."""
+def _get_first_rejection(tried: TriedNode) -> tuple[str, str, AnyFact | None] | None:
+    """Return the first rejection of the node, or None if its fact does not show every change."""
     first = next((refusal[:3] for refusal in tried.refusals()), None) if tried.row is not None else None
-    return first if first is not None and remedies_of(first[0]).facts_tell_all else None
+    return first if first is not None and get_plugin_remedies(first[0]).facts_tell_all else None

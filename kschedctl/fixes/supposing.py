@@ -1,4 +1,4 @@
-"""A pod, or the cluster around it, as a few words suppose it: ``priority=1000 cpu=500m node=general-a1``."""
+"""Hypothetical changes of a pod or its cluster, from a few words such as `priority=1000 cpu=500m node=general-a1`."""
 
 from __future__ import annotations
 
@@ -13,43 +13,49 @@ from kschedctl.replay.edits import find_nodes
 from kschedctl.scheduler.scheduler import Scheduler
 
 WHERE = "as if"
+"""The place that error messages name."""
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 SUPPOSABLE = "priority=NUMBER class=NAME cpu=500m memory=1Gi tolerate=KEY[=VALUE][:EFFECT] node=LIKE"
-"""What may be said, in any order; amounts are the first container's request."""
+"""The accepted words, in any order. Amounts are the first container's requests."""
 
 
-def supposed(asked: TargetPod, words: str) -> TargetPod:
-    """The pod, and the cluster around it, as the words have them: see SUPPOSABLE. Raises UsageError, InputError."""
-    said = [_pair(word) for word in words.split()]
-    for name, value in said:
+def apply_suppositions(asked: TargetPod, words: str) -> TargetPod:
+    """Return the pod, and the cluster around it, with the changes in `words`; `SUPPOSABLE` has the syntax.
+
+    Raises UsageError and InputError.
+    """
+    pairs = [_parse_pair(word) for word in words.split()]
+    for name, value in pairs:
         if name == "node":
-            asked = _with_node(asked, value)
-    for name, value in said:
+            asked = _add_node_like(asked, value)
+    for name, value in pairs:
         if name != "node":
-            asked = asked._replace(pod=_changed(asked, name, value))
+            asked = asked._replace(pod=_apply_to_pod(asked, name, value))
     return asked
 
 
-def _pair(word: str) -> tuple[str, str]:
+def _parse_pair(word: str) -> tuple[str, str]:
+    """Split a word of the form NAME=VALUE. Raises UsageError."""
     name, equals, value = word.partition("=")
     if not (name and equals and value):
         raise UsageError(f'"{word}" is not NAME=VALUE', where=WHERE, hint=SUPPOSABLE)
     return name, value
 
 
-def _changed(asked: TargetPod, name: str, value: str) -> Pod:
+def _apply_to_pod(asked: TargetPod, name: str, value: str) -> Pod:
+    """Return the pod with one changed property."""
     match name:
         case "priority":
-            return with_other_priority(asked, as_if_priority=_number(value))
+            return with_other_priority(asked, as_if_priority=_parse_priority(value))
         case "class":
             return with_other_priority(asked, as_if_priority_class=value)
         case "tolerate":
-            return _tolerating(asked.pod, toleration(value))
-    return _asking(asked.pod, name, value)
+            return _add_toleration(asked.pod, parse_toleration(value))
+    return _set_request(asked.pod, name, value)
 
 
-def _number(text: str) -> int:
-    """Priorities are int32. Raises UsageError."""
+def _parse_priority(text: str) -> int:
+    """Parse a priority, which is an int32. Raises UsageError."""
     try:
         number = int(text[:20])
     except ValueError:
@@ -59,12 +65,12 @@ def _number(text: str) -> int:
     return number
 
 
-def toleration(text: str) -> Toleration:
-    """A toleration written like a taint of ``kubectl taint``; without a value any is tolerated, without an effect all.
+def parse_toleration(text: str) -> Toleration:
+    """Parse a toleration written like a taint of `kubectl taint`. Raises UsageError.
 
-    Raises UsageError.
+    Without a value any value is tolerated, without an effect all effects.
 
-    >>> toleration("gpu=a100:NoSchedule")
+    >>> parse_toleration("gpu=a100:NoSchedule")
     Toleration(key='gpu', operator='Equal', value='a100', effect='NoSchedule', toleration_seconds=None)
     """
     pair, _, effect = text.partition(":")
@@ -74,12 +80,16 @@ def toleration(text: str) -> Toleration:
     return Toleration(key=key, operator="Equal" if equals else "Exists", value=value, effect=effect)
 
 
-def _tolerating(pod: Pod, more: Toleration) -> Pod:
-    return replace(pod, spec=replace(pod.spec, tolerations=(*pod.spec.tolerations, more)))
+def _add_toleration(pod: Pod, added: Toleration) -> Pod:
+    """Return the pod with one more toleration."""
+    return replace(pod, spec=replace(pod.spec, tolerations=(*pod.spec.tolerations, added)))
 
 
-def _asking(pod: Pod, resource: str, amount: str) -> Pod:
-    """The first container asks for so much, and for no less than it may use at most."""
+def _set_request(pod: Pod, resource: str, amount: str) -> Pod:
+    """Return the pod with the request of its first container set to the amount, and the limit removed.
+
+    Raises UsageError and InputError.
+    """
     if not is_counted(resource):
         raise UsageError(f'"{resource}" is not a resource that scheduling knows', where=WHERE, hint=SUPPOSABLE)
     try:
@@ -96,16 +106,16 @@ def _asking(pod: Pod, resource: str, amount: str) -> Pod:
     return replace(pod, spec=replace(pod.spec, containers=(replace(first, resources=resources), *others)))
 
 
-def _with_node(asked: TargetPod, like: str) -> TargetPod:
-    """One more node of that shape, as the remedy that adds one makes it; the last one in the order of nodes."""
-    from kschedctl.fixes.trial.changes import edited, reader  # noqa: PLC0415 - little else needs remedies
-    from kschedctl.fixes.trial.trials import changed_cluster, changed_view  # noqa: PLC0415
+def _add_node_like(asked: TargetPod, like: str) -> TargetPod:
+    """Return the pod in a cluster with one more node of the named node's shape, last in the node order."""
+    from kschedctl.fixes.trial.changes import apply_fixes, build_object_reader  # noqa: PLC0415 - little else needs remedies
+    from kschedctl.fixes.trial.trials import apply_edits_to_cluster, fork_with_edits  # noqa: PLC0415
     from kschedctl.fixes.ways.new_nodes import more_like  # noqa: PLC0415
 
     scheduler, view = asked.scheduler, asked.scheduler.view
     (name,) = find_nodes(scheduler.cluster, (like,))
     fix = more_like(view, view.nodes.objects[view.nodes.index[name]])
-    edits = edited([fix], reader(scheduler.cluster))
-    supposed = Scheduler(changed_cluster(scheduler.cluster, edits, whole=True), scheduler.call_extender)
-    supposed.view = changed_view(view, edits)  # quicker by seconds than columns of all nodes and pods anew
-    return asked._replace(scheduler=supposed)
+    edits = apply_fixes([fix], build_object_reader(scheduler.cluster))
+    changed_scheduler = Scheduler(apply_edits_to_cluster(scheduler.cluster, edits, whole=True), scheduler.call_extender)
+    changed_scheduler.view = fork_with_edits(view, edits)  # quicker by seconds than columns of all nodes and pods anew
+    return asked._replace(scheduler=changed_scheduler)

@@ -1,4 +1,4 @@
-"""Where remedies are looked for: nodes that the same things stand against are one case, the nearest stands for it."""
+"""The nodes to try fixes on: nodes rejected for the same reasons are one case, represented by its nearest nodes."""
 
 from __future__ import annotations
 
@@ -8,47 +8,53 @@ from itertools import islice, zip_longest
 import numpy as np
 
 from kschedctl.api.arrays import Ints, Row
-from kschedctl.fixes.catalogue import remedies_of
+from kschedctl.fixes.catalogue import get_plugin_remedies
 from kschedctl.fixes.trial.trials import RemedyTrial
-from kschedctl.fixes.trial.tried_node import NodeRefusal, TriedNode, label_keys
+from kschedctl.fixes.trial.tried_node import NodeRefusal, TriedNode, collect_label_keys
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
 
 MOST_SITES_OF_TRIAL = 60
-"""So many nodes are looked at, or one of each case where there are more cases."""
+"""The most nodes to look at in a trial, unless there are more cases."""
 MOST_LABEL_VALUES = 40
-"""A label with more values tells nodes apart one by one, as a host name does; its nodes are one case."""
+"""Labels with more values, such as host names, do not separate cases."""
 
 
-def least_changes(refusals: list[NodeRefusal]) -> int:
-    """No fewer changes than this clear what stands against a node: a pod that goes may free several resources."""
+def count_least_changes(refusals: list[NodeRefusal]) -> int:
+    """Return a lower bound of the number of changes that clear the rejections.
+
+    A removed pod may free several resources at once.
+    """
     plugins = {refusal.plugin for refusal in refusals}
-    direct = {name: known.clears_with or name for name in plugins if not (known := remedies_of(name)).indirect}
-    return max(1, len(set(direct.values())))
+    clearing_groups = {
+        name: known.clears_with or name for name in plugins if not (known := get_plugin_remedies(name)).indirect
+    }
+    return max(1, len(set(clearing_groups.values())))
 
 
-def _hopelessness(tried: TriedNode) -> tuple[int, int]:
+def _build_difficulty_key(tried: TriedNode) -> tuple[int, int]:
+    """Return the sort key of a node: the least number of changes, then the number of insufficient resources."""
     refusals = tried.refusals()
-    return least_changes(refusals), len({r.fact.resource for r in refusals if isinstance(r.fact, Insufficient)})
+    return count_least_changes(refusals), len({r.fact.resource for r in refusals if isinstance(r.fact, Insufficient)})
 
 
-def nodes_to_try(trial: RemedyTrial) -> Iterator[TriedNode]:
-    """Nodes of each case, the least hopeless first; where there are too many, the nearest of each case."""
+def iter_nodes_to_try(trial: RemedyTrial) -> Iterator[TriedNode]:
+    """Yield nodes of every case, the easiest first. If there are too many, only the nearest of each case."""
     cycle = trial.cycle
     if cycle is None or (cycle.pre_filter.status.rejected and cycle.pre_filter.plugin):
         yield TriedNode(trial, None)
         return
-    cases = [_nearest(cycle, rows) for rows in _cases(cycle)]
+    cases = [_sort_nearest_rows(cycle, rows) for rows in _group_nodes_by_case(cycle)]
     by_turns = (row for turn in zip_longest(*cases) for row in turn if row is not None)
     tried_nodes = [TriedNode(trial, Row(row)) for row in islice(by_turns, max(MOST_SITES_OF_TRIAL, len(cases)))]
-    yield from sorted(tried_nodes, key=_hopelessness)
+    yield from sorted(tried_nodes, key=_build_difficulty_key)
 
 
-def _cases(cycle: Cycle) -> list[Ints]:
-    """The rows of the nodes that the same refusals, and taints, labels, volumes and devices that matter tell alike."""
+def _group_nodes_by_case(cycle: Cycle) -> list[Ints]:
+    """Group the node rows by rejections, taints, and the labels, volumes and devices that matter to the pod."""
     nodes, outcome = cycle.view.nodes, cycle.filter
     group = np.zeros(len(nodes), np.int64)
-    columns: list[Ints] = [nodes.taint_sets[1], *_labels(cycle), *_columns(cycle)]
+    columns: list[Ints] = [nodes.taint_sets[1], *_iter_label_columns(cycle), *_iter_plugin_columns(cycle)]
     for plugin, verdict in outcome.verdicts.items():
         both = [verdict, *((outcome.with_nominated[plugin],) if plugin in outcome.with_nominated else ())]
         columns += [rejection.mask for verdict in both for rejection in verdict.rejections if rejection.mask.any()]
@@ -59,29 +65,30 @@ def _cases(cycle: Cycle) -> list[Ints]:
     return np.split(order, starts[1:]) if len(order) else []
 
 
-def _columns(cycle: Cycle) -> Iterator[Ints]:
+def _iter_plugin_columns(cycle: Cycle) -> Iterator[Ints]:
+    """Yield the columns (N,) by which the rejecting plugins tell nodes apart."""
     for name, verdict in cycle.filter.verdicts.items():
         if verdict.rejected.any():
-            yield from remedies_of(name).columns(cycle)
+            yield from get_plugin_remedies(name).columns(cycle)
 
 
-def _labels(cycle: Cycle) -> Iterator[Ints]:
-    """The columns of the labels by which the pod chooses nodes or counts pods."""
-    for key in sorted(label_keys(cycle)):
+def _iter_label_columns(cycle: Cycle) -> Iterator[Ints]:
+    """Yield the columns (N,) of the labels by which the pod selects nodes or counts pods."""
+    for key in sorted(collect_label_keys(cycle)):
         column = cycle.view.nodes.label(key)
         if len(column.values) <= MOST_LABEL_VALUES:
             yield column.codes
 
 
-def _nearest(cycle: Cycle, rows: Ints) -> list[int]:
-    """Rows of a case: the freest in each resource that the pod asks for, the first, those that lack least of all."""
+def _sort_nearest_rows(cycle: Cycle, rows: Ints) -> list[int]:
+    """Return rows of a case: those with most free of each requested resource, the first, then by overall shortage."""
     view = cycle.view
-    wanted = {view.resources[name]: n for name, n in cycle.info.incoming_requests.items() if name in view.resources}
-    columns = list(wanted)
+    requested = {view.resources[name]: n for name, n in cycle.info.incoming_requests.items() if name in view.resources}
+    columns = list(requested)
     if not columns:
         return [int(row) for row in rows[:MOST_SITES_OF_TRIAL]]
     free = (view.allocatable - view.requested)[rows][:, columns].astype(np.float64)
     best = [int(row) for row in rows[free.argmax(axis=0)]]
-    least = (free / np.maximum(list(wanted.values()), 1)).min(axis=1)
-    order = rows[np.argsort(-np.minimum(least, 1), kind="stable")[:MOST_SITES_OF_TRIAL]]
+    satisfied_share = (free / np.maximum(list(requested.values()), 1)).min(axis=1)
+    order = rows[np.argsort(-np.minimum(satisfied_share, 1), kind="stable")[:MOST_SITES_OF_TRIAL]]
     return list(dict.fromkeys([*best, int(rows[0]), *order.tolist()]))

@@ -12,8 +12,8 @@ import pytest
 import kschedctl
 from kschedctl.autoscaling.node_groups.found import UserGroups
 from kschedctl.commands.explain.one_pod import find_target
-from kschedctl.commands.remedies import remedies_with_room
-from kschedctl.fixes.new_node import autoscaler_fixes, new_node
+from kschedctl.commands.remedies import find_remedies_with_room
+from kschedctl.fixes.new_node import explain_new_node, find_autoscaler_fixes
 from kschedctl.fixes.search import RemedyWishes
 
 Json = dict[str, Any]
@@ -102,9 +102,9 @@ def test_a_group_of_the_cluster_is_annotated(kind: str, project: str, plural: st
 def fixes(group: Json, **spec: Any) -> list[tuple[str, tuple[str, ...]]]:
     cluster = kschedctl.Cluster.from_objects([*full(), waiting(**spec)])
     asked, given = find_target(cluster, "d/web"), UserGroups([group])
-    told = new_node(asked, NOW, given)
+    told = explain_new_node(asked, NOW, given)
     assert told is not None
-    return [(fix.summary, fix.commands) for fix in autoscaler_fixes(asked, told, NOW, given)]
+    return [(fix.summary, fix.commands) for fix in find_autoscaler_fixes(asked, told, NOW, given)]
 
 
 def empty_group(cpu: str = "4", most: int = 3, **labels: str) -> Json:
@@ -119,7 +119,7 @@ def test_remedies_are_of_the_kinds_that_are_wished_for() -> None:
 
     def of(**wishes: Any) -> list[str]:
         given = UserGroups([empty_group(most=0)])
-        report = remedies_with_room(asked, RemedyWishes(**wishes), now=NOW, given=given)
+        report = find_remedies_with_room(asked, RemedyWishes(**wishes), now=NOW, given=given)
         return [fix.summary for fix in report.remedies if fix.kinds == ("ChangeNodeGroup",)]
 
     assert of() == of(only=frozenset({"ChangeNodeGroup"})) == ["Raise the maximum of node group b from 0 to 1"]
@@ -189,7 +189,7 @@ def test_what_the_autoscaler_said_itself(message: str, agrees: bool) -> None:
         )
     ]
     cluster = kschedctl.Cluster.from_objects([*full(), waiting(), *events])
-    told = new_node(find_target(cluster, "d/web"), NOW, UserGroups([empty_group(most=0)]))
+    told = explain_new_node(find_target(cluster, "d/web"), NOW, UserGroups([empty_group(most=0)]))
     assert told is not None
     assert told.message == "pod didn't trigger scale-up: 1 max node group size reached"
     assert told.said is not None

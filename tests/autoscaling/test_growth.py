@@ -11,7 +11,7 @@ import kschedctl
 from kschedctl.autoscaling.cluster_autoscaler.scale_down import scale_down
 from kschedctl.autoscaling.node_groups.found import UserGroups
 from kschedctl.commands.explain.pending_pods import add_growth
-from kschedctl.fixes.new_node import autoscaler_of, node_growth
+from kschedctl.fixes.new_node import autoscaler_of, simulate_node_growth
 from kschedctl.reports.new_node import NodeGrowth
 
 Json = dict[str, Any]
@@ -130,7 +130,7 @@ def pending(most: int, wants: list[str]) -> kschedctl.commands.explain.pending_r
     ]
     cluster = kschedctl.Cluster.from_objects([node("n", "a"), full("n"), *waiting], assume_complete=True)
     groups = [{"id": "g", "min": 0, "max": most, "target": 1, "nodes": ["n"]}]
-    growth = node_growth(cluster, NOW, UserGroups(groups))
+    growth = simulate_node_growth(cluster, NOW, UserGroups(groups))
     return add_growth(kschedctl.pending(cluster, now=NOW), lambda: growth)
 
 
@@ -155,7 +155,7 @@ def test_a_group_at_its_maximum_grows_for_none() -> None:
 
 def test_where_nobody_makes_nodes_nothing_is_said_of_them() -> None:
     cluster = kschedctl.Cluster.from_objects([node("n", "a"), full("n")], assume_complete=True)
-    assert node_growth(cluster, NOW) is None
+    assert simulate_node_growth(cluster, NOW) is None
     assert kschedctl.pending(cluster).growth is None
 
 

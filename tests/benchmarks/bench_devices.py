@@ -15,7 +15,7 @@ from peak_memory import print_peak
 
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.plugins.dynamic_resources.arguments import DynamicResourcesArgs
-from kschedctl.scheduler.plugins.dynamic_resources.inventory import inventory_of
+from kschedctl.scheduler.plugins.dynamic_resources.inventory import get_inventory
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kschedctl.scheduler.plugins.helper.device_features import Features
 from kschedctl.snapshot.delta import NO_CHANGE
@@ -50,7 +50,7 @@ def main() -> None:
             state = plugin.pre_filter(info, view).state
             feasible = nodes - sum(int(r.mask.sum()) for r in plugin.filter(info, view, state, NO_CHANGE))
             took.append(time.perf_counter() - started)
-        distinct = len({device.kind for piece in inventory_of(view, Features()).slices for device in piece.devices})
+        distinct = len({device.kind for piece in get_inventory(view, Features()).slices for device in piece.devices})
         print(f"{nodes:6} {devices:8} {distinct:8} {feasible:8} {took[0]:8.3f} {took[1]:8.3f}")
 
 

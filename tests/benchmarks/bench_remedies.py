@@ -21,9 +21,9 @@ from peak_memory import print_peak
 from kschedctl.api import objects as api
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.one_pod import explain
-from kschedctl.commands.remedies.pending_fixes import remedies_of_many
+from kschedctl.commands.remedies.pending_fixes import find_remedies_of_many
 from kschedctl.commands.remedies.report import RemediesOfMany
-from kschedctl.fixes.catalogue import against, everywhere
+from kschedctl.fixes.catalogue import propose_fixes_anywhere, propose_fixes_at_node
 from kschedctl.fixes.search import RemedySearch, RemedyWishes
 from kschedctl.fixes.trial.trials import Trials
 from kschedctl.replay.edits import add_pods
@@ -112,7 +112,7 @@ def many(cluster: Cluster, number: int) -> None:
     both = add_pods(cluster, late)
     one = min(cpu_seconds_of(partial(settle, both)) for _ in range(2))
     report: list[RemediesOfMany] = []
-    took = cpu_seconds_of(lambda: report.append(remedies_of_many(both, {pod.key for pod in late}, "here")))
+    took = cpu_seconds_of(lambda: report.append(find_remedies_of_many(both, {pod.key for pod in late}, "here")))
     found, rest = report[0], "" if report[0].complete else ", not all tried"
     print(f"{number} pending pods{'':16} one simulation {one * 1000:6.0f} ms of CPU")
     print(f"  {took * 1000:8.0f} ms, {took / one:.0f} times as long, {found.cleared} of {found.waiting} cleared{rest}")
@@ -153,7 +153,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"{name:28} one replay {min(replays) * 1000:6.1f} ms")
         for most in range(1, options.most + 1):
             trials = Trials(scheduler, make())
-            search = RemedySearch(trials, against, everywhere, RemedyWishes(most), MOST_SECONDS)
+            search = RemedySearch(
+                trials, propose_fixes_at_node, propose_fixes_anywhere, RemedyWishes(most), MOST_SECONDS
+            )
             took = seconds_of(search.run)
             rest = "" if search.exhausted else ", not all tried"
             times = f"{took * 1000:8.0f} ms, {took / min(replays):6.0f} times as long, {trials.replayed} replays"

@@ -359,7 +359,7 @@ def _whatif(rng: random.Random, snapshot: bytes) -> Input:
     names = [d["metadata"]["name"] for d in cluster(rng)[0] if d.get("kind") == "Node"] or ["node-1"]
     steps = rng.sample(SCENARIO["steps"], rng.choice((1, 1, 2, 3)))
     if rng.random() < 0.03:
-        steps = rng.build_settings(SCENARIO["steps"][:4], k=MANY_STEPS)
+        steps = rng.choices(SCENARIO["steps"][:4], k=MANY_STEPS)
     text = json.dumps({**SCENARIO, "steps": steps}).replace("node-1", rng.choice(names))
     scenario = json.loads(text)
     for step in scenario["steps"]:

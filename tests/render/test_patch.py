@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from kschedctl.commands.explain.report import Explanation
-from kschedctl.commands.remedies.patch import to_patch
+from kschedctl.commands.remedies.patch import render_patches
 from kschedctl.commands.remedies.report import ChosenRemedy, Remedies, RemediesOfMany
 from kschedctl.errors import UsageError
 from kschedctl.reports.remedy import Remedy
@@ -26,7 +26,7 @@ OPERATOR = Remedy("Uncordon n1\nspec: {}", "operator", "much\x1b[2J", ("n1",), (
 
 
 def test_each_remedy_is_a_document_and_nothing_of_a_cluster_leaves_its_comment() -> None:
-    text = to_patch(Remedies("d/p", "Unschedulable", "", (AUTHOR, OPERATOR)))
+    text = render_patches(Remedies("d/p", "Unschedulable", "", (AUTHOR, OPERATOR)))
     assert list(yaml.safe_load_all(text)) == [PATCH, None]
     assert "# run: kubectl uncordon n1\n" in text
     assert "kubectl patch" not in text  # the document says it
@@ -35,9 +35,9 @@ def test_each_remedy_is_a_document_and_nothing_of_a_cluster_leaves_its_comment()
 
 def test_of_many_pods_what_was_chosen() -> None:
     report = RemediesOfMany("here", 2, 1, (ChosenRemedy(AUTHOR, ("d/p",)),))
-    assert list(yaml.safe_load_all(to_patch(report))) == [PATCH]
+    assert list(yaml.safe_load_all(render_patches(report))) == [PATCH]
 
 
 def test_other_documents_have_no_patches() -> None:
     with pytest.raises(UsageError, match="-o patch shows remedies, and this is Explanation"):
-        to_patch(Explanation("d/p", "Schedulable", ""))
+        render_patches(Explanation("d/p", "Schedulable", ""))

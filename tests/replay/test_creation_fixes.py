@@ -18,7 +18,7 @@ from kschedctl.cli.options import Scope, Source
 from kschedctl.cli.subjects import find_named_targets
 from kschedctl.commands.explain.one_pod import explain, explain_target
 from kschedctl.commands.remedies import remedies
-from kschedctl.commands.remedies.pod_fixes import remedies_of
+from kschedctl.commands.remedies.pod_fixes import find_pod_remedies
 from kschedctl.replay.controllers.creation_fix_steps import StepKind
 from kschedctl.reports.not_created import CreationFix, NotCreated
 
@@ -328,7 +328,7 @@ def test_a_workload_that_has_fewer_pods_than_it_wants(name: str) -> None:
     """The commands alone let it have them: they change the Deployment, not its ReplicaSet."""
     world = WORLDS[name]
     found = asked([NODE, *world.objects, *stored(world.manifest, 0)])
-    report = remedies_of(found)
+    report = find_pod_remedies(found)
     assert (report.verdict, len(report.remedies)) == ("NotCreated", len(world.fixes))
     assert explain_target(found).not_created.fixes  # type: ignore[union-attr]
     for fix in found.not_created.fixes:

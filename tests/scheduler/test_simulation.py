@@ -224,7 +224,7 @@ def test_simulation_is_a_chain_of_explanations(seed: int) -> None:
     documents, keys = objects(random)
     simulation = Simulation(Scheduler(Cluster.from_objects(documents)), seed=seed)
     chain = Chain(simulation, documents)
-    waiting = simulation.queue([simulation.view.pods.index[key] for key in keys])
+    waiting = simulation.sort_for_queue([simulation.view.pods.index[key] for key in keys])
     explained: dict[str, Explanation] = {}
     moved = True
     while waiting and moved:

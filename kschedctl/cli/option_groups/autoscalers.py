@@ -30,25 +30,25 @@ class Autoscalers:
 
     def find_growth(self, cluster: Cluster) -> NodeGrowth | None:
         """Return the nodes that come for all pending pods, or None without an autoscaler. Raises InputError."""
-        from kschedctl.fixes.new_node import node_growth  # noqa: PLC0415 - only pods that wait need it
+        from kschedctl.fixes.new_node import simulate_node_growth  # noqa: PLC0415 - only pods that wait need it
 
         now = get_cluster_time(cluster, self.source)
-        return node_growth(
+        return simulate_node_growth(
             cluster, now, self.node_groups.read_groups(), self.karpenter.read_types(), self.karpenter.parse_settings()
         )
 
     def find_fixes(self, asked: TargetPod, told: NewNode) -> tuple[Remedy, ...]:
         """Return the fixes by which an autoscaler adds a node for the pod. Raises InputError."""
-        from kschedctl.fixes.new_node import autoscaler_fixes  # noqa: PLC0415 - only pods that were explained need it
+        from kschedctl.fixes.new_node import find_autoscaler_fixes  # noqa: PLC0415 - only pods that were explained need it
 
         now = get_cluster_time(asked.scheduler.cluster, self.source)
         types, settings = self.karpenter.read_types(), self.karpenter.parse_settings()
-        return autoscaler_fixes(asked, told, now, self.node_groups.read_groups(), types=types, settings=settings)
+        return find_autoscaler_fixes(asked, told, now, self.node_groups.read_groups(), types=types, settings=settings)
 
     def find_new_node(self, asked: TargetPod) -> NewNode | None:
         """Return the node that would come for a pod, or None without an autoscaler. Raises InputError."""
-        from kschedctl.fixes.new_node import new_node  # noqa: PLC0415 - only pods that were explained need it
+        from kschedctl.fixes.new_node import explain_new_node  # noqa: PLC0415 - only pods that were explained need it
 
         now = get_cluster_time(asked.scheduler.cluster, self.source)
         types, settings = self.karpenter.read_types(), self.karpenter.parse_settings()
-        return new_node(asked, now, self.node_groups.read_groups(), types, settings)
+        return explain_new_node(asked, now, self.node_groups.read_groups(), types, settings)

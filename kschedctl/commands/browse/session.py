@@ -20,10 +20,10 @@ from kschedctl.commands.explain.one_pod import explain_target
 from kschedctl.commands.explain.pending_pods import group_pending_pods
 from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.commands.explain.report import Explanation
-from kschedctl.commands.remedies.pod_fixes import remedies_of
+from kschedctl.commands.remedies.pod_fixes import find_pod_remedies
 from kschedctl.commands.remedies.report import Remedies
 from kschedctl.errors import UsageError
-from kschedctl.fixes.supposing import supposed
+from kschedctl.fixes.supposing import apply_suppositions
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_pods import is_pending, iter_workloads
 from kschedctl.scheduler.scheduler import Scheduler
@@ -84,7 +84,7 @@ class BrowseSession:
         pod = self.cluster.pod(*key.split("/", 1))
         if pod is None:
             raise UsageError(f"{key} is gone")
-        return supposed(TargetPod(self.scheduler, self.scheduler.view.stored(pod)), assumptions)
+        return apply_suppositions(TargetPod(self.scheduler, self.scheduler.view.stored(pod)), assumptions)
 
     def explain(self, target: TargetPod) -> Explanation:
         return drop_unwritten_message(explain_target(target))
@@ -95,7 +95,7 @@ class BrowseSession:
         def progress(replays: int) -> None:
             between()
 
-        return remedies_of(target, progress=progress)
+        return find_pod_remedies(target, progress=progress)
 
     def build_node_contents(self, name: str, between: Checkpoint = lambda: None) -> NodeContents | None:
         """Build the report of a node, None if it no longer exists."""

@@ -8,14 +8,14 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod
 from kschedctl.commands.explain.report import Explanation
-from kschedctl.fixes.catalogue import against, everywhere
-from kschedctl.fixes.document import remedy_of
-from kschedctl.fixes.impossible import impossible, too_large
+from kschedctl.fixes.catalogue import propose_fixes_anywhere, propose_fixes_at_node
+from kschedctl.fixes.document import build_remedy
+from kschedctl.fixes.impossible import explain_impossible_fixes, explain_too_large_requests
 from kschedctl.fixes.queue_checks import QueueChecks
-from kschedctl.fixes.ranking import CheckedFix, Ranked, holding_first, ranked
+from kschedctl.fixes.ranking import CheckedFix, RankedFix, rank_trials, sort_holding_first
 from kschedctl.fixes.rollouts import Rollouts
 from kschedctl.fixes.search import RemedySearch, RemedyWishes
-from kschedctl.fixes.trial.trials import Trials, held
+from kschedctl.fixes.trial.trials import Trials, build_stored_pod
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.unknown import REMEDIES, merge_unknown_kinds, summarize_unknowns
 from kschedctl.reports.remedy import complete_first
@@ -32,7 +32,7 @@ CHECKED = 10
 """The number of fixes in a full list that are checked with all waiting pods."""
 
 
-def check_in_queue(ranking: Iterable[Ranked], checks: QueueChecks, count: int | None = None) -> list[CheckedFix]:
+def check_in_queue(ranking: Iterable[RankedFix], checks: QueueChecks, count: int | None = None) -> list[CheckedFix]:
     """Check ranked fixes with all waiting pods, and return the first ``count`` of them, those first that hold.
 
     If none of the first ones holds, the following ones are checked until one does. Without a ``count`` all are
@@ -43,13 +43,13 @@ def check_in_queue(ranking: Iterable[Ranked], checks: QueueChecks, count: int | 
         enough = len(fixes) >= (count or CHECKED) and not all(fix.fails for fix in fixes)
         if enough and count is not None:
             break
-        fix = CheckedFix(candidate, None) if enough else checks.best_variant(candidate)
+        fix = CheckedFix(candidate, None) if enough else checks.find_best_variant(candidate)
         if count is None or len(fixes) < count or not fix.fails:
             fixes.append(fix)
-    return holding_first(fixes)[:count]
+    return sort_holding_first(fixes)[:count]
 
 
-def find_unheard_extenders(best: Iterable[Ranked]) -> tuple[UnknownKind, ...]:
+def find_unheard_extenders(best: Iterable[RankedFix]) -> tuple[UnknownKind, ...]:
     """Return the extenders that might reject what the fixes make fit, because they were not called."""
     return summarize_unknowns(
         (unknown for candidate in best for unknown in candidate.trial.unheard), {Effect.NARROWS: REMEDIES}
@@ -62,17 +62,19 @@ def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
         return report
     search, ranking = run_search(target, RemedyWishes(smallest=True))
     rollouts = Rollouts(target.workload)
-    best = check_in_queue(rollouts.holding(ranking), QueueChecks(search.trials), FIXES_SHOWN)
+    best = check_in_queue(rollouts.iter_holding(ranking), QueueChecks(search.trials), FIXES_SHOWN)
     shown = complete_first(
-        remedy_of(
-            fix.ranked, search.trials.key, target.workload, rolled=rollouts.of(fix.ranked.trial), result=fix.result
+        build_remedy(
+            fix.ranked, search.trials.key, target.workload, rollout=rollouts.replay(fix.ranked.trial), result=fix.result
         )
         for fix in best
     )
     new_node = report.new_node
     new_machine = new_node is not None and any(pool.takes or pool.would_take for pool in new_node.pools)
     lines = (
-        too_large(search.trials.base, new_machine=new_machine) if shown else (*impossible(search), *rollouts.refused())
+        explain_too_large_requests(search.trials.base, new_machine=new_machine)
+        if shown
+        else (*explain_impossible_fixes(search), *rollouts.iter_harmful())
     )
     unknown = merge_unknown_kinds((report.unknown, find_unheard_extenders(fix.ranked for fix in best)))
     return replace(report, remedies=shown, impossible=lines, unknown=unknown)
@@ -95,18 +97,22 @@ def may_be_fixed(report: Explanation, target: TargetPod) -> bool:
 
 def run_search(
     target: TargetPod, wishes: RemedyWishes, progress: Callable[[int], None] = lambda _: None
-) -> tuple[RemedySearch, list[Ranked]]:
+) -> tuple[RemedySearch, list[RankedFix]]:
     """Run the search for fixes, and return it with the fixes that it found, in order."""
     search = RemedySearch(
-        Trials(target.scheduler, find_unchanged_pod(target)), against, everywhere, wishes, progress=progress
+        Trials(target.scheduler, find_unchanged_pod(target)),
+        propose_fixes_at_node,
+        propose_fixes_anywhere,
+        wishes,
+        progress=progress,
     )
-    return search, ranked(search.run())
+    return search, rank_trials(search.run())
 
 
 def find_unchanged_pod(target: TargetPod) -> Pod:
     """Return the pod as it stands in the cluster or its manifest, or the target's pod if the question changed it."""
     meta, view = target.pod.metadata, target.scheduler.view
     for pod in (target.workload, target.scheduler.cluster.pod(meta.namespace, meta.name)):
-        if isinstance(pod, Pod) and held(pod, view).spec == target.pod.spec:
+        if isinstance(pod, Pod) and build_stored_pod(pod, view).spec == target.pod.spec:
             return pod
     return target.pod

@@ -11,7 +11,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.cycle_report import drop_unwritten_message, explain_pod
 from kschedctl.commands.explain.report import FINE, UNSCHEDULABLE, Explanation, Explanations
 from kschedctl.errors import UsageError
-from kschedctl.fixes.new_node import autoscaler_fixes, new_node
+from kschedctl.fixes.new_node import explain_new_node, find_autoscaler_fixes
 from kschedctl.replay.controllers.target_pod import TargetPod, with_other_priority
 from kschedctl.replay.unknown import (
     merge_unknown_kinds,
@@ -75,8 +75,8 @@ def explain(
     now = now or get_read_time(cluster)
     report = explain_with_fixes(
         target,
-        lambda target: new_node(target, now),
-        lambda target, launched_node: autoscaler_fixes(target, launched_node, now),
+        lambda target: explain_new_node(target, now),
+        lambda target, launched_node: find_autoscaler_fixes(target, launched_node, now),
         remedies=remedies,
         now=now,
     )
@@ -108,13 +108,13 @@ def explain_with_fixes(
         return report
 
     from kschedctl.commands.explain.fixes import add_fixes  # noqa: PLC0415 - a summary needs none
-    from kschedctl.fixes.ranking import with_autoscaler_fixes  # noqa: PLC0415 - a summary needs none
+    from kschedctl.fixes.ranking import insert_autoscaler_fixes  # noqa: PLC0415 - a summary needs none
 
     report = add_fixes(report, target)
     fixes = find_autoscaler_fixes(target, report.new_node) if report.new_node else ()
     if not fixes:
         return report
-    return replace(report, remedies=complete_first(with_autoscaler_fixes(report.remedies, fixes)))
+    return replace(report, remedies=complete_first(insert_autoscaler_fixes(report.remedies, fixes)))
 
 
 def explain_target(target: TargetPod) -> Explanation:

@@ -55,9 +55,9 @@ def pending(
 
 def _find_growth(cluster: Cluster, now: str) -> NodeGrowth | None:
     """Return the nodes that an autoscaler would add for the pending pods, or None if no autoscaler is known."""
-    from kschedctl.fixes.new_node import node_growth  # noqa: PLC0415 - only where pods wait for a node
+    from kschedctl.fixes.new_node import simulate_node_growth  # noqa: PLC0415 - only where pods wait for a node
 
-    return node_growth(cluster, now)
+    return simulate_node_growth(cluster, now)
 
 
 def add_growth(report: PendingPods, find_growth: Callable[[], NodeGrowth | None]) -> PendingPods:

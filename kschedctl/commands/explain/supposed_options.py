@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kschedctl.fixes.supposing import SUPPOSABLE, supposed
+from kschedctl.fixes.supposing import SUPPOSABLE, apply_suppositions
 from kschedctl.replay.controllers.target_pod import TargetPod, with_other_priority
 
 
@@ -30,6 +30,6 @@ class Supposed:
 
     def apply_to(self, target: TargetPod) -> TargetPod:
         """Return the target with the supposed changes. Raises UsageError and InputError."""
-        return supposed(
+        return apply_suppositions(
             target._replace(pod=with_other_priority(target, self.priority, self.priority_class)), " ".join(self.words)
         )

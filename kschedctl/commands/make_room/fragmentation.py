@@ -59,7 +59,7 @@ def _iter_devices(search: PlanSearch) -> Iterator[FragmentedResource]:
         return
     found: dict[tuple[str, str], dict[str, list[FreeDevices]]] = {}
     for row in np.flatnonzero(search.eligible_except_devices).tolist():
-        for free in evaluation.free(row):
+        for free in evaluation.list_free_devices(row):
             found.setdefault((free.claim, free.request), {}).setdefault(free.alternative, []).append(free)
     for (claim, _), alternatives in found.items():
         spreads = {name: _compute_spread(on_nodes) for name, on_nodes in alternatives.items()}

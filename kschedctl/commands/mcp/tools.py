@@ -105,10 +105,10 @@ def explain_pod(call: ToolCall, arguments: Arguments) -> Report:
 
 def find_remedies(call: ToolCall, arguments: Arguments) -> Report:
     from kschedctl.commands.explain.one_pod import find_target  # noqa: PLC0415 - as the commands below
-    from kschedctl.commands.remedies import remedies_with_room  # noqa: PLC0415
+    from kschedctl.commands.remedies import find_remedies_with_room  # noqa: PLC0415
 
     pod = find_target(call.cluster, take_one_argument(arguments, "pod", "manifest"))
-    return remedies_with_room(pod, tried=call.progress.begin("trying remedies", 0), now=call.now)
+    return find_remedies_with_room(pod, tried=call.progress.begin("trying remedies", 0), now=call.now)
 
 
 def clear_pending_pods(call: ToolCall, arguments: Arguments) -> Report:

@@ -13,7 +13,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.pools import pool_reports
 from kschedctl.commands.pools.pool_groups import PoolGroups
 from kschedctl.commands.pools.report import NodePools
-from kschedctl.fixes.new_node import has_groups, node_groups
+from kschedctl.fixes.new_node import get_node_groups, has_any_node_groups
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.cluster import get_read_time
 
@@ -35,5 +35,5 @@ def pools(
     '1 pool, 1 node 0 pending pods'
     """
     given, now = UserGroups(groups, {}, pool_label, where), now or get_read_time(cluster)
-    found = PoolGroups(cluster, node_groups(cluster, given), now) if has_groups(cluster, given) else None
+    found = PoolGroups(cluster, get_node_groups(cluster, given), now) if has_any_node_groups(cluster, given) else None
     return pool_reports.pools(Scheduler(cluster), now, found)

@@ -18,7 +18,7 @@ from kschedctl.autoscaling.karpenter.launching_pools import LaunchingPools
 from kschedctl.autoscaling.karpenter.node_classes import kind_of_class
 from kschedctl.autoscaling.karpenter.seen_types import seen_types
 from kschedctl.cluster import NOT_GIVEN, NOT_LISTED, Cluster
-from kschedctl.fixes.new_node_rivals import queue_with_new_nodes
+from kschedctl.fixes.new_node_rivals import replay_queue_with_new_nodes
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.reports.disruption import Disruption
 from kschedctl.reports.provisioning import Provisioning
@@ -53,7 +53,7 @@ def provision(
         return report
     pools = LaunchingPools(cluster, types, options or {}, now or get_read_time(cluster))
     new = launched_nodes(cluster, claims, read_instance_types(types))
-    after = queue_with_new_nodes(cluster, new, [pod for claim in claims for pod in claim.pods], pools)
+    after = replay_queue_with_new_nodes(cluster, new, [pod for claim in claims for pod in claim.pods], pools)
     return replace(report, still_pending=after.still_pending, rivals=after.rivals, enough=after.enough)
 
 

@@ -1,7 +1,7 @@
-"""``remedies``: which changes would let this pod schedule?
+"""`remedies`: the smallest verified changes that let a pending pod schedule.
 
-Read ``pod_fixes`` for one pod and ``pending_fixes`` for all that wait. ``creation_fixes`` has the fixes of pods that
-are not created, ``with_room`` adds plans that move pods. The search is in ``kschedctl/fixes``.
+Read `pod_fixes` for one pod and `pending_fixes` for all waiting pods. `creation_fixes` has the fixes of pods that
+cannot be created, `add_room_plan` adds plans that move pods. The search is in `kschedctl/fixes`.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from kschedctl.autoscaling.node_groups.found import UserGroups
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.one_pod import PodReference, find_target
 from kschedctl.commands.explain.report import UNSCHEDULABLE
-from kschedctl.commands.remedies.pending_fixes import remedies_of_many
-from kschedctl.commands.remedies.pod_fixes import remedies_of
+from kschedctl.commands.remedies.pending_fixes import find_remedies_of_many
+from kschedctl.commands.remedies.pod_fixes import find_pod_remedies
 from kschedctl.commands.remedies.report import Remedies, RemediesOfMany
-from kschedctl.commands.remedies.with_room import with_room
+from kschedctl.commands.remedies.with_room import add_room_plan
 from kschedctl.commands.simulate import prepare
-from kschedctl.fixes.new_node import NOBODY, autoscaler_fixes, has_groups, new_node_alone
+from kschedctl.fixes.new_node import NOBODY, explain_new_node_for_pod, find_autoscaler_fixes, has_any_node_groups
 from kschedctl.fixes.node_pools import AUTOSCALER_KINDS
-from kschedctl.fixes.ranking import with_autoscaler_fixes
+from kschedctl.fixes.ranking import insert_autoscaler_fixes
 from kschedctl.fixes.search import RemedyWishes
 from kschedctl.replay.controllers.creation_failures import CreationFailures, find_unread_kinds
 from kschedctl.replay.controllers.target_pod import TargetPod
@@ -36,8 +36,8 @@ from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.sources.cluster import get_read_time
 from kschedctl.text.counts import counted
 
-Tried = Callable[[int], None]
-"""Is told of each set of changes that is tried."""
+ProgressCallback = Callable[[int], None]
+"""Called with the number of sets of changes that were tried since the last call."""
 
 
 def remedies(
@@ -46,12 +46,12 @@ def remedies(
     wishes: RemedyWishes = RemedyWishes(),
     *,
     call_extender: CallExtender | None = None,
-    tried: Tried = lambda number: None,
+    tried: ProgressCallback = lambda number: None,
 ) -> Remedies:
-    """All minimal sets of changes that let a pod schedule; the pod as ``explain`` takes it, and its errors.
+    """Return all minimal sets of changes that let a pod schedule, each verified by replay.
 
-    ``wishes``: how many changes, whose, of which kinds. ``call_extender``: as for explain; the changed pod is asked
-    about. ``tried`` is told of each set of changes that is tried.
+    `pod` and the errors are as for `explain`. `wishes` say how many changes, whose and of which kinds. `call_extender`
+    calls a scheduler extender about the changed pod. `tried` is called for each set of changes that is tried.
 
     >>> import kschedctl
     >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "2", "pods": "9"}}}
@@ -61,36 +61,38 @@ def remedies(
     >>> found.remedies[0].kinds
     ('Uncordon',)
     """
-    return remedies_with_room(find_target(cluster, pod, call_extender), wishes, tried)
+    return find_remedies_with_room(find_target(cluster, pod, call_extender), wishes, tried)
 
 
-def remedies_with_room(
+def find_remedies_with_room(
     asked: TargetPod,
     wishes: RemedyWishes = RemedyWishes(),
-    tried: Tried = lambda _: None,
+    tried: ProgressCallback = lambda _: None,
     *,
     now: str = "",
     given: UserGroups = NOBODY,
 ) -> Remedies:
-    """Fixes of a pod, with a plan that moves others where no fix is that.
+    """Return the fixes of a pod, plus a plan that moves other pods if no fix is such a plan.
 
-    ``given``: node groups that people name; ``now``: the RFC 3339 time of the autoscaler's loop. Raises InputError.
+    `given` are node groups that the user names, `now` is the RFC 3339 time of the autoscaler's loop. Raises InputError.
     """
-    report = with_room(remedies_of(asked, wishes, tried), asked, wishes)
-    return _with_autoscaler(report, asked, wishes, now or get_read_time(asked.scheduler.cluster), given)
+    report = add_room_plan(find_pod_remedies(asked, wishes, tried), asked, wishes)
+    return _add_autoscaler_fixes(report, asked, wishes, now or get_read_time(asked.scheduler.cluster), given)
 
 
-def _with_autoscaler(report: Remedies, asked: TargetPod, wishes: RemedyWishes, now: str, given: UserGroups) -> Remedies:
-    """Return the fixes with those that let an autoscaler make a node for the pod."""
+def _add_autoscaler_fixes(
+    report: Remedies, asked: TargetPod, wishes: RemedyWishes, now: str, given: UserGroups
+) -> Remedies:
+    """Return the report with added fixes that let an autoscaler create a node for the pod."""
     cluster = asked.scheduler.cluster
-    if report.verdict != UNSCHEDULABLE or not (has_groups(cluster, given) or cluster.karpenter_node_pools):
+    if report.verdict != UNSCHEDULABLE or not (has_any_node_groups(cluster, given) or cluster.karpenter_node_pools):
         return report
     if not any(wishes.considers(kind, "operator") for kind in AUTOSCALER_KINDS):
         return report
-    verdict = new_node_alone(asked, now, given)
-    fixes = autoscaler_fixes(asked, verdict, now, given) if verdict else ()
+    autoscaler_answer = explain_new_node_for_pod(asked, now, given)
+    fixes = find_autoscaler_fixes(asked, autoscaler_answer, now, given) if autoscaler_answer else ()
     wished = [fix for fix in fixes if all(wishes.considers(kind, fix.by) for kind in fix.kinds)]
-    return structs.replace(report, remedies=complete_first(with_autoscaler_fixes(report.remedies, wished)))
+    return structs.replace(report, remedies=complete_first(insert_autoscaler_fixes(report.remedies, wished)))
 
 
 def pending_remedies(
@@ -101,12 +103,12 @@ def pending_remedies(
     selector: str = "",
     now: str = "",
     call_extender: CallExtender | None = None,
-    tried: Tried = lambda number: None,
+    tried: ProgressCallback = lambda number: None,
 ) -> RemediesOfMany:
-    """The few changes that clear most of the pods that wait, chosen greedily by simulation.
+    """Return the few changes that clear most waiting pods, chosen greedily by simulation.
 
-    Of one ``namespace``, or of all; ``selector``: of these labels alone, as ``app=web``; ``now``: as for ``pending``;
-    the others as for ``remedies``. Workloads whose pods cannot be created are named: those do not wait.
+    The pods are those of one `namespace`, or of all, with the labels of `selector` such as `app=web`. `now` is as for
+    `pending`, the other arguments as for `remedies`. Workloads whose pods cannot be created are listed separately.
 
     >>> import kschedctl
     >>> str(pending_remedies(kschedctl.Cluster.from_objects([])))
@@ -114,13 +116,15 @@ def pending_remedies(
     """
     keys = {pod.key for pod in find_pending_pods(cluster, namespace or None, selector)}
     scope, smallest = describe_scope(namespace or None, selector), replace(wishes, smallest=True)
-    report = remedies_of_many(cluster, keys, scope, smallest, tried, call_extender=call_extender)
-    lacking = (
+    report = find_remedies_of_many(cluster, keys, scope, smallest, tried, call_extender=call_extender)
+    not_created = (
         () if selector else CreationFailures(cluster, now or get_read_time(cluster)).report_current(namespace or None)
     )
     unknown = merge_unknown_kinds((report.unknown, () if selector else find_unread_kinds(cluster)))
-    others = 0 if keys else sum(pod.metadata.namespace != namespace for pod in find_pending_pods(cluster, None))
-    return structs.replace(report, not_created=lacking, unknown=unknown, elsewhere=others if namespace else 0)
+    pods_elsewhere = 0 if keys else sum(pod.metadata.namespace != namespace for pod in find_pending_pods(cluster, None))
+    return structs.replace(
+        report, not_created=not_created, unknown=unknown, elsewhere=pods_elsewhere if namespace else 0
+    )
 
 
 def manifest_remedies(
@@ -130,17 +134,17 @@ def manifest_remedies(
     *,
     written: Mapping[Owner, JsonObject] | None = None,
     call_extender: CallExtender | None = None,
-    tried: Tried = lambda number: None,
+    tried: ProgressCallback = lambda number: None,
 ) -> RemediesOfMany:
-    """Return the few changes that clear most of the pods of these manifests that would wait if they were applied.
+    """Return the few changes that clear most pods that would wait if the manifests were applied.
 
-    ``written``: the manifests that are given as structs, as documents, of which admission reads more. The others are as
-    for ``remedies``. Workloads whose pods could not be created are named: those do not wait. Raises InputError.
+    `written` has the documents of manifests that are given as structs, of which admission reads more fields. The other
+    arguments are as for `remedies`. Workloads whose pods cannot be created are listed separately. Raises InputError.
     """
     applied = prepare(cluster, manifests, counting=dict(written or {}))
     scope = f"of {counted(len(applied.changes), 'workload')} in the manifests"
     smallest = replace(wishes, smallest=True)
-    report = remedies_of_many(
+    report = find_remedies_of_many(
         applied.cluster, set(applied.workloads), scope, smallest, tried, call_extender=call_extender
     )
     return structs.replace(report, not_created=tuple(applied.not_created))

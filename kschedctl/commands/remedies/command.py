@@ -1,4 +1,4 @@
-"""``kschedctl remedies``: which smallest changes would let this pod schedule?"""
+"""Command line of `kschedctl remedies`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from kschedctl.cli.run_options import choose_exit_code
 from kschedctl.cli.source import CREATION_FAILURE_KINDS, NOTHING_MORE, get_cluster_time, with_context_namespace
 from kschedctl.commands.explain.named_elsewhere import find_new_resources
 from kschedctl.commands.explain.report import FINE
-from kschedctl.commands.remedies import manifest_remedies, pending_remedies, remedies_with_room
+from kschedctl.commands.remedies import find_remedies_with_room, manifest_remedies, pending_remedies
 from kschedctl.commands.remedies.report import Remedies, RemediesOfMany
 from kschedctl.errors import UsageError
 from kschedctl.fixes.node_pools import AUTOSCALER_KINDS
@@ -49,13 +49,15 @@ AnyRemedies = TypeVar("AnyRemedies", Remedies, RemediesOfMany)
 
 
 class Maker(StrEnum):
+    """The person who makes a change."""
+
     AUTHOR = "author"
     OPERATOR = "operator"
 
 
 @dataclass(frozen=True)
-class Patches(Output):
-    """The forms of remedies."""
+class RemediesOutput(Output):
+    """The output formats of remedies."""
 
     output: Annotated[OutputFormat, output_option("table", "wide", "json", "yaml", "markdown", "html", "patch")] = TABLE
 
@@ -65,7 +67,7 @@ def remedies(
     *,
     source: Source,
     scope: Scope,
-    view: Patches,
+    view: RemediesOutput,
     extending: Extending,
     node_groups: NodeGroupInput,
     pods: Annotated[
@@ -88,37 +90,39 @@ def remedies(
     that it could do without. Nothing is executed. Without a POD: the few changes that clear most of the pending pods
     of the namespace (-A: of all), chosen greedily by simulation.
     """
-    wishes = RemedyWishes(max_changes, by=by or "", only=_kinds(only, "--only"), without=_kinds(without, "--without"))
-    words = tuple(pods or ())
+    wishes = RemedyWishes(
+        max_changes, by=by or "", only=_parse_kinds(only, "--only"), without=_parse_kinds(without, "--without")
+    )
+    pod_arguments = tuple(pods or ())
     with extending.open_caller() as call_extender:
-        inquiry = replace(_inquiry(source, scope, words), call_extender=call_extender)
-        asked = _asked(inquiry, source, scope, words)
-        if len(asked) == 1:
-            collect_pod_extras(call_extender, asked, inquiry, source)
-            one, code = _of_one(asked[0], wishes, get_cluster_time(inquiry.cluster, source), node_groups)
-            return view.answer(*(_with_new_resources(one, code, inquiry) if not words else (one, code)))
-        if words:
+        inquiry = replace(_read_inquiry(source, scope, pod_arguments), call_extender=call_extender)
+        targets = _find_targets(inquiry, source, scope, pod_arguments)
+        if len(targets) == 1:
+            collect_pod_extras(call_extender, targets, inquiry, source)
+            one, code = _answer_for_pod(targets[0], wishes, get_cluster_time(inquiry.cluster, source), node_groups)
+            return view.answer(*(_add_new_resources(one, code, inquiry) if not pod_arguments else (one, code)))
+        if pod_arguments:
             hint = "name one of them, or none for all of them"
-            raise UsageError(f"these are {len(asked):,} different pods", hint=hint)
-        if any(asked_pod.workload is not None for asked_pod in asked):
-            return view.answer(*_with_new_resources(*_of_manifests(inquiry, wishes), inquiry))
-        report, code = _of_many(inquiry, with_context_namespace(scope, source, inquiry.cluster), wishes)
+            raise UsageError(f"these are {len(targets):,} different pods", hint=hint)
+        if any(target.workload is not None for target in targets):
+            return view.answer(*_add_new_resources(*_answer_for_manifests(inquiry, wishes), inquiry))
+        report, code = _answer_for_pending(inquiry, with_context_namespace(scope, source, inquiry.cluster), wishes)
         return view.answer(report, code, {"": build_command(source, "remedies", "-A")} if report.elsewhere else {})
 
 
-def _inquiry(source: Source, scope: Scope, words: tuple[str, ...]) -> Inquiry:
-    """About workloads of the cluster also why they lack pods."""
-    pods_alone, of_pods = name_only_pods(words), bool(words) and name_only_pods(words)
-    live = (NOTHING_MORE if of_pods else CREATION_FAILURE_KINDS).union(AUTOSCALER_STATUS_KINDS)
-    inquiry = read_inquiry(source, scope.namespace, pods_alone=pods_alone, live=live)
-    now = "" if of_pods else get_cluster_time(inquiry.cluster, source)
+def _read_inquiry(source: Source, scope: Scope, pod_arguments: tuple[str, ...]) -> Inquiry:
+    """Read the cluster and what is asked; for workloads, also what explains missing pods."""
+    pods_alone, names_only_pods = name_only_pods(pod_arguments), bool(pod_arguments) and name_only_pods(pod_arguments)
+    live_kinds = (NOTHING_MORE if names_only_pods else CREATION_FAILURE_KINDS).union(AUTOSCALER_STATUS_KINDS)
+    inquiry = read_inquiry(source, scope.namespace, pods_alone=pods_alone, live=live_kinds)
+    now = "" if names_only_pods else get_cluster_time(inquiry.cluster, source)
     return replace(inquiry, now=now).with_scheduler_name(scope.scheduler_name)
 
 
-def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...]) -> list[TargetPod]:
-    """The pods that are asked about."""
-    if words:
-        return subjects.find_named_targets(inquiry, words, scope, source)
+def _find_targets(inquiry: Inquiry, source: Source, scope: Scope, pod_arguments: tuple[str, ...]) -> list[TargetPod]:
+    """Return the pods to find fixes for: those named, those of the files, or all pending pods of the scope."""
+    if pod_arguments:
+        return subjects.find_named_targets(inquiry, pod_arguments, scope, source)
     if asked_pods := subjects.find_targets_in_files(inquiry, scope):
         return asked_pods
     scope = with_context_namespace(scope, source, inquiry.cluster)
@@ -127,15 +131,21 @@ def _asked(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...
     return [TargetPod(inquiry.scheduler, inquiry.scheduler.view.stored(pod)) for pod in waiting]
 
 
-def _of_one(asked: TargetPod, wishes: RemedyWishes, now: str, groups: NodeGroupInput) -> tuple[Remedies, int]:
+def _answer_for_pod(
+    asked: TargetPod, wishes: RemedyWishes, now: str, node_groups: NodeGroupInput
+) -> tuple[Remedies, int]:
+    """Return the fixes of one pod and the exit code."""
     with show_progress() as shown:
         tried = shown.begin("trying remedies", 0)
-        report = remedies_with_room(asked, wishes, tried, now=now, given=groups.read_groups())
+        report = find_remedies_with_room(asked, wishes, tried, now=now, given=node_groups.read_groups())
     return report, choose_exit_code(report.verdict in FINE, interrupted=False, undecided=report.undecided)
 
 
-def _with_new_resources(report: AnyRemedies, code: int, inquiry: Inquiry) -> tuple[AnyRemedies, int]:
-    """Return the report with what else of the files waits elsewhere, and the exit code, which then is no success."""
+def _add_new_resources(report: AnyRemedies, code: int, inquiry: Inquiry) -> tuple[AnyRemedies, int]:
+    """Return the report with objects of the files that wait elsewhere, and the exit code.
+
+    The exit code is UNDECIDED instead of success if those objects were not checked.
+    """
     waiting = find_new_resources(inquiry.cluster, inquiry.now) if inquiry.targets else ()
     if not waiting:
         return report, code
@@ -144,19 +154,25 @@ def _with_new_resources(report: AnyRemedies, code: int, inquiry: Inquiry) -> tup
     return report, UNDECIDED if undecided and code == SCHEDULES else code
 
 
-def _of_many(inquiry: Inquiry, scope: Scope, wishes: RemedyWishes) -> tuple[RemediesOfMany, int]:
-    """All that wait in the scope."""
+def _answer_for_pending(inquiry: Inquiry, scope: Scope, wishes: RemedyWishes) -> tuple[RemediesOfMany, int]:
+    """Return the fixes of all waiting pods in the scope, and the exit code."""
     namespace, selector = found_pods.namespace_of_scope(scope) or "", scope.selector or ""
     with show_progress() as shown:
-        tried, asks = shown.begin("trying remedies", 0), inquiry.call_extender
+        tried, call_extender = shown.begin("trying remedies", 0), inquiry.call_extender
         report = pending_remedies(
-            inquiry.cluster, namespace, wishes, selector=selector, now=inquiry.now, call_extender=asks, tried=tried
+            inquiry.cluster,
+            namespace,
+            wishes,
+            selector=selector,
+            now=inquiry.now,
+            call_extender=call_extender,
+            tried=tried,
         )
     return report, choose_exit_code(not report.waiting, interrupted=report.interrupted, undecided=report.undecided)
 
 
-def _of_manifests(inquiry: Inquiry, wishes: RemedyWishes) -> tuple[RemediesOfMany, int]:
-    """Answer about all workloads in the files, as if they were applied together."""
+def _answer_for_manifests(inquiry: Inquiry, wishes: RemedyWishes) -> tuple[RemediesOfMany, int]:
+    """Return the fixes of all workloads in the files, as if they were applied together, and the exit code."""
     manifests = [inquiry.manifests[key] for key in inquiry.targets if key in inquiry.manifests]
     written = {key: inquiry.written[key].document for key in inquiry.targets if key in inquiry.written}
     with show_progress() as shown, locate_errors(inquiry.places):
@@ -164,16 +180,16 @@ def _of_manifests(inquiry: Inquiry, wishes: RemedyWishes) -> tuple[RemediesOfMan
         report = manifest_remedies(
             inquiry.cluster, manifests, wishes, written=written, call_extender=inquiry.call_extender, tried=tried
         )
-    good = not report.waiting and not report.not_created
-    return report, choose_exit_code(good, interrupted=report.interrupted, undecided=report.undecided)
+    all_schedule = not report.waiting and not report.not_created
+    return report, choose_exit_code(all_schedule, interrupted=report.interrupted, undecided=report.undecided)
 
 
-def _kinds(text: str, option_name: str) -> frozenset[str]:
-    """Kinds of changes, in any case. Raises UsageError for one that there is not."""
+def _parse_kinds(text: str, option_name: str) -> frozenset[str]:
+    """Parse a comma-separated list of kinds of changes, ignoring case. Raises UsageError for an unknown kind."""
     kinds = sorted({*PRICES, *StepKind, *AUTOSCALER_KINDS})
-    known = {kind.lower(): kind for kind in kinds}
-    words = [word.strip() for word in text.split(",") if word.strip()]
-    for word in words:
-        if word.lower() not in known:
+    kinds_by_name = {kind.lower(): kind for kind in kinds}
+    names = [word.strip() for word in text.split(",") if word.strip()]
+    for word in names:
+        if word.lower() not in kinds_by_name:
             raise UsageError(f'{option_name}: no kind of change "{word}"', hint=f"there are: {', '.join(kinds)}")
-    return frozenset(known[word.lower()] for word in words)
+    return frozenset(kinds_by_name[word.lower()] for word in names)

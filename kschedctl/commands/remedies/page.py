@@ -1,4 +1,4 @@
-"""What would let a pod schedule: each fix with its commands beneath it, and what cannot help."""
+"""Pages of `kschedctl remedies`: each fix with its commands, and why other kinds of fixes cannot help."""
 
 from __future__ import annotations
 
@@ -34,20 +34,21 @@ from kschedctl.reports.unknown import VERDICT, describe_unread, describe_verdict
 from kschedctl.text.counts import counted
 
 
-def remedies_page(report: Remedies, style: Style) -> Page:
-    """The pod's verdict, then the remedies and how they are made."""
+def build_remedies_page(report: Remedies, style: Style) -> Page:
+    """Return the page for one pod: its verdict, then the fixes with their commands."""
     return (
-        *_verdict(report),
+        *_build_verdict(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *build_fixes_section(report.remedies, report.impossible, style, with_manifests=True),
         *(build_moves_sections(report.make_room, style) if report.make_room else ()),
-        *_searched(report),
-        *_unchecked(report),
-        *_waiting_elsewhere(report, style),
+        *_build_incomplete_note(report),
+        *_build_unchecked_note(report),
+        *_build_waiting_elsewhere(report, style),
     )
 
 
-def _verdict(report: Remedies) -> Page:
+def _build_verdict(report: Remedies) -> Page:
+    """Return the pod's verdict, or the doubts about it if it is undecided."""
     pod = Marked(report.pod, Tone.STRONG)
     doubts = [unknown for unknown in report.unknown if unknown.affects == VERDICT]
     if report.undecided and doubts:
@@ -58,64 +59,66 @@ def _verdict(report: Remedies) -> Page:
     return (*headline, paragraph(Marked(report.stands_for, Tone.FAINT))) if report.stands_for else headline
 
 
-def many_page(report: RemediesOfMany, style: Style) -> Page:
-    """How many the chosen changes clear; each change, how it is made, and who still waits."""
-    title, *where = report.first_line()
-    lacking = build_not_created_section(report.not_created, style) if report.not_created else ()
+def build_many_page(report: RemediesOfMany, style: Style) -> Page:
+    """Return the page for many pods: how many are cleared, the chosen changes, and who still waits."""
+    title, *scope = report.first_line()
+    not_created = build_not_created_section(report.not_created, style) if report.not_created else ()
     if not report.waiting:
         elsewhere = build_next_section(style, "But elsewhere") if report.elsewhere else ()
         tone = Tone.WARNING if report.waiting_elsewhere else Tone.GOOD
-        nothing = paragraph(Marked(title, tone), *where)
-        return (*lacking, nothing, *_waiting_elsewhere(report, style), *elsewhere)
+        no_pods_wait = paragraph(Marked(title, tone), *scope)
+        return (*not_created, no_pods_wait, *_build_waiting_elsewhere(report, style), *elsewhere)
     note = paragraph(Marked("chosen greedily, and simulated one after the other", Tone.FAINT))
-    blocks = [_chosen_blocks(number, chosen, style) for number, chosen in enumerate(report.chosen, 1)]
+    blocks = [_build_chosen_fix(number, chosen, style) for number, chosen in enumerate(report.chosen, 1)]
     fixes = (*(block for fix in blocks for block in fix), note) if blocks else ()
-    partly = "not all that may help was tried: there may be better ones"
+    incomplete_note = "not all that may help was tried: there may be better ones"
     return (
         *section(title, *fixes),
         *build_interruption(report.interrupted),
-        *(() if report.complete else (paragraph(Marked("Not complete:", Tone.WARNING), partly),)),
+        *(() if report.complete else (paragraph(Marked("Not complete:", Tone.WARNING), incomplete_note),)),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
-        *lacking,
-        *_left(report.left, style),
-        *_waiting_elsewhere(report, style),
+        *not_created,
+        *_build_still_waiting(report.left, style),
+        *_build_waiting_elsewhere(report, style),
     )
 
 
-def _chosen_blocks(number: int, chosen: ChosenRemedy, style: Style) -> Page:
-    """Return one of the fixes for many pods: whose pods it changes, how many it clears, and its commands."""
+def _build_chosen_fix(number: int, chosen: ChosenRemedy, style: Style) -> Page:
+    """Return the blocks of one chosen fix: whose pods it changes, how many it clears, and its commands."""
     facts = [Marked(f"of {names(chosen.workloads)}", Tone.FAINT)] if chosen.workloads else []
     clears = Marked(f"{TEAMS[chosen.remedy.by]}; clears {counted(len(chosen.clears), 'pod')}", Tone.FAINT)
     return _build_fix(number, chosen.remedy, style, with_manifests=True, facts=(*facts, clears))
 
 
-def _left(left: Sequence[HelplessPods], style: Style) -> Page:
+def _build_still_waiting(helpless_pods: Sequence[HelplessPods], style: Style) -> Page:
+    """Return the table of the pods that still wait with all chosen fixes."""
     columns = (Column("pods", right=True), Column("workload and why"))
-    return build_table(left, columns, partial(_waiting, style=style), style, title="Still waiting")
+    return build_table(helpless_pods, columns, partial(_build_waiting_row, style=style), style, title="Still waiting")
 
 
-def _waiting(pods: HelplessPods, style: Style) -> Row:
+def _build_waiting_row(pods: HelplessPods, style: Style) -> Row:
+    """Return the table row of pods that still wait: number, workload and scheduler's message."""
     return (f"{len(pods.pods):,}", Stack((Marked(pods.workload, Tone.STRONG), *describe_message(pods.message, style))))
 
 
-def _waiting_elsewhere(report: Remedies | RemediesOfMany, style: Style) -> Page:
-    """Build the table of the objects of the files whose pods kube-scheduler does not see yet."""
+def _build_waiting_elsewhere(report: Remedies | RemediesOfMany, style: Style) -> Page:
+    """Return the table of objects in the files whose pods kube-scheduler does not see yet."""
     return build_held_back_section(report.waiting_elsewhere, style) if report.waiting_elsewhere else ()
 
 
-def _searched(report: Remedies) -> Page:
-    """A note that there may be more."""
+def _build_incomplete_note(report: Remedies) -> Page:
+    """Return a note if the search ended before all sets were tried."""
     if report.searched is None or report.searched.complete:
         return ()
-    more = f"the search ended after {counted(report.searched.replays, 'replay')}: there may be more"
-    return (paragraph(Marked("Not complete:", Tone.WARNING), more),)
+    note = f"the search ended after {counted(report.searched.replays, 'replay')}: there may be more"
+    return (paragraph(Marked("Not complete:", Tone.WARNING), note),)
 
 
-def _unchecked(report: Remedies) -> Page:
-    """Return a note on the fixes that were not replayed with the other waiting pods, if others were."""
-    held = [remedy.holds for remedy in report.remedies if not remedy.needs_values]
-    unchecked = sum(holds is None for holds in held)
-    if not unchecked or unchecked == len(held):
+def _build_unchecked_note(report: Remedies) -> Page:
+    """Return a note on fixes that were not replayed with the other waiting pods, if some others were."""
+    queue_results = [remedy.holds for remedy in report.remedies if not remedy.needs_values]
+    unchecked = sum(holds is None for holds in queue_results)
+    if not unchecked or unchecked == len(queue_results):
         return ()
     return (
         paragraph(

@@ -1,4 +1,4 @@
-"""``-o patch``: what the author of the workload changes, as strategic merge patches, with the commands for the rest."""
+"""Output format `-o patch`: fixes as strategic merge patches, with the commands for the rest as comments."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from kschedctl.reports.remedy import TEAMS, Remedy
 from kschedctl.text.printable import printable
 
 
-def to_patch(document: Document) -> str:
-    """A YAML document for each remedy, the best first; comments say what it is for. Raises UsageError."""
+def render_patches(document: Document) -> str:
+    """Render a YAML document for each remedy, the best first, with explanatory comments. Raises UsageError."""
     if isinstance(document, RemediesOfMany):
         remedies = [chosen.remedy for chosen in document.chosen]
     elif isinstance(document, Remedies):
@@ -19,19 +19,22 @@ def to_patch(document: Document) -> str:
     else:
         kind = getattr(document, "kind", "another document")
         raise UsageError(f"-o patch shows remedies, and this is {kind}", hint="-o json has everything")
-    return "---\n".join(_remedy(number, remedy) for number, remedy in enumerate(remedies, 1))
+    return "---\n".join(_render_remedy(number, remedy) for number, remedy in enumerate(remedies, 1))
 
 
-def _remedy(number: int, remedy: Remedy) -> str:
-    said = [f"{number}: {remedy.summary} ({TEAMS[remedy.by]}; makes schedulable on {', '.join(remedy.opens)})"]
-    said += [f"but {drawback}" for drawback in remedy.drawbacks]
-    said += [remedy.gain] if remedy.gain else []
-    said += [f"strategic merge patch of {remedy.owner}"] if remedy.owner else []
-    said += [f"run: {command}" for command in remedy.commands if not (remedy.owner_patch and _says_the_same(command))]
-    comments = "".join(f"# {printable(line)}\n" for text in said for line in text.splitlines())
+def _render_remedy(number: int, remedy: Remedy) -> str:
+    """Render the owner's patch below comments that describe the remedy."""
+    notes = [f"{number}: {remedy.summary} ({TEAMS[remedy.by]}; makes schedulable on {', '.join(remedy.opens)})"]
+    notes += [f"but {drawback}" for drawback in remedy.drawbacks]
+    notes += [remedy.gain] if remedy.gain else []
+    notes += [f"strategic merge patch of {remedy.owner}"] if remedy.owner else []
+    notes += [
+        f"run: {command}" for command in remedy.commands if not (remedy.owner_patch and _is_patch_command(command))
+    ]
+    comments = "".join(f"# {printable(line)}\n" for text in notes for line in text.splitlines())
     return comments + (to_yaml(remedy.owner_patch) if remedy.owner_patch else "")
 
 
-def _says_the_same(command: str) -> bool:
-    """Whether it is the command that makes the owner's patch."""
+def _is_patch_command(command: str) -> bool:
+    """Return whether the command is the one that applies the owner's patch."""
     return " --type strategic " in command

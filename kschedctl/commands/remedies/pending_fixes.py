@@ -1,10 +1,9 @@
-"""Which few changes clear most of the pods that wait? Chosen greedily: each time the one after which fewest wait.
+"""Choose the few changes that clear most waiting pods, greedily: each time the one after which fewest pods wait.
 
-A change is not tried again where it cleared fewer pods before than another clears now: once others are made, it is
-taken to clear no more than it would have alone (lazy greedy choice: Minoux, 1978).
-
-What a change does is simulated: all pending pods pass the queue of the cluster with it. The changes that are tried are
-the smallest remedies of pods that wait and are alike, what the author changes being changed for all of them.
+A change is not tried again if it cleared fewer pods before than another clears now: a change is assumed to clear no
+more pods after others are made than alone (lazy greedy choice: Minoux, 1978). The effect of a change is simulated: all
+pending pods pass the queue of the cluster with it. The changes to try are the smallest fixes of groups of similar
+waiting pods. What the author changes is changed for the whole group.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.cycle_report import explain_pod
 from kschedctl.commands.explain.fixes import find_unheard_extenders, may_be_fixed, run_search
 from kschedctl.commands.remedies.report import ChosenRemedy, HelplessPods, RemediesOfMany
-from kschedctl.fixes.document import remedy_of
-from kschedctl.fixes.impossible import impossible
-from kschedctl.fixes.ranking import Ranked, dearness
-from kschedctl.fixes.rollouts import RolledOut, Rollouts
+from kschedctl.fixes.document import build_remedy
+from kschedctl.fixes.impossible import explain_impossible_fixes
+from kschedctl.fixes.ranking import RankedFix, build_cost_key
+from kschedctl.fixes.rollouts import RolloutResult, Rollouts
 from kschedctl.fixes.search import RemedyWishes
-from kschedctl.fixes.trial.changes import Edited, edited, reader
+from kschedctl.fixes.trial.changes import EditedObject, apply_fixes, build_object_reader
 from kschedctl.fixes.trial.prices import Price
-from kschedctl.fixes.trial.trials import Trials, changed_cluster
+from kschedctl.fixes.trial.trials import Trials, apply_edits_to_cluster
 from kschedctl.fixes.ways.new_nodes import more_like
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.object_keys import ObjectKey
@@ -39,208 +38,228 @@ from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
 
 TRIED_OF_EACH = 3
+"""The most fixes that are tried of each group of similar pods."""
 GUESSED = 10
-"""So many pods a node takes, to guess what to try first."""
+"""The guessed number of pods that one node takes, to choose what to try first."""
 MOST_MORE = 64
-"""So many nodes are added at most."""
+"""The most nodes that one change adds."""
 SEARCHED, SIMULATED = 15.0, 30.0
 """So many seconds are searched for remedies and simulated; where that is not enough for all, the answer says so."""
 Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True)
-class Alike:
-    """Pods of one workload that ask for the same and wait; and what helps one of them."""
+class SimilarPods:
+    """Waiting pods of one workload with equal requests, and the fixes of the first of them."""
 
     pods: tuple[Pod, ...]
-    found: tuple[Ranked, ...] = ()
+    fixes: tuple[RankedFix, ...] = ()
     impossible: tuple[str, ...] = ()
+    """Why kinds of fixes cannot exist."""
 
 
 @dataclass(frozen=True, eq=False)
 class Proposal:
-    """A remedy of the first of some pods, for all of them; ``hopes``: whom it may help."""
+    """A fix found for the first of some pods, to be made for all of them."""
 
     pods: tuple[Pod, ...]
-    remedy: Ranked
-    hopes: frozenset[str]
+    fix: RankedFix
+    may_help: frozenset[str]
+    """Keys of the pods that the fix may help."""
 
     @property
-    def own(self) -> ObjectKey:
+    def key(self) -> ObjectKey:
+        """The key of the pod for which the fix was found."""
         return ObjectKey.of(self.pods[0])
 
-    def of_nodes(self, count: int) -> Proposal | None:
-        """The proposal with so many nodes in the place of one, where it adds one and does nothing else."""
-        trial = self.remedy.trial
+    def with_node_count(self, count: int) -> Proposal | None:
+        """Return the proposal with `count` nodes instead of one, or None if it does not just add a node."""
+        trial = self.fix.trial
         if count < 2 or trial.cycle is None or [fix.kind for fix in trial.changes] != ["AddNode"]:
             return None
         model, view = trial.changes[0].edits[0].like, trial.scheduler.view
         fix = more_like(view, view.nodes.objects[view.nodes.index[model]], min(count, MOST_MORE))
-        return replace(self, remedy=self.remedy._replace(trial=Trials(trial.scheduler, self.pods[0]).of((fix,))))
+        return replace(self, fix=self.fix._replace(trial=Trials(trial.scheduler, self.pods[0]).replay((fix,))))
 
 
-def proposals_of(groups: Iterable[Alike]) -> list[Proposal]:
-    """The best remedies of each group; what is no change of the pods themselves is one for all whom it helps."""
+def collect_proposals(groups: Iterable[SimilarPods]) -> list[Proposal]:
+    """Return the best fixes of each group, merging equal fixes that do not change the pods themselves."""
     proposals: dict[object, Proposal] = {}
     for group in groups:
         keys = frozenset(pod.key for pod in group.pods)
-        for remedy in group.found[:TRIED_OF_EACH]:
+        for remedy in group.fixes[:TRIED_OF_EACH]:
             proposal = Proposal(group.pods, remedy, keys)
             fixes = frozenset(remedy.trial.changes)
-            shared = proposal.own not in remedy.trial.edits
+            shared = proposal.key not in remedy.trial.edits
             name = fixes if shared else (fixes, group.pods[0].key)
-            known = proposals.get(name)
-            proposals[name] = replace(known, hopes=known.hopes | keys) if known else proposal
+            earlier_proposal = proposals.get(name)
+            proposals[name] = (
+                replace(earlier_proposal, may_help=earlier_proposal.may_help | keys) if earlier_proposal else proposal
+            )
     return list(proposals.values())
 
 
 @dataclass
 class GreedyChoice:
-    """The choice as it proceeds, of the ``proposals``; ``rest`` is the cluster at rest with those that are chosen.
-
-    ``cleared``: how many pods each proposal cleared when it was last tried. ``outside``: waiting pods that nobody asks
-    about, which take part in the queue and do not count.
-    """
+    """A greedy choice among proposals, and its state."""
 
     cluster: Cluster
     proposals: list[Proposal]
-    rest: SettledCluster
+    settled: SettledCluster
+    """The settled cluster with the chosen proposals applied."""
     progress: Progress
     call_extender: CallExtender | None = None
     rollouts: Rollouts = field(default_factory=Rollouts)
     chosen: list[tuple[Proposal, Collection[str]]] = field(default_factory=list)
+    """The chosen proposals, each with the keys of the pods that it cleared."""
     cleared: dict[Proposal, int] = field(default_factory=dict)
+    """The number of pods that each proposal cleared when it was last tried."""
     outside: frozenset[str] = frozenset()
+    """Waiting pods that take part in the queue but are not asked about."""
     complete: bool = True
     interrupted: bool = False
 
     def run(self, most: int, seconds: float) -> None:
-        """Choose up to so many changes, each within a share of the time: for the first most have to be tried."""
+        """Choose up to `most` changes, sharing the time so that the first, with most to try, gets most."""
         begin = time.monotonic()
         for number in range(1, most + 1):
-            left = most - sum(len(chosen.remedy.trial.changes) for chosen, _ in self.chosen)
+            remaining_changes = most - sum(len(chosen.fix.trial.changes) for chosen, _ in self.chosen)
             if (
-                not left
-                or not self._count(self.rest.waiting)
-                or not self._choose(left, begin + seconds * (most + number) / (2 * most))
+                not remaining_changes
+                or not self._count_relevant(self.settled.waiting)
+                or not self._choose_next(remaining_changes, begin + seconds * (most + number) / (2 * most))
             ):
                 return
 
-    def _choose(self, left: int, until: float) -> bool:
-        """Take the proposal of at most so many changes after which fewest pods wait; whether there is one."""
+    def _choose_next(self, remaining_changes: int, until: float) -> bool:
+        """Choose the proposal of few enough changes after which fewest pods wait; return whether one was chosen."""
         best: tuple[Proposal, UnexplainedSettling] | None = None
-        queue = self._promising(left)
+        queue = self._sort_promising(remaining_changes)
         while queue:
             proposal = queue.pop(0)
-            if best and self._known_worse(proposal, *best):
+            if best and self._cannot_be_better(proposal, *best):
                 continue
             if time.monotonic() > until:
                 self.complete = False
                 break
-            after = self._tried(proposal)
+            after = self._simulate(proposal)
             if after.simulation.interrupted:
                 self.interrupted, self.complete = True, False
                 return False
             self.progress(1)
-            cleared = self.cleared[proposal] = self._count(self.rest.waiting) - self._count(after.waiting)
-            better = cleared > 0 and (best is None or not self._no_better(proposal, self._count(after.waiting), *best))
-            if better and self.rollouts.holds(proposal.remedy.trial):
+            cleared = self.cleared[proposal] = self._count_relevant(self.settled.waiting) - self._count_relevant(
+                after.waiting
+            )
+            better = cleared > 0 and (
+                best is None or not self._is_no_better(proposal, self._count_relevant(after.waiting), *best)
+            )
+            if better and self.rollouts.holds(proposal.fix.trial):
                 best = proposal, after
-            if more := self._with_more_nodes(proposal, cleared, after):
-                queue.append(more)
+            if multiplied := self._multiply_nodes(proposal, cleared, after):
+                queue.append(multiplied)
         if best is None:
             return False
-        self._choose_this(*best)
+        self._add_chosen(*best)
         return True
 
-    def _with_more_nodes(self, proposal: Proposal, cleared: int, after: UnexplainedSettling) -> Proposal | None:
-        """Return the proposal with as many nodes as its pods may need, None if it adds none or was multiplied already.
+    def _multiply_nodes(self, proposal: Proposal, cleared: int, after: UnexplainedSettling) -> Proposal | None:
+        """Return the proposal with as many nodes as its pods may need, or None if it cannot be multiplied.
 
-        If one node clears none of the pods, those outside took it: the nodes have to be enough for them, too.
+        If one node clears none of the pods, pods outside took it, so the nodes have to suffice for those, too.
         """
         if proposal not in self.proposals:
             return None
-        needed = self._hoped(proposal)
+        needed = self._count_hopes(proposal)
         if cleared <= 0:
-            cleared = len(self.rest.waiting) - len(after.waiting)
-            needed += sum(key in self.outside for key in self.rest.waiting)
-        return proposal.of_nodes(-(-needed // cleared)) if cleared > 0 else None
+            cleared = len(self.settled.waiting) - len(after.waiting)
+            needed += sum(key in self.outside for key in self.settled.waiting)
+        return proposal.with_node_count(-(-needed // cleared)) if cleared > 0 else None
 
-    def _count(self, waiting: Iterable[str]) -> int:
-        """Return the number of the waiting pods that are asked about, or that wait because of what is chosen."""
+    def _count_relevant(self, waiting: Iterable[str]) -> int:
+        """Count the waiting pods that are asked about or displaced by the chosen fixes."""
         return sum(key not in self.outside for key in waiting)
 
-    def _known_worse(self, proposal: Proposal, best: Proposal, after: UnexplainedSettling) -> bool:
-        """Whether, clearing as many as it can at most, it would be no better than the best."""
-        waiting = self._count(self.rest.waiting)
-        clears = min(self.cleared.get(proposal, waiting), self._reached(proposal))
-        return self._no_better(proposal, waiting - clears, best, after)
+    def _cannot_be_better(self, proposal: Proposal, best: Proposal, after: UnexplainedSettling) -> bool:
+        """Return whether the proposal cannot beat the best one, even if it clears as many pods as possible."""
+        waiting = self._count_relevant(self.settled.waiting)
+        clears = min(self.cleared.get(proposal, waiting), self._count_reachable(proposal))
+        return self._is_no_better(proposal, waiting - clears, best, after)
 
-    def _no_better(self, proposal: Proposal, waiting: int, best: Proposal, after: UnexplainedSettling) -> bool:
-        """Return whether a proposal after which so many pods wait is no better than the best."""
-        return _worth(proposal, waiting) >= _worth(best, self._count(after.waiting))
+    def _is_no_better(self, proposal: Proposal, waiting: int, best: Proposal, after: UnexplainedSettling) -> bool:
+        """Return whether a proposal that leaves `waiting` pods is no better than the best one."""
+        return _build_worth_key(proposal, waiting) >= _build_worth_key(best, self._count_relevant(after.waiting))
 
-    def _reached(self, proposal: Proposal) -> int:
-        """How many that wait it can help: who asks for less gets a node, and nobody else does."""
-        return self._hoped(proposal) if proposal.own in proposal.remedy.trial.edits else self._count(self.rest.waiting)
+    def _count_reachable(self, proposal: Proposal) -> int:
+        """Return the most waiting pods that the proposal can help.
 
-    def _choose_this(self, proposal: Proposal, after: UnexplainedSettling) -> None:
+        A changed request helps only the pods whose request changes.
+        """
+        return (
+            self._count_hopes(proposal)
+            if proposal.key in proposal.fix.trial.edits
+            else self._count_relevant(self.settled.waiting)
+        )
+
+    def _add_chosen(self, proposal: Proposal, after: UnexplainedSettling) -> None:
         """Add a proposal to the chosen ones, and drop those that would create objects of the same names."""
-        rest = after.explain()
-        self.chosen.append((proposal, [key for key in self.rest.waiting if key not in rest.waiting]))
-        edits = proposal.remedy.trial.edits
+        settled = after.explain()
+        self.chosen.append((proposal, [key for key in self.settled.waiting if key not in settled.waiting]))
+        edits = proposal.fix.trial.edits
         created = {key for key, edit in edits.items() if edit.before is None}
         self.proposals = [
             other
             for other in self.proposals
-            if other.remedy.trial.edits != edits and created.isdisjoint(other.remedy.trial.edits)
+            if other.fix.trial.edits != edits and created.isdisjoint(other.fix.trial.edits)
         ]
-        self.rest = rest
+        self.settled = settled
 
-    def _tried(self, proposal: Proposal) -> UnexplainedSettling:
-        changed = changed_cluster(self.cluster, self._edits(proposal), whole=True)
+    def _simulate(self, proposal: Proposal) -> UnexplainedSettling:
+        """Return the settled cluster with the chosen proposals and this one."""
+        changed = apply_edits_to_cluster(self.cluster, self._collect_edits(proposal), whole=True)
         return UnexplainedSettling.settle(changed, self.call_extender)
 
-    def _hoped(self, proposal: Proposal) -> int:
-        """How many of those that it may help still wait."""
-        return sum(key in self.rest.waiting for key in proposal.hopes)
+    def _count_hopes(self, proposal: Proposal) -> int:
+        """Count the pods that still wait and that the proposal may help."""
+        return sum(key in self.settled.waiting for key in proposal.may_help)
 
-    def _promising(self, left: int) -> list[Proposal]:
-        """Proposals that may help pods that still wait, those first that cleared most, or else may help most."""
+    def _sort_promising(self, remaining_changes: int) -> list[Proposal]:
+        """Return the proposals that may help waiting pods, those expected to clear most first."""
         small = (
-            option for option in self.proposals if len(option.remedy.trial.changes) <= left and self._hoped(option)
+            option
+            for option in self.proposals
+            if len(option.fix.trial.changes) <= remaining_changes and self._count_hopes(option)
         )
-        return sorted(small, key=lambda option: _worth(option, -self._promise(option)))
+        return sorted(small, key=lambda option: _build_worth_key(option, -self._estimate_cleared(option)))
 
-    def _promise(self, proposal: Proposal) -> int:
-        """How many pods it cleared when it was last tried, or may clear: a node takes only so many."""
-        guessed = min(self._hoped(proposal), GUESSED * len(proposal.remedy.trial.opens))
+    def _estimate_cleared(self, proposal: Proposal) -> int:
+        """Return the number of pods the proposal cleared when last tried, or a guess from the nodes it opens."""
+        guessed = min(self._count_hopes(proposal), GUESSED * len(proposal.fix.trial.opens))
         return self.cleared.get(proposal, guessed)
 
-    def _edits(self, more: Proposal) -> dict[ObjectKey, Edited]:
-        """What all the chosen and one more change; what is asked of one pod is asked of all alike."""
-        edits: dict[ObjectKey, Edited] = {}
-        for proposal in (*(chosen for chosen, _ in self.chosen), more):
-            edits |= edits_for_all(self.cluster, proposal, edits)
+    def _collect_edits(self, next_proposal: Proposal) -> dict[ObjectKey, EditedObject]:
+        """Return the edits of all chosen proposals and one more, each made for all pods of its group."""
+        edits: dict[ObjectKey, EditedObject] = {}
+        for proposal in (*(chosen for chosen, _ in self.chosen), next_proposal):
+            edits |= build_edits_for_all(self.cluster, proposal, edits)
         return edits
 
 
-def _worth(proposal: Proposal, waiting: int) -> tuple[int, Price, float]:
-    """The fewer wait afterwards the better, then the cheaper the dearest of its changes, then how much they are."""
-    prices, cost = dearness(proposal.remedy.trial.changes)
+def _build_worth_key(proposal: Proposal, waiting: int) -> tuple[int, Price, float]:
+    """Return the sort key of a proposal: waiting pods afterwards, then price, then cost."""
+    prices, cost = build_cost_key(proposal.fix.trial.changes)
     return waiting, prices[0], cost
 
 
-def edits_for_all(
-    cluster: Cluster, proposal: Proposal, before: dict[ObjectKey, Edited] | None = None
-) -> dict[ObjectKey, Edited]:
-    """What the proposal changes, after what is changed ``before``."""
-    known, read = before or {}, reader(cluster)
-    own = proposal.own
-    fixes = proposal.remedy.trial.changes
-    changed = edited(fixes, lambda key: known[key].after if key in known else read(key))
+def build_edits_for_all(
+    cluster: Cluster, proposal: Proposal, before: dict[ObjectKey, EditedObject] | None = None
+) -> dict[ObjectKey, EditedObject]:
+    """Return the proposal's edits for all of its pods, on top of the edits made `before`."""
+    earlier_edits, read = before or {}, build_object_reader(cluster)
+    own = proposal.key
+    fixes = proposal.fix.trial.changes
+    changed = apply_fixes(fixes, lambda key: earlier_edits[key].after if key in earlier_edits else read(key))
     edits = {
-        key: edit._replace(before=known[key].before if key in known else edit.before)
+        key: edit._replace(before=earlier_edits[key].before if key in earlier_edits else edit.before)
         for key, edit in changed.items()
         if key != own
     }
@@ -248,14 +267,14 @@ def edits_for_all(
         for pod in proposal.pods:
             after: Pod = pod
             for edit in (edit for fix in fixes for edit in fix.edits if edit.key == own):
-                now = edit.change(after)
-                assert isinstance(now, Pod)
-                after = now
-            edits[ObjectKey.of(pod)] = Edited(pod, after)
+                changed_pod = edit.change(after)
+                assert isinstance(changed_pod, Pod)
+                after = changed_pod
+            edits[ObjectKey.of(pod)] = EditedObject(pod, after)
     return edits
 
 
-def remedies_of_many(
+def find_remedies_of_many(
     cluster: Cluster,
     keys: Collection[str],
     scope: str,
@@ -264,70 +283,84 @@ def remedies_of_many(
     *,
     call_extender: CallExtender | None = None,
 ) -> RemediesOfMany:
-    """Up to ``wishes.max_changes`` remedies for the pods of these keys, ``namespace/name``; ``scope``: in words."""
-    first = settle(cluster, call_extender=call_extender)
-    scheduler = Scheduler(first.cluster, call_extender)
-    groups = _alike(scheduler, [key for key in first.waiting if key in keys and not first.interrupted])
+    """Return up to `wishes.max_changes` remedies for the pods of these keys, `namespace/name`.
+
+    `scope` describes the pods in words.
+    """
+    initial = settle(cluster, call_extender=call_extender)
+    scheduler = Scheduler(initial.cluster, call_extender)
+    groups = _group_similar_pods(scheduler, [key for key in initial.waiting if key in keys and not initial.interrupted])
     searched_until = time.monotonic() + SEARCHED
-    helped = [_helped(scheduler, group, wishes, progress) for group in groups if time.monotonic() < searched_until]
-    outside = frozenset(first.waiting).difference(keys)
-    choice = GreedyChoice(cluster, proposals_of(helped), first, progress, call_extender, outside=outside)
+    searched_groups = [
+        _find_group_fixes(scheduler, group, wishes, progress) for group in groups if time.monotonic() < searched_until
+    ]
+    outside = frozenset(initial.waiting).difference(keys)
+    choice = GreedyChoice(
+        cluster, collect_proposals(searched_groups), initial, progress, call_extender, outside=outside
+    )
     choice.run(wishes.max_changes, SIMULATED)
-    waiting = [key for key in first.waiting if key in keys]
+    waiting = [key for key in initial.waiting if key in keys]
     unknown = merge_unknown_kinds(
-        (first.unknown, choice.rest.unknown, find_unheard_extenders(entry.remedy for entry, _ in choice.chosen))
+        (initial.unknown, choice.settled.unknown, find_unheard_extenders(entry.fix for entry, _ in choice.chosen))
     )
     return RemediesOfMany(
         scope=scope,
         waiting=len(waiting),
-        cleared=sum(key not in choice.rest.waiting for key in waiting),
+        cleared=sum(key not in choice.settled.waiting for key in waiting),
         chosen=tuple(
-            _chosen(proposal, cleared, outside, cluster, choice.rollouts.of(proposal.remedy.trial))
+            _build_chosen_remedy(proposal, cleared, outside, cluster, choice.rollouts.replay(proposal.fix.trial))
             for proposal, cleared in choice.chosen
         ),
-        left=tuple(_left([*helped, *groups[len(helped) :]], choice.rest)),
-        complete=choice.complete and len(helped) == len(groups),
-        interrupted=first.interrupted or choice.interrupted,
+        left=tuple(_iter_helpless_pods([*searched_groups, *groups[len(searched_groups) :]], choice.settled)),
+        complete=choice.complete and len(searched_groups) == len(groups),
+        interrupted=initial.interrupted or choice.interrupted,
         **build_cluster_basis(unknown, scheduler),
     )
 
 
-def _alike(scheduler: Scheduler, keys: Iterable[str]) -> list[Alike]:
-    """The pods by workload and what they ask for, the most first."""
+def _group_similar_pods(scheduler: Scheduler, keys: Iterable[str]) -> list[SimilarPods]:
+    """Group the pods by workload and requests, the largest groups first."""
     columns = scheduler.view.pods
-    alike: dict[object, list[Pod]] = {}
+    groups: dict[object, list[Pod]] = {}
     for key in keys:
         position = columns.index[key]
         pod = columns.objects[position]
-        alike.setdefault((find_owner(pod), int(columns.info[position])), []).append(pod)
-    return [Alike(tuple(pods)) for pods in sorted(alike.values(), key=len, reverse=True)]
+        groups.setdefault((find_owner(pod), int(columns.info[position])), []).append(pod)
+    return [SimilarPods(tuple(pods)) for pods in sorted(groups.values(), key=len, reverse=True)]
 
 
-def _helped(scheduler: Scheduler, group: Alike, wishes: RemedyWishes, progress: Progress) -> Alike:
-    """The pods with what helps the first of them."""
-    asked = TargetPod(scheduler, scheduler.view.stored(group.pods[0]))
-    if not may_be_fixed(explain_pod(scheduler, asked.pod, nodes=False), asked):
+def _find_group_fixes(
+    scheduler: Scheduler, group: SimilarPods, wishes: RemedyWishes, progress: Progress
+) -> SimilarPods:
+    """Return the group with the fixes of its first pod."""
+    target = TargetPod(scheduler, scheduler.view.stored(group.pods[0]))
+    if not may_be_fixed(explain_pod(scheduler, target.pod, nodes=False), target):
         return group
-    search, best = run_search(asked, wishes)
+    search, best = run_search(target, wishes)
     progress(1)
-    return replace(group, found=tuple(best), impossible=impossible(search))
+    return replace(group, fixes=tuple(best), impossible=explain_impossible_fixes(search))
 
 
-def _chosen(
-    proposal: Proposal, cleared: Collection[str], outside: Collection[str], cluster: Cluster, rolled: RolledOut | None
+def _build_chosen_remedy(
+    proposal: Proposal,
+    cleared: Collection[str],
+    outside: Collection[str],
+    cluster: Cluster,
+    rollout: RolloutResult | None,
 ) -> ChosenRemedy:
     """Build the report of a chosen remedy, with the changes of all the pods that it is for."""
-    trial = proposal.remedy.trial
-    everywhere = edits_for_all(cluster, proposal)
-    remedy = remedy_of(proposal.remedy, proposal.own, edits=everywhere, rolled=rolled)
-    others = tuple(sorted(key for key in cleared if key in outside))
-    workloads = dict.fromkeys(str(find_owner(pod)) for pod in proposal.pods) if proposal.own in trial.edits else {}
+    trial = proposal.fix.trial
+    all_edits = build_edits_for_all(cluster, proposal)
+    remedy = build_remedy(proposal.fix, proposal.key, edits=all_edits, rollout=rollout)
+    outside_pods = tuple(sorted(key for key in cleared if key in outside))
+    workloads = dict.fromkeys(str(find_owner(pod)) for pod in proposal.pods) if proposal.key in trial.edits else {}
     clears = tuple(sorted(key for key in cleared if key not in outside))
-    return ChosenRemedy(structs.replace(remedy, also_places=others), clears, tuple(workloads))
+    return ChosenRemedy(structs.replace(remedy, also_places=outside_pods), clears, tuple(workloads))
 
 
-def _left(groups: Iterable[Alike], rest: SettledCluster) -> Iterable[HelplessPods]:
+def _iter_helpless_pods(groups: Iterable[SimilarPods], settled: SettledCluster) -> Iterable[HelplessPods]:
+    """Yield the groups' pods that still wait in the settled cluster, with the scheduler's message."""
     for group in groups:
-        waiting = tuple(pod.key for pod in group.pods if pod.key in rest.waiting)
+        waiting = tuple(pod.key for pod in group.pods if pod.key in settled.waiting)
         if waiting:
-            yield HelplessPods(waiting, str(find_owner(group.pods[0])), rest.waiting[waiting[0]], group.impossible)
+            yield HelplessPods(waiting, str(find_owner(group.pods[0])), settled.waiting[waiting[0]], group.impossible)

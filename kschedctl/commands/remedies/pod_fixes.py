@@ -1,4 +1,4 @@
-"""The fixes of one pod."""
+"""Find the fixes of one pod, including a pod that is not created yet."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from kschedctl.commands.explain.cycle_report import explain_pod
 from kschedctl.commands.explain.fixes import check_in_queue, find_unheard_extenders, may_be_fixed, run_search
 from kschedctl.commands.explain.one_pod import explain_target
 from kschedctl.commands.explain.report import Explanation
-from kschedctl.commands.remedies.creation_fixes import creation_remedies, once_created
+from kschedctl.commands.remedies.creation_fixes import build_creation_remedies, prepend_creation_fix
 from kschedctl.commands.remedies.report import Remedies, SearchReport
-from kschedctl.fixes.document import remedy_of
-from kschedctl.fixes.impossible import impossible
+from kschedctl.fixes.document import build_remedy
+from kschedctl.fixes.impossible import explain_impossible_fixes
 from kschedctl.fixes.queue_checks import QueueChecks
 from kschedctl.fixes.rollouts import Rollouts
 from kschedctl.fixes.search import RemedyWishes
@@ -25,25 +25,30 @@ from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.remedy import complete_first
 
 
-def remedies_of(
+def find_pod_remedies(
     asked: TargetPod, wishes: RemedyWishes = RemedyWishes(), progress: Callable[[int], None] = lambda _: None
 ) -> Remedies:
-    """Remedies for a pod, or the one that stands for a workload; ``progress`` is told of each set that is tried."""
-    lacking = asked.not_created
-    if lacking is None or lacking.past:
-        return _found(asked, explain_pod(asked.scheduler, asked.pod), wishes, progress)
-    document = _found(asked, explain_target(asked), wishes, progress)
+    """Return the fixes of a pod, or of the pod that represents a workload.
+
+    `progress` is called for each set of changes that is tried.
+    """
+    not_created = asked.not_created
+    if not_created is None or not_created.past:
+        return _search_fixes(asked, explain_pod(asked.scheduler, asked.pod), wishes, progress)
+    document = _search_fixes(asked, explain_target(asked), wishes, progress)
     if document.verdict == NOT_CREATED:
-        return replace(document, remedies=tuple(creation_remedies(lacking, wishes)))
-    document = once_created(document, lacking, wishes)
+        return replace(document, remedies=tuple(build_creation_remedies(not_created, wishes)))
+    document = prepend_creation_fix(document, not_created, wishes)
     if asked.never_created is None:
         return document
     undecided = document.undecided and has_mutating_hooks(asked.scheduler.cluster)
-    return replace(document, verdict=NOT_CREATED, headline=lacking.headline, undecided=undecided)
+    return replace(document, verdict=NOT_CREATED, headline=not_created.headline, undecided=undecided)
 
 
-def _found(asked: TargetPod, report: Explanation, wishes: RemedyWishes, progress: Callable[[int], None]) -> Remedies:
-    """What makes room for the pod, where it can be helped."""
+def _search_fixes(
+    asked: TargetPod, report: Explanation, wishes: RemedyWishes, progress: Callable[[int], None]
+) -> Remedies:
+    """Return the report of the pod, with scheduling fixes if it can be helped."""
     document = Remedies(
         pod=report.pod,
         verdict=report.verdict,
@@ -58,17 +63,21 @@ def _found(asked: TargetPod, report: Explanation, wishes: RemedyWishes, progress
         return document
     search, ranking = run_search(asked, wishes, progress)
     rollouts = Rollouts(asked.workload)
-    best = check_in_queue(rollouts.holding(ranking), QueueChecks(search.trials))
+    checked_fixes = check_in_queue(rollouts.iter_holding(ranking), QueueChecks(search.trials))
     return replace(
         document,
         remedies=complete_first(
-            remedy_of(
-                fix.ranked, search.trials.key, asked.workload, rolled=rollouts.of(fix.ranked.trial), result=fix.result
+            build_remedy(
+                fix.ranked,
+                search.trials.key,
+                asked.workload,
+                rollout=rollouts.replay(fix.ranked.trial),
+                result=fix.result,
             )
-            for fix in best
+            for fix in checked_fixes
         ),
-        impossible=(*impossible(search), *rollouts.refused()),
+        impossible=(*explain_impossible_fixes(search), *rollouts.iter_harmful()),
         extended=extender_notes(asked.scheduler),
         searched=SearchReport(wishes.max_changes, search.trials.replayed, search.exhausted),
-        unknown=merge_unknown_kinds((document.unknown, find_unheard_extenders(fix.ranked for fix in best))),
+        unknown=merge_unknown_kinds((document.unknown, find_unheard_extenders(fix.ranked for fix in checked_fixes))),
     )

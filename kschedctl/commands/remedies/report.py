@@ -1,7 +1,7 @@
-"""What would let a pod schedule, as documents: apiVersion kschedctl.dev/v1, kinds Remedies and RemediesOfMany.
+"""Report documents of remedies: apiVersion kschedctl.dev/v1, kinds Remedies and RemediesOfMany.
 
-Each remedy was replayed: its changes, applied to the objects as they were read, are what was replayed, with all other
-waiting pods in the queue.
+Every remedy was replayed: its changes, applied to the objects as they were read, with all other waiting pods in the
+queue.
 """
 
 from __future__ import annotations
@@ -20,26 +20,27 @@ from kschedctl.text.counts import agreeing, counted
 
 
 class SearchReport(Document, frozen=True):
-    """Sets of up to ``max_changes`` were looked for, in so many ``replays``; ``complete``: time was enough for all."""
+    """The extent of a search for fixes."""
 
     max_changes: int
+    """The most changes in a set."""
     replays: int
+    """The number of replayed sets."""
     complete: bool = True
+    """Whether time sufficed for all sets."""
 
 
 class Remedies(Report, frozen=True):
-    """The remedies of one pod, the best first. ``impossible``: why a kind of remedy cannot exist, with the figures.
-
-    ``make_room``: the pods that have to move so that it fits, where no remedy is only that and there is a plan.
-    ``verdict``, ``headline`` and the rest are as in its Explanation.
-    """
+    """The remedies of one pod, the best first, with the verdict of its Explanation."""
 
     pod: str
     verdict: str
     headline: str
     remedies: tuple[Remedy, ...] = ()
     impossible: tuple[str, ...] = ()
+    """Why kinds of remedies cannot exist, with figures."""
     searched: SearchReport | None = None
+    """The extent of the search, None if there was none."""
     stands_for: str = ""
     not_replayed: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
@@ -47,17 +48,19 @@ class Remedies(Report, frozen=True):
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     make_room: MakeRoom | None = None
+    """A plan that moves other pods so that the pod fits, if no remedy is one."""
     waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
     """The objects of the files whose pods kube-scheduler does not see yet, such as custom resources."""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Remedies"
 
     def first_line(self) -> tuple[str, ...]:
-        """The first line of its Explanation."""
+        """Return the pod, its verdict and the headline."""
         besides = f"; {count_by_state(self.waiting_elsewhere)}" if self.waiting_elsewhere else ""
         return (self.pod, f"{self.verdict}{describe_doubt(self.unknown)}:", self.headline + besides)
 
     def summarized(self, summary: Summary) -> Summary:
+        """Add the verdict and the shortened fixes to the summary."""
         fixes = tuple(remedy.shortened() for remedy in self.remedies)
         if self.make_room:
             fixes = (*fixes, self.make_room.shortened())
@@ -65,38 +68,44 @@ class Remedies(Report, frozen=True):
 
 
 class ChosenRemedy(Document, frozen=True):
-    """A remedy for many pods, and whom it clears beside those before it; ``workloads``: whose pods it changes."""
+    """A remedy for many pods."""
 
     remedy: Remedy
     clears: tuple[str, ...]
+    """The pods that it clears in addition to the remedies before it."""
     workloads: tuple[str, ...] = ()
+    """The workloads whose pods it changes."""
 
 
 class HelplessPods(Document, frozen=True):
-    """Pods alike that still wait with all the chosen remedies, and kube-scheduler's ``message`` then."""
+    """Similar pods that still wait with all chosen remedies."""
 
     pods: tuple[str, ...]
     workload: str
     message: str
+    """kube-scheduler's message for the first of them."""
     impossible: tuple[str, ...] = ()
+    """Why kinds of remedies cannot exist, with figures."""
 
 
 class RemediesOfMany(Report, frozen=True):
-    """What clears most of the pods that wait once all have passed the queue.
+    """The remedies that clear most of many waiting pods, chosen greedily by simulation of the queue.
 
-    ``waiting``: how many those are; ``cleared``: how many of them get a node with the ``chosen`` remedies together. Of
-    these each is the one that clears most of the rest, as simulations say in which all pending pods pass the queue:
-    others may clear more together. ``complete``: all remedies that were found for single pods were tried.
-    ``not_created``: the workloads that lack pods which could not be created, and so do not wait.
+    Each remedy clears most of the pods that the ones before it leave. Another combination may clear more.
     """
 
     scope: str
     waiting: int
+    """The number of waiting pods."""
     cleared: int
+    """The number of waiting pods that get a node with all chosen remedies."""
     chosen: tuple[ChosenRemedy, ...] = ()
     left: tuple[HelplessPods, ...] = ()
+    """The pods that still wait."""
     not_created: tuple[NotCreated, ...] = ()
+    """Workloads with pods that could not be created, and so do not wait."""
     complete: bool = True
+    """Whether all remedies found for single pods were tried."""
     not_replayed: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     extended: tuple[str, ...] = ()
@@ -111,9 +120,9 @@ class RemediesOfMany(Report, frozen=True):
     kind: str = "RemediesOfMany"
 
     def first_line(self) -> tuple[str, ...]:
-        """How many of the pods are cleared with how many changes."""
+        """Return how many of the pods get a node with how many changes."""
         if not self.waiting:
-            where = self.scope + describe_doubt(self.unknown) + self._besides
+            where = self.scope + describe_doubt(self.unknown) + self._describe_waiting_elsewhere
             if not self.elsewhere:
                 return ("No pod waits", where)
             wait = agreeing(self.elsewhere, "waits", "wait")
@@ -123,19 +132,19 @@ class RemediesOfMany(Report, frozen=True):
         how = changes if self.chosen else ": nothing was found that helps more"
         get = agreeing(1 if self.waiting == 1 else self.cleared, "gets", "get")
         cleared = f"{self.cleared:,} of {counted(self.waiting, 'waiting pod')} {self.scope} {get} a node"
-        return (f"{cleared}{how}{self._besides}{describe_doubt(self.unknown)}",)
+        return (f"{cleared}{how}{self._describe_waiting_elsewhere}{describe_doubt(self.unknown)}",)
 
     @property
-    def _besides(self) -> str:
-        """Return how many objects wait elsewhere, as the end of a line."""
+    def _describe_waiting_elsewhere(self) -> str:
+        """The number of objects that wait elsewhere, as the end of a line."""
         return f"; {count_by_state(self.waiting_elsewhere)}" if self.waiting_elsewhere else ""
 
     def summarized(self, summary: Summary) -> Summary:
-        """With the changes that were chosen, and who waits all the same."""
+        """Add the chosen changes, and the pods that still wait, to the summary."""
         fixes = tuple(chosen.remedy.shortened(len(chosen.clears)) for chosen in self.chosen)
         left = tuple(ShortPods(len(group.pods), group.pods[0], group.workload, group.message) for group in self.left)
         figures = {"waiting": self.waiting, "cleared": self.cleared}
         if self.elsewhere:
             figures["elsewhere"] = self.elsewhere
-        lacking = tuple(workload.shortened for workload in self.not_created)
-        return replace(summary, subject=self.scope, fixes=fixes, pods=(*lacking, *left), figures=figures)
+        not_created = tuple(workload.shortened for workload in self.not_created)
+        return replace(summary, subject=self.scope, fixes=fixes, pods=(*not_created, *left), figures=figures)

@@ -1,4 +1,4 @@
-"""Plans that move pods, beside the other fixes of a pod."""
+"""Add a plan that moves other pods to the fixes of a pod."""
 
 from __future__ import annotations
 
@@ -19,27 +19,29 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 
 MOVE = "MovePod"
+"""The kind of fix that moves pods."""
 
 
 BESIDE_REMEDIES = RoomWishes(seconds=10)
+"""The limits for planning moves in addition to the search for fixes."""
 
 
-def with_room(report: Remedies, asked: TargetPod, wishes: RemedyWishes) -> Remedies:
-    """The remedies of a pod, with a plan that moves others, where none of them is that and it is wished for."""
+def add_room_plan(report: Remedies, asked: TargetPod, wishes: RemedyWishes) -> Remedies:
+    """Return the report with a plan that moves other pods, if one is wished for and no fix only moves pods."""
     moved = any(set(remedy.kinds) == {MOVE} for remedy in report.remedies)
     if report.verdict != "Unschedulable" or moved or not wishes.considers(MOVE, "operator"):
         return report
     cluster, keys = collect_waiting([asked])
     known = cluster is asked.scheduler.cluster
     scheduler = asked.scheduler if known else Scheduler(cluster, asked.scheduler.call_extender)
-    if not _may_help(scheduler, keys[0]):
+    if not _may_moves_help(scheduler, keys[0]):
         return report
     room = _finish(_start(scheduler, SharedRoom(cluster, tuple(keys), BESIDE_REMEDIES, seed=0)))
     return replace(report, make_room=room) if room.fits and room.moves else report
 
 
-def _may_help(scheduler: Scheduler, key: str) -> bool:
-    """Whether the pod fits somewhere without others, or where these are makes a difference."""
+def _may_moves_help(scheduler: Scheduler, key: str) -> bool:
+    """Return whether the pod fits somewhere without the movable pods, or depends on pods of other nodes."""
     simulation = Simulation(scheduler)
     position = Position(simulation.view.pods.index[key])
     if simulation.framework(position) is None:

@@ -18,8 +18,8 @@ from kschedctl.autoscaling.cluster_autoscaler.drainability import NOT_ENOUGH_BUD
 from kschedctl.autoscaling.cluster_autoscaler.growing_groups import GrowingGroups
 from kschedctl.autoscaling.node_groups.found import NodeGroups, UserGroups
 from kschedctl.cluster import Cluster
-from kschedctl.fixes.new_node import node_groups
-from kschedctl.fixes.new_node_rivals import queue_with_new_nodes
+from kschedctl.fixes.new_node import get_node_groups
+from kschedctl.fixes.new_node_rivals import replay_queue_with_new_nodes
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.reports.scale_down import ScaleDown
 from kschedctl.reports.scale_up import ScaleUp
@@ -51,12 +51,12 @@ def scale_up(
     >>> str(scale_up(cluster, groups, now="2026-01-01T00:00:00Z"))
     'No group grows for 0 unschedulable pods'
     """
-    named = node_groups(cluster, UserGroups(groups, options or {}, pool_label, where))
+    named = get_node_groups(cluster, UserGroups(groups, options or {}, pool_label, where))
     loop = _build_loop_arguments(cluster, named, now, active_scale_ups)
     made, report = going_up.replay_loop(cluster, named.groups, named.options, begin=progress.begin, **loop)
     if made.increases:
         growing = GrowingGroups(named, loop["now"])
-        after = queue_with_new_nodes(cluster, growing.add_nodes(made, cluster), report.triggered, growing)
+        after = replay_queue_with_new_nodes(cluster, growing.add_nodes(made, cluster), report.triggered, growing)
         report = replace(report, still_pending=after.still_pending, rivals=after.rivals, enough=after.enough)
     doubtful = bool(report.faults or report.doubts or (report.unknown_groups and report.waiting))
     basis = _build_groups_basis(named)
@@ -86,7 +86,7 @@ def scale_down(
     >>> str(scale_down(cluster, groups, now="2026-01-01T00:00:00Z"))
     'No node goes of 0 unneeded nodes'
     """
-    named = node_groups(cluster, UserGroups(groups, options or {}, pool_label, where))
+    named = get_node_groups(cluster, UserGroups(groups, options or {}, pool_label, where))
     loop = _build_loop_arguments(cluster, named, now, active_scale_ups)
     report = going_down.scale_down(cluster, named.groups, named.options, begin=progress.begin, **loop)
     blocked = (node.blocking_pod for node in report.nodes.values() if node.blocking_pod)

@@ -1,4 +1,4 @@
-"""What somebody could change: one change is what a person would do in one go, and edits of objects are what it does."""
+"""Changes that a person could make in one step, as edits of API objects."""
 
 from __future__ import annotations
 
@@ -16,62 +16,64 @@ By = Literal["author", "operator"]
 
 
 class ObjectEdit(NamedTuple):
-    """One object's change: from what it is, None where there is no such object, to what it becomes, None to delete it.
-
-    ``like``: the node, or the pod of a node, that a new one is a copy of.
-    """
+    """A change of one object."""
 
     key: ObjectKey
     change: Callable[[Any], Struct | None]
+    """Maps the object, or None if it does not exist, to the changed object, or None to delete it."""
     like: str = ""
+    """The name of the node, or the key of the pod, of which a new object is a copy."""
 
 
 @dataclass(frozen=True, eq=False)
 class Fix:
-    """One change and how much it is.
-
-    ``kind`` is the word by which people choose among changes. ``target``: what, and to what; two changes of one kind
-    and target are the same. ``price``: what it costs those whom it concerns, None for that of its kind; of one price
-    ``cost`` orders changes by how little they are. ``weakens``: the guarantee that is given up, empty for none.
-    ``commands``: how an operator makes it; what it does to the asked pod is told by its patch. ``variant_of``: the best
-    of the fixes of one kind that are variants of the same stands for all; without it a fix is its own. ``where``: what
-    tells it from the others then, the name of a node or pod. ``needs_values`` names the fields whose values only the
-    user knows, and ``manifests`` has the objects in which these fields are still empty.
-    """
+    """One change that may help a pod, with its costs and the commands that make it. Equal if kind and target are."""
 
     kind: str
+    """The word by which users choose among changes."""
     target: Hashable
+    """What is changed and to what; changes of the same kind and target are equal."""
     text: str
+    """The change as a clause in the imperative."""
     by: By
     edits: tuple[ObjectEdit, ...]
     cost: float
+    """Orders changes of the same price, the smallest first."""
     weakens: str = ""
+    """The guarantee that is given up; empty for none."""
     commands: tuple[str, ...] = ()
+    """The operator's commands. The change of the target pod itself is shown as a patch instead."""
     variant_of: Hashable = None
+    """Groups variants of the same idea, of which only the best is shown; None if the fix stands for itself."""
     where: str = ""
+    """The node or pod that distinguishes the fix from its variants."""
     price: Price | None = None
-    times: Callable[[int], Fix] | None = None
-    """The fix with so many nodes in place of one, if it adds a node."""
+    """What the change costs those concerned; None for the price of its kind."""
+    with_node_count: Callable[[int], Fix] | None = None
+    """Returns the fix with this number of nodes instead of one, if it adds a node."""
     check_first: str = ""
-    """What to find out before the commands are run, as a clause that the text says, too; empty for nothing."""
+    """What to find out before running the commands, as a clause; empty for nothing."""
     needs_values: tuple[str, ...] = ()
+    """Names of the fields whose values only the user knows."""
     manifests: tuple[JsonObject, ...] = ()
+    """The objects in which these fields are still empty."""
 
     def __post_init__(self) -> None:
         assert self.kind in PRICES, self.kind
 
     @property
-    def paid(self) -> Price:
-        """The price of the change."""
+    def effective_price(self) -> Price:
+        """The price of the change, by default that of its kind."""
         return PRICES[self.kind] if self.price is None else self.price
 
     @property
     def family(self) -> tuple[str, Hashable]:
-        """What all variants of one idea share."""
+        """The kind and the idea, which all variants of the fix share."""
         return self.kind, self.target if self.variant_of is None else self.variant_of
 
     @property
     def name(self) -> tuple[str, Hashable]:
+        """The kind and the target, which identify the fix."""
         return self.kind, self.target
 
     def __eq__(self, other: object) -> bool:
@@ -81,50 +83,54 @@ class Fix:
         return hash(self.name)
 
 
-class Edited(NamedTuple):
-    """An object before, None for one that is created, and after, None for one that is deleted."""
+class EditedObject(NamedTuple):
+    """An object before and after an edit."""
 
     before: Struct | None
+    """The object as it was read, None if it is created."""
     after: Struct | None
+    """The changed object, None if it is deleted."""
     like: str = ""
+    """The node or pod of which a new object is a copy."""
 
 
-Found = Callable[[ObjectKey], Struct | None]
-"""The object as it was read."""
+ObjectReader = Callable[[ObjectKey], Struct | None]
+"""Returns the object of a key as it was read, or None."""
 
 
-def edited(changes: Iterable[Fix], read: Found) -> dict[ObjectKey, Edited]:
-    """What all the changes together make of the objects, each after those before it."""
-    objects: dict[ObjectKey, Edited] = {}
+def apply_fixes(changes: Iterable[Fix], read: ObjectReader) -> dict[ObjectKey, EditedObject]:
+    """Apply the fixes in order and return each edited object before and after."""
+    objects: dict[ObjectKey, EditedObject] = {}
     for edit in (edit for change in changes for edit in change.edits):
-        known = objects.get(edit.key)
-        if known is None:
+        edited_object = objects.get(edit.key)
+        if edited_object is None:
             before = read(edit.key)
-            known = Edited(before, before, edit.like)
-        objects[edit.key] = known._replace(after=edit.change(known.after))
+            edited_object = EditedObject(before, before, edit.like)
+        objects[edit.key] = edited_object._replace(after=edit.change(edited_object.after))
     return objects
 
 
-def reader(cluster: Cluster) -> Found:
-    """How an object of the cluster is found by its key."""
-    known: dict[str, Mapping[tuple[str, str], Struct]] = {}
+def build_object_reader(cluster: Cluster) -> ObjectReader:
+    """Return a function that finds objects of the cluster by key."""
+    objects_by_kind: dict[str, Mapping[tuple[str, str], Struct]] = {}
 
     def read(key: ObjectKey) -> Struct | None:
+        """Return the object with the key, or None."""
         if key.kind == "Pod":
             return cluster.pod(key.namespace, key.name)
-        if key.kind not in known:
+        if key.kind not in objects_by_kind:
             objects = getattr(cluster, FIELDS[key.kind])
-            known[key.kind] = {ObjectKey.of(obj)[1:]: obj for obj in objects}
-        return known[key.kind].get(key[1:])
+            objects_by_kind[key.kind] = {ObjectKey.of(obj)[1:]: obj for obj in objects}
+        return objects_by_kind[key.kind].get(key[1:])
 
     return read
 
 
 def on_pod(pod: Pod, change: Callable[[Pod], Pod]) -> tuple[ObjectEdit, ...]:
-    """The edit of a pod."""
+    """Return the edits of a fix that changes only this pod."""
     return (ObjectEdit(ObjectKey.of(pod), change),)
 
 
 def on_node(node: Node, change: Callable[[Node], Node]) -> tuple[ObjectEdit, ...]:
-    """The edit of a node."""
+    """Return the edits of a fix that changes only this node."""
     return (ObjectEdit(ObjectKey.of(node), change),)

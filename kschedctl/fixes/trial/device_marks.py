@@ -1,4 +1,4 @@
-"""Signs that a node has devices, whether or not a driver publishes them: labels, taints and names of pools."""
+"""Signs that a node has devices even if no driver publishes them: labels, taints and names of pools."""
 
 from __future__ import annotations
 
@@ -27,18 +27,20 @@ def find_device_mark(resource: str, labels: Mapping[str, str], taints: Sequence[
 
 
 def _iter_device_marks(resource: str, labels: Mapping[str, str], taints: Sequence[Taint]) -> Iterator[str]:
+    """Yield the taints and labels that mention the kind of device."""
     domain, _, name = resource.rpartition("/")
     words = {word.lower() for word in DEVICE_WORD.findall(name)}
     words |= {"accelerator"} if "gpu" in words else set()
     for taint in taints:
-        if taint.key == resource or not words.isdisjoint(_device_words(f"{taint.key}={taint.value}")):
+        if taint.key == resource or not words.isdisjoint(_find_device_words(f"{taint.key}={taint.value}")):
             yield f"taint {taint}"
     for key, value in labels.items():
         if value.lower() in DENIALS:
             continue
-        if key.startswith(f"{domain}/{name}") or not words.isdisjoint(_device_words(f"{key}={value}")):
+        if key.startswith(f"{domain}/{name}") or not words.isdisjoint(_find_device_words(f"{key}={value}")):
             yield f"label {key}={value}"
 
 
-def _device_words(text: str) -> set[str]:
+def _find_device_words(text: str) -> set[str]:
+    """Return the words for kinds of devices in the text, in lower case."""
     return {word.lower() for word in DEVICE_WORD.findall(text)}

@@ -1,11 +1,11 @@
-"""How large a machine may be that nobody has seen: the line between a larger machine and a request that looks wrong."""
+"""Guess how large an unseen machine may be, to tell a need for a larger machine from a wrong request."""
 
 from __future__ import annotations
 
 from kschedctl.api.resource_names import is_extended
 
-LARGER = 4
-"""So many times the largest known machine: providers offer sizes that double, so two sizes more are plausible."""
+MAX_SIZE_RATIO = 4
+"""The plausible ratio to the largest known machine: sizes double, so this is two sizes more."""
 
 
 def is_plausible(resource: str, amount: int, largest: int) -> bool:
@@ -20,4 +20,4 @@ def is_plausible(resource: str, amount: int, largest: int) -> bool:
     """
     if largest == 0:
         return True
-    return amount <= largest if is_extended(resource) else amount <= LARGER * largest
+    return amount <= largest if is_extended(resource) else amount <= MAX_SIZE_RATIO * largest

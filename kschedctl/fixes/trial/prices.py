@@ -1,13 +1,10 @@
-"""What a change costs those whom it concerns: the order in which an experienced operator tries changes.
+"""The price of each kind of change: the order in which an experienced operator tries changes.
 
-The ideas, the cheapest first. Nothing is cheaper than to wait for what is under way. What is plainly wrong is put
-right, and what was forgotten made, before anybody looks for room. Then the cluster gets room in a way that can be taken
-back, and the workload stays as it is; then so that a neighbour has to move. Only then does the workload ask for
-something else, which its author has to agree to; then a guarantee is given up, be it its own, its neighbours' or that
-of a node. Last comes what is lost for good, and what nobody should do though the scheduler would be content.
-
-A set of changes is as dear as the dearest of them, then the next. Within a price ``Fix.cost`` orders changes by how
-little they are.
+Waiting for what is under way is cheapest. Mistakes are corrected, and forgotten objects created, before anybody looks
+for room. Then the cluster gets room in a reversible way and the workload stays as it is; then a neighbour has to move.
+Only then does the workload ask for something else, which its author has to agree to. Then a guarantee of the workload,
+a neighbour or a node is given up. Irreversible losses come last. A set of changes is compared by its highest price,
+then the next. Within a price, `Fix.cost` orders changes.
 """
 
 from __future__ import annotations
@@ -16,7 +13,7 @@ from enum import IntEnum
 
 
 class Price(IntEnum):
-    """The steps, the cheapest first."""
+    """Steps of the price of a change, the cheapest first."""
 
     PATIENCE = 0
     CORRECTION = 1
@@ -29,7 +26,7 @@ class Price(IntEnum):
 
 NEGLIGIBLE, SUBSTANTIAL = 0.05, 0.5
 """The share of a request that nobody misses, and that without which it is another workload."""
-OF_KINDS = {
+KINDS_BY_PRICE = {
     Price.PATIENCE: ("Wait",),
     Price.CORRECTION: (
         "CorrectSelector",
@@ -114,6 +111,6 @@ OF_KINDS = {
     ),
     Price.LOSS: ("StopPod", "FreeDevices", "ReleaseVolume", "DetachVolume"),
 }
-"""What a change of a kind costs where its way says nothing else of it."""
-PRICES = {kind: price for price, kinds in OF_KINDS.items() for kind in kinds}
-"""Kind of change, by which people choose among them, -> what it costs."""
+"""The kinds of changes of each price, unless the fix itself has another."""
+PRICES = {kind: price for price, kinds in KINDS_BY_PRICE.items() for kind in kinds}
+"""Kind of change -> its price."""

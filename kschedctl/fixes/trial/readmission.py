@@ -1,8 +1,8 @@
-"""What admission makes of a pod that is created again after a fix has changed its spec.
+"""Admission of a pod that is recreated after a fix has changed its spec.
 
-Most fields of a pod are immutable, so a changed pod is created anew, by a person or by its controller. Admission then
-puts back what comes from the RuntimeClass and from LimitRanges, and refuses a pod that contradicts them.
-Upstream: plugin/pkg/admission/{runtimeclass,limitranger} (v1.36).
+Most fields of a pod are immutable, so a changed pod is created anew by a person or its controller. Admission then
+restores what comes from the RuntimeClass and from LimitRanges, and denies a pod that contradicts them. Upstream:
+plugin/pkg/admission/{runtimeclass,limitranger} (v1.36).
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from kschedctl.api.objects import Pod, RuntimeClass
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
-from kschedctl.fixes.trial.immutable import is_updated
+from kschedctl.fixes.trial.immutable import is_valid_update
 from kschedctl.replay.controllers.pod_defaults import PodDefaults
 
 
 def readmit(before: Pod, after: Pod, cluster: Cluster) -> Pod | None:
-    """Return the changed pod as the API server would store it, or None if admission refuses to create it."""
-    if before.spec == after.spec or (find_owner(before).kind == "Pod" and is_updated(before, after)):
+    """Return the changed pod as the API server would store it, or None if admission denies it."""
+    if before.spec == after.spec or (find_owner(before).kind == "Pod" and is_valid_update(before, after)):
         return after
-    runtime_class = runtime_class_of(after, cluster)
-    if runtime_class is not None and contradicts(after, runtime_class):
+    runtime_class = find_runtime_class(after, cluster)
+    if runtime_class is not None and contradicts_runtime_class(after, runtime_class):
         return None
     pod = admit_runtime_class(after, cluster.runtime_classes)
     if any(limits.metadata.namespace == pod.metadata.namespace for limits in cluster.limit_ranges):
@@ -32,14 +32,14 @@ def readmit(before: Pod, after: Pod, cluster: Cluster) -> Pod | None:
     return pod
 
 
-def runtime_class_of(pod: Pod, cluster: Cluster) -> RuntimeClass | None:
+def find_runtime_class(pod: Pod, cluster: Cluster) -> RuntimeClass | None:
     """Return the pod's RuntimeClass, or None if it has none or the class was not read."""
     name = pod.spec.runtime_class_name
     return next((known for known in cluster.runtime_classes if known.metadata.name == name), None) if name else None
 
 
-def contradicts(pod: Pod, runtime_class: RuntimeClass) -> bool:
-    """Return whether the pod selects another value of a label than its RuntimeClass does, which admission refuses."""
+def contradicts_runtime_class(pod: Pod, runtime_class: RuntimeClass) -> bool:
+    """Return whether the nodeSelector conflicts with that of the RuntimeClass, which admission denies."""
     if runtime_class.scheduling is None:
         return False
     selector = pod.spec.node_selector

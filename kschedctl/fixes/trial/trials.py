@@ -1,4 +1,4 @@
-"""Cycles of one pod replayed under changes, on one snapshot: whether changes help is decided here and nowhere else."""
+"""Replay scheduling cycles of one pod with changes applied: the only place that decides whether changes help."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kschedctl.api.arrays import Position, Row
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import FIELDS, Cluster
-from kschedctl.fixes.trial.changes import Edited, Fix, edited, reader
+from kschedctl.fixes.trial.changes import EditedObject, Fix, apply_fixes, build_object_reader
 from kschedctl.fixes.trial.readmission import readmit
 from kschedctl.replay.controllers.creation import admit_pod
 from kschedctl.replay.edits import change_pods
@@ -30,47 +30,51 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 PREEMPTS = "UsePriorityClass"
-"""The kind of change after which the scheduler makes room for the pod itself."""
+"""The kind of change that lets the pod preempt others by a higher PriorityClass."""
 
 
 @dataclass(frozen=True)
 class RemedyTrial:
-    """What came of the changes. ``edits``: the objects that they change.
-
-    ``own``: the asked pod as it is written, ``pod`` as the API server holds it. ``cycle`` is None where no profile
-    serves the pod. ``nominated``: the node on which the scheduler evicts the ``victims``, where the pod fits none;
-    ``harm``: what is lost by that, in words: pods that nothing makes again, a budget's guarantee; empty for none.
-    ``unheard``: the extenders that might refuse it all the same.
-    """
+    """The result of replaying the pod's scheduling cycle with a set of changes."""
 
     scheduler: Scheduler
     changes: tuple[Fix, ...]
-    edits: Mapping[ObjectKey, Edited]
+    edits: Mapping[ObjectKey, EditedObject]
+    """The objects that the changes edit."""
     own: Pod
+    """The target pod as its author writes it."""
     pod: Pod
+    """The target pod as the API server stores it."""
     framework: Framework | None
     cycle: Cycle | None
+    """The replayed cycle, None if no profile serves the pod or admission denies it."""
     nominated: str = ""
+    """The node on which pods are evicted, if the pod fits on none; empty otherwise."""
     victims: tuple[str, ...] = ()
+    """Keys of the evicted pods."""
     harm: str = ""
+    """What the evictions lose, in words: pods without a controller, a PDB's guarantee; empty for nothing."""
     unheard: tuple[Unknown, ...] = ()
+    """Extenders that were not asked and might still reject the pod."""
 
     @property
     def fits(self) -> bool:
+        """Whether the pod fits on a node without preemption."""
         return self.cycle is not None and self.cycle.schedulable and not self.cycle.gated
 
     @property
     def created(self) -> bool:
-        """Whether the API server has the pod; else it is to be created."""
+        """Whether the API server already has the pod."""
         return is_created(self.pod, self.scheduler.cluster)
 
     @property
     def works(self) -> bool:
+        """Whether the pod fits, or preemption nominates a node."""
         return self.fits or bool(self.nominated)
 
     @cached_property
     def opens(self) -> tuple[str, ...]:
-        """The nodes that take the pod, by name."""
+        """Sorted names of the nodes that are feasible for the pod, or the nominated node."""
         if self.cycle is None or not self.fits:
             return (self.nominated,) if self.nominated else ()
         names = self.cycle.view.nodes.names
@@ -78,72 +82,75 @@ class RemedyTrial:
 
 
 class Trials:
-    """Trials of a pod ``as_read``, which need not be in the scheduler's cluster. ``replayed`` counts the cycles."""
+    """Trials of changes for one pod, each set replayed once."""
 
     def __init__(self, scheduler: Scheduler, as_read: Pod) -> None:
         self.scheduler, self.key = scheduler, ObjectKey.of(as_read)
-        self._read = reader(scheduler.cluster)
+        self._read = build_object_reader(scheduler.cluster)
         self._as_read = as_read
         self._known: dict[frozenset[Fix], RemedyTrial] = {}
         self._room: dict[tuple[Fix, ...], bool] = {}
         self.replayed = 0
-        self.base = self.of(())
+        self.base = self.replay(())
 
-    def of(self, changes: Iterable[Fix]) -> RemedyTrial:
-        """The trial of these changes, made in this order; those of one set are replayed once."""
-        asked = tuple(changes)
-        name = frozenset(asked)
+    def replay(self, changes: Iterable[Fix]) -> RemedyTrial:
+        """Return the trial of these changes, applied in this order; equal sets are replayed once."""
+        ordered_changes = tuple(changes)
+        name = frozenset(ordered_changes)
         if name not in self._known:
-            self._known[name] = self._replay(asked)
+            self._known[name] = self._run_cycle(ordered_changes)
         return self._known[name]
 
-    def make_room(self, changes: tuple[Fix, ...]) -> bool:
-        """Whether the scheduler, after the changes, evicts others for the pod by the priority that it has then."""
+    def can_preempt(self, changes: tuple[Fix, ...]) -> bool:
+        """Return whether the scheduler can evict others for the pod after the changes, at its priority then."""
         if changes not in self._room:
-            trial = self.of(changes)
+            trial = self.replay(changes)
             cycle = trial.cycle
-            self._room[changes] = cycle is not None and bool(trial.nominated or with_preemption(trial, cycle).nominated)
+            self._room[changes] = cycle is not None and bool(trial.nominated or add_preemption(trial, cycle).nominated)
         return self._room[changes]
 
-    def singles(self, kind: str) -> list[RemedyTrial]:
-        """What was tried of single changes of a kind."""
+    def find_single_trials(self, kind: str) -> list[RemedyTrial]:
+        """Return the trials so far of a single change of this kind."""
         alone = (trial for changes, trial in self._known.items() if len(changes) == 1)
         return [trial for trial in alone if trial.changes[0].kind == kind]
 
     def read(self, key: ObjectKey) -> Struct | None:
-        """An object as it was read."""
+        """Return an object as it was read."""
         return self._as_read if key == self.key else self._read(key)
 
-    def _replay(self, changes: tuple[Fix, ...]) -> RemedyTrial:
+    def _run_cycle(self, changes: tuple[Fix, ...]) -> RemedyTrial:
+        """Apply the changes and replay the pod's scheduling cycle, with preemption if its priority is raised."""
         self.replayed += 1
-        edits = edited(changes, self.read)
-        view = changed_view(self.scheduler.view, {key: edit for key, edit in edits.items() if key != self.key})
-        own = edits[self.key].after if self.key in edits else self._as_read
-        assert isinstance(own, Pod)
-        readmitted = readmit(self._as_read, own, view.cluster) if is_created(own, view.cluster) else own
+        edits = apply_fixes(changes, self.read)
+        view = fork_with_edits(self.scheduler.view, {key: edit for key, edit in edits.items() if key != self.key})
+        target_pod = edits[self.key].after if self.key in edits else self._as_read
+        assert isinstance(target_pod, Pod)
+        readmitted = (
+            readmit(self._as_read, target_pod, view.cluster) if is_created(target_pod, view.cluster) else target_pod
+        )
         if readmitted is None:
-            return RemedyTrial(self.scheduler, changes, edits, own, own, None, None)
-        pod = held(readmitted, view)
+            return RemedyTrial(self.scheduler, changes, edits, target_pod, target_pod, None, None)
+        pod = build_stored_pod(readmitted, view)
         info = PodInfo(pod, view.settings.requests)
         framework, unknown = self.scheduler.framework_for(info, view)
         if framework is None:
-            return RemedyTrial(self.scheduler, changes, edits, own, pod, None, None)
+            return RemedyTrial(self.scheduler, changes, edits, target_pod, pod, None, None)
         cycle = run_cycle(framework, info, view)
         narrowing = (
             kind for kind in (*unknown, *cycle.consultation.unknown) if kind.dependency.effect is Effect.NARROWS
         )
-        trial = RemedyTrial(self.scheduler, changes, edits, own, pod, framework, cycle, unheard=tuple(narrowing))
+        trial = RemedyTrial(self.scheduler, changes, edits, target_pod, pod, framework, cycle, unheard=tuple(narrowing))
         if trial.fits or not any(change.kind == PREEMPTS for change in changes):
             return trial
-        return with_preemption(trial, cycle)
+        return add_preemption(trial, cycle)
 
 
-def with_preemption(trial: RemedyTrial, cycle: Cycle) -> RemedyTrial:
-    """The trial and whom the scheduler evicts for the pod."""
+def add_preemption(trial: RemedyTrial, cycle: Cycle) -> RemedyTrial:
+    """Return the trial with the node that preemption nominates and its victims, if there are any."""
     if cycle.gated or cycle.error is not None or not len(cycle.view.nodes):
         return trial
     results = run_post_filter(cycle).results.values()
-    made = (
+    nominations = (
         (post_filter_result, post_filter_result.report)
         for post_filter_result in results
         if post_filter_result.nominated_node
@@ -151,7 +158,7 @@ def with_preemption(trial: RemedyTrial, cycle: Cycle) -> RemedyTrial:
     result, report = next(
         (
             (post_filter_result, preemption)
-            for post_filter_result, preemption in made
+            for post_filter_result, preemption in nominations
             if isinstance(preemption, Preemption)
         ),
         (None, None),
@@ -163,13 +170,15 @@ def with_preemption(trial: RemedyTrial, cycle: Cycle) -> RemedyTrial:
     (chosen,) = candidates.take(np.flatnonzero(candidates.row == view.nodes.index[result.nominated_node]))
     victims = [view.pods.objects[position] for position in chosen.victims]
     keys = tuple(victim.key for victim in victims)
-    return replace(trial, nominated=result.nominated_node, victims=keys, harm=_harm(victims, chosen.pdb_violations))
+    return replace(
+        trial, nominated=result.nominated_node, victims=keys, harm=_describe_harm(victims, chosen.pdb_violations)
+    )
 
 
-def _harm(victims: Iterable[Pod], violations: int) -> str:
-    """Return what is lost with the victims, in words: pods without a controller, and guarantees of PDBs.
+def _describe_harm(victims: Iterable[Pod], violations: int) -> str:
+    """Return what is lost with the victims, in words: pods without a controller and PDB guarantees.
 
-    A victim that is being deleted already loses nothing by the preemption.
+    Victims that are already being deleted lose nothing by the preemption.
     """
     staying = (victim for victim in victims if victim.metadata.deletion_timestamp is None)
     bare = [victim.key for victim in staying if find_owner(victim).kind == "Pod"]
@@ -179,49 +188,50 @@ def _harm(victims: Iterable[Pod], violations: int) -> str:
 
 
 def is_created(pod: Pod, cluster: Cluster) -> bool:
-    """Whether the API server has the pod, with all that it does to a pod that is created."""
+    """Return whether the API server has the pod."""
     return bool(pod.metadata.uid) or cluster.pod(pod.metadata.namespace, pod.metadata.name) is not None
 
 
-def held(pod: Pod, view: Fork) -> Pod:
-    """The pod as the API server holds it, or would once it is created."""
+def build_stored_pod(pod: Pod, view: Fork) -> Pod:
+    """Return the pod as the API server stores it, or would store it once it is created."""
     stored = view.stored(pod)
     if is_created(pod, view.cluster):
         return stored
     return view.admitted(view.stored(admit_pod(pod, view.cluster)))
 
 
-def changed_view(view: Fork, edits: Mapping[ObjectKey, Edited]) -> Fork:
-    """A fork in which the objects are as the edits leave them; the same where there are none."""
+def fork_with_edits(view: Fork, edits: Mapping[ObjectKey, EditedObject]) -> Fork:
+    """Return a fork of the view with the edits applied, or the view itself if there are none."""
     if not edits:
         return view
     view = _with_resized_pods(view, {key: edit for key, edit in edits.items() if is_resized(edit)})
     index = view.nodes.index
     nodes = {index[key.name]: edit.after for key, edit in edits.items() if key.kind == "Node" and edit.before}
     more = [(index[edit.like], edit.after) for key, edit in edits.items() if key.kind == "Node" and not edit.before]
-    cluster = changed_cluster(view.cluster, edits)
+    cluster = apply_edits_to_cluster(view.cluster, edits)
     same = cluster is view.cluster and not nodes and not more
     fork = view.fork() if same else view.with_changes(cluster, nodes, more)  # type: ignore[arg-type]
     for key, edit in edits.items():
         if key.kind == "Pod":
-            _move(fork, key, edit)
+            _apply_pod_edit(fork, key, edit)
     return fork
 
 
-def is_resized(edit: Edited) -> bool:
-    """Return whether a pod stays on its node with other requests."""
+def is_resized(edit: EditedObject) -> bool:
+    """Return whether the edit changes the spec of a pod that stays on its node."""
     before, after = edit.before, edit.after
     if not isinstance(before, Pod) or not isinstance(after, Pod) or not before.spec.node_name:
         return False
     return before.spec != after.spec and before.spec.node_name == after.spec.node_name
 
 
-def _with_resized_pods(view: Fork, resized: Mapping[ObjectKey, Edited]) -> Fork:
-    """Return a view of the same pods on the same nodes, where the edited ones request what the edits leave."""
+def _with_resized_pods(view: Fork, resized: Mapping[ObjectKey, EditedObject]) -> Fork:
+    """Return a view in which the resized pods request their new amounts, all pods on the same nodes."""
     if not resized:
         return view
 
     def build() -> Fork:
+        """Build the fork from a cluster with the changed pods."""
         changed = change_pods(view.cluster, {key[1:]: edit.after for key, edit in resized.items()})  # type: ignore[misc]
         return Fork.from_cluster(changed, view.settings)
 
@@ -235,8 +245,8 @@ def _with_resized_pods(view: Fork, resized: Mapping[ObjectKey, Edited]) -> Fork:
     return fork
 
 
-def changed_cluster(cluster: Cluster, edits: Mapping[ObjectKey, Edited], whole: bool = False) -> Cluster:
-    """The cluster with its objects as the edits leave them; its pods and nodes, which a fork has apart, on demand."""
+def apply_edits_to_cluster(cluster: Cluster, edits: Mapping[ObjectKey, EditedObject], whole: bool = False) -> Cluster:
+    """Return the cluster with the edits applied; pods and nodes, which a fork has itself, only with `whole`."""
     changed: dict[str, dict[ObjectKey, Struct | None]] = {}
     for key, edit in edits.items():
         if key.kind != "Pod" and (whole or key.kind != "Node"):
@@ -255,8 +265,8 @@ def changed_cluster(cluster: Cluster, edits: Mapping[ObjectKey, Edited], whole: 
     return cluster
 
 
-def _move(view: Fork, key: ObjectKey, edit: Edited) -> None:
-    """A pod of the fork leaves its node, goes to another, or comes as another one like it."""
+def _apply_pod_edit(view: Fork, key: ObjectKey, edit: EditedObject) -> None:
+    """Remove the edited pod from its node, move it, or add a copy of another pod."""
     after = edit.after
     row = view.nodes.index.get(after.spec.node_name) if isinstance(after, Pod) else None
     known = view.pods.find_position(f"{key.namespace}/{key.name}" if edit.before else edit.like)

@@ -1,4 +1,4 @@
-"""A node in a trial: what stands against it, and what remedies know of the plugin that does."""
+"""A node in a trial, with its rejections, and what the search knows about the rejecting plugins."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NODE_NAME_FIELD = "metadata.name"
 
 
 class NodeRefusal(NamedTuple):
-    """What a plugin has against a node."""
+    """A plugin's rejection of a node."""
 
     plugin: str
     reason: str
@@ -30,24 +30,26 @@ class NodeRefusal(NamedTuple):
 
 @dataclass(frozen=True)
 class TriedNode:
-    """A node, or where there is none to speak of all of them, in a trial; a change is looked for there."""
+    """A node of a trial, or the trial without a particular node, for which fixes are proposed."""
 
     trial: RemedyTrial
     row: Row | None
+    """The row of the node, None for no particular node."""
 
     @property
     def cycle(self) -> Cycle:
+        """The trial's cycle, which must exist."""
         assert self.trial.cycle is not None
         return self.trial.cycle
 
     @property
     def at(self) -> Row:
-        """The row of a tried that is a node."""
+        """The row of the node, which must exist."""
         assert self.row is not None
         return self.row
 
     def refusals(self) -> list[NodeRefusal]:
-        """What stands against the node, in the profile's order; what PreFilter says against all nodes comes alone."""
+        """Return the node's rejections in the profile's order, or PreFilter's rejection of all nodes alone."""
         if self.trial.cycle is None:
             return []
         outcome = self.cycle.pre_filter
@@ -57,8 +59,8 @@ class TriedNode:
         if self.row is None:
             return []
         node_refusals = [
-            NodeRefusal(plugin, rejection.reason, _fact(rejection, self.row), rejection)
-            for plugin, verdict in self._verdicts(self.row).items()
+            NodeRefusal(plugin, rejection.reason, _build_fact(rejection, self.row), rejection)
+            for plugin, verdict in self._get_verdicts(self.row).items()
             for rejection in verdict.rejections
             if rejection.mask[self.row]
         ]
@@ -67,27 +69,29 @@ class TriedNode:
             node_refusals += [NodeRefusal(plugin, "", None) for plugin in outcome.narrowed_by if plugin not in refusing]
         return node_refusals
 
-    def _verdicts(self, row: Row) -> Verdicts:
+    def _get_verdicts(self, row: Row) -> Verdicts:
+        """Return the Filter verdicts that decided about the node: with or without nominated pods."""
         outcome = self.cycle.filter
         return outcome.with_nominated if outcome.by_nominated[row] else outcome.verdicts
 
 
-def _fact(rejection: Rejection, row: Row) -> AnyFact | None:
+def _build_fact(rejection: Rejection, row: Row) -> AnyFact | None:
+    """Return the fact behind a rejection of the node, or None."""
     return to_fact(rejection.fact(row)) if rejection.fact else None
 
 
-def label_keys(cycle: Cycle) -> set[str]:
-    """The labels of nodes that the pod's own constraints name."""
+def collect_label_keys(cycle: Cycle) -> set[str]:
+    """Return the node labels that the pod's own constraints name."""
     spec = cycle.info.spec
-    keys = label_keys_of_node_selection(spec)
+    keys = collect_node_selection_keys(spec)
     keys |= {constraint.topology_key for constraint in spec.topology_spread_constraints}
     for terms in (cycle.info.required_affinity, cycle.info.required_anti_affinity):
         keys |= {term.topology_key for term in terms}
     return keys
 
 
-def label_keys_of_node_selection(spec: PodSpec) -> set[str]:
-    """Return the labels that the pod's nodeSelector and required node affinity name."""
+def collect_node_selection_keys(spec: PodSpec) -> set[str]:
+    """Return the node labels that the pod's nodeSelector and required node affinity name."""
     own = spec.affinity.node_affinity if spec.affinity else None
     required = own.required_during_scheduling_ignored_during_execution if own else None
     terms = required.node_selector_terms if required else ()
@@ -95,10 +99,10 @@ def label_keys_of_node_selection(spec: PodSpec) -> set[str]:
 
 
 def find_missing_host_with_data(trial: RemedyTrial, key: str, values: Iterable[str]) -> str:
-    """Return the host that the values name and that is gone, if the pod has files there, empty for none.
+    """Return the named host if it is gone and the pod has hostPath files there, else an empty string.
 
-    ``key``: the hostname label or the field metadata.name. Only hostPath volumes are looked at: a claim's local volume
-    keeps the pod from other hosts by itself.
+    `key` is the hostname label or the field metadata.name. A claim's local volume is not considered, as it pins the pod
+    by itself.
     """
     if key not in (HOSTNAME, NODE_NAME_FIELD) or trial.cycle is None:
         return ""
@@ -110,29 +114,28 @@ def find_missing_host_with_data(trial: RemedyTrial, key: str, values: Iterable[s
     return hosts[0] if hosts and not any(host in known for host in hosts) else ""
 
 
-Way = Callable[[TriedNode, NodeRefusal], Iterator[Fix]]
-"""What could be done on a node about a refusal."""
+ProposeFixes = Callable[[TriedNode, NodeRefusal], Iterator[Fix]]
+"""Proposes fixes for a rejection of a node."""
 
 
 def _no_columns(cycle: Cycle) -> Iterable[Ints]:
+    """Return no columns."""
     return ()
 
 
 class PluginRemedies(NamedTuple):
-    """What can be done about a plugin's refusals, and what the search for remedies has to know of them.
+    """Fix proposals for a plugin's rejections, and what the search needs to know about them."""
 
-    ``ways`` in the order in which they are tried. ``clears_with``: a change that clears a refusal of this plugin may
-    clear at once those of all plugins with the same word. ``indirect``: changes against other plugins may clear it
-    besides, as which nodes count for it follows from the pod's node selection. ``facts_tell_all``: a fact that is the
-    same after a change tells that the change did nothing. ``columns``, (N,) each: by what nodes that it refuses are
-    told apart besides its reasons.
-    """
-
-    ways: tuple[Way, ...] = ()
+    ways: tuple[ProposeFixes, ...] = ()
+    """Functions that propose fixes, in the order in which they are tried."""
     clears_with: str = ""
+    """Plugins with the same word may be cleared by one change; empty for only this plugin."""
     indirect: bool = False
+    """Whether changes against other plugins may clear it, as node selection decides which nodes it counts."""
     facts_tell_all: bool = False
+    """Whether an unchanged fact shows that a change had no effect."""
     columns: Callable[[Cycle], Iterable[Ints]] = _no_columns
+    """Yields columns (N,) that tell rejected nodes apart beyond the reasons."""
 
 
 NO_REMEDIES = PluginRemedies()

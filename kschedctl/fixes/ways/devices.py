@@ -17,7 +17,7 @@ from kschedctl.fixes.ways.stopped_pods import stop_pod
 from kschedctl.replay import kubectl
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.plugins.dynamic_resources.allocated import DeviceId, holdings
+from kschedctl.scheduler.plugins.dynamic_resources.allocated import DeviceId, list_held_devices
 from kschedctl.scheduler.plugins.dynamic_resources.facts import ClaimsUnusable, DevicesUnfit
 from kschedctl.scheduler.plugins.dynamic_resources.inventory import Inventory
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
@@ -58,7 +58,7 @@ def _free_devices(tried: TriedNode) -> Iterator[Fix]:
     here = _find_visible_devices(tried)
     holders: list[tuple[int, ResourceClaim]] = []
     for claim in view.objects.of("ResourceClaim"):
-        held = sum(holding.device in here for holding in holdings(claim, shares=True))
+        held = sum(holding.device in here for holding in list_held_devices(claim, shares=True))
         if held:
             holders.append((held, claim))
     for _, claim in sorted(holders, key=lambda holder: holder[0])[:MOST]:
@@ -169,7 +169,7 @@ def _columns(cycle: Cycle) -> Iterator[Ints]:
     if evaluation is None:
         return
     rows = [Row(row) for row in range(len(cycle.view.nodes))]
-    looks = _number_distinct(evaluation.key(row, refused=False) for row in rows)
+    looks = _number_distinct(evaluation.build_node_key(row, claim_unavailable=False) for row in rows)
     yield (
         looks
         if looks.max(initial=0) < MOST_LOOKS
@@ -186,7 +186,7 @@ def _number_distinct(values: Iterable[Hashable]) -> Ints:
 def _count_devices(inventory: Inventory, row: Row) -> tuple[int, int]:
     """Return how many devices a node has, and how many of them are allocated."""
     devices = [device.id for pool in inventory.pools(row) for device in pool.devices]
-    return len(devices), sum(map(inventory.state.holds, devices))
+    return len(devices), sum(map(inventory.state.is_allocated, devices))
 
 
 REMEDIES = {DynamicResources: PluginRemedies((waiting.await_terminating, fix_devices), columns=_columns)}

@@ -10,7 +10,7 @@ from kschedctl.api.ownership import find_controller
 from kschedctl.fixes.trial.changes import ObjectEdit
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.scheduler.framework import PluginError
-from kschedctl.scheduler.plugins.dynamic_resources.reservation import released_claims, user_of
+from kschedctl.scheduler.plugins.dynamic_resources.reservation import get_pod_user, release_claims
 from kschedctl.scheduler.plugins.helper.volumes.listers import listers
 from kschedctl.scheduler.plugins.node_volume_limits.attachments import AttachedVolume, find_csi_volumes
 from kschedctl.scheduler.plugins.node_volume_limits.in_tree import find_disks_of_running_pod
@@ -24,8 +24,8 @@ def delete_pod(view: Fork, pod: Pod) -> tuple[ObjectEdit, ...]:
 
 def _release_claims(view: Fork, pod: Pod) -> Iterator[ObjectEdit]:
     """Yield the edits that release the pod's claims, and delete those that were generated for it."""
-    user = {user_of(pod)}
-    for claim in released_claims(view.objects.of("ResourceClaim"), user):
+    user = {get_pod_user(pod)}
+    for claim in release_claims(view.objects.of("ResourceClaim"), user):
         controller = find_controller(claim.metadata)
         if controller is not None and controller.uid == pod.metadata.uid:
             yield ObjectEdit(ObjectKey.of(claim), lambda _: None)
@@ -35,7 +35,7 @@ def _release_claims(view: Fork, pod: Pod) -> Iterator[ObjectEdit]:
 
 def _without_user(claim: ResourceClaim, user: set[tuple[str, str]]) -> ResourceClaim:
     """Return the claim without the pod's reservation."""
-    return next(released_claims((claim,), user), claim)
+    return next(release_claims((claim,), user), claim)
 
 
 def detach_volumes(view: Fork, pod: Pod) -> Iterator[ObjectEdit]:

@@ -16,7 +16,7 @@ from kschedctl.api.resource_names import CPU, EPHEMERAL_STORAGE, is_extended, is
 from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_untolerated
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.machine_sizes import is_plausible
-from kschedctl.fixes.trial.tried_node import TriedNode, label_keys
+from kschedctl.fixes.trial.tried_node import TriedNode, collect_label_keys
 from kschedctl.fixes.ways.unready_nodes import is_fault, is_no_node_initialized, without_condition_taints
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.scheduler.framework import Rejection
@@ -109,7 +109,7 @@ def _group_by_pool(nodes: Sequence[Node]) -> dict[str, list[Node]]:
 
 def _find_models(tried: TriedNode) -> list[Node]:
     """Return the first node of each distinct pool, zone, taints, size, and set of labels that the pod selects by."""
-    keys, view = tuple(sorted(label_keys(tried.cycle) - {HOSTNAME})), tried.cycle.view
+    keys, view = tuple(sorted(collect_label_keys(tried.cycle) - {HOSTNAME})), tried.cycle.view
     return view.memo((_find_models, keys), lambda: list(_find_distinct(view.nodes.objects, keys).values()))
 
 
@@ -194,7 +194,7 @@ def more_like(
         cost,
         variant_of="node",
         where=where,
-        times=partial(more_like, view, model, larger=larger, unknown=unknown, peculiar=peculiar),
+        with_node_count=partial(more_like, view, model, larger=larger, unknown=unknown, peculiar=peculiar),
     )
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod, RuntimeClass, RuntimeClassScheduling, Toleration
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit, on_pod
-from kschedctl.fixes.trial.readmission import runtime_class_of
+from kschedctl.fixes.trial.readmission import find_runtime_class
 from kschedctl.fixes.trial.tried_node import TriedNode
 from kschedctl.fixes.ways.node_labels import find_similar_keys, is_misspelt
 from kschedctl.replay import kubectl
@@ -24,7 +24,7 @@ CORRECT, OTHER = 15, 70
 
 def selecting_class(pod: Pod, key: str, tried: TriedNode) -> RuntimeClass | None:
     """Return the pod's RuntimeClass if it is the one that asks for the node label, else None."""
-    runtime_class = runtime_class_of(pod, tried.cycle.view.cluster)
+    runtime_class = find_runtime_class(pod, tried.cycle.view.cluster)
     if runtime_class is None or runtime_class.scheduling is None or key not in runtime_class.scheduling.node_selector:
         return None
     return runtime_class

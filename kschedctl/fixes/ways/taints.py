@@ -18,7 +18,7 @@ from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_un
 from kschedctl.fixes.trial.changes import Fix, on_node, on_pod
 from kschedctl.fixes.trial.device_marks import DEVICE_WORD
 from kschedctl.fixes.trial.prices import Price
-from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode, label_keys_of_node_selection
+from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode, collect_node_selection_keys
 from kschedctl.fixes.ways.node_labels import is_typo
 from kschedctl.fixes.ways.unready_nodes import initialize_nodes, is_no_node_initialized, is_of_condition, repair_node
 from kschedctl.replay import kubectl
@@ -93,7 +93,7 @@ def _is_pool_chosen(tried: TriedNode, taint: Taint) -> bool:
     The toleration was forgotten then. A hostname is no pool: its node may be tainted for a reason of its own.
     """
     view = tried.cycle.view
-    keys = label_keys_of_node_selection(tried.trial.pod.spec) - {HOSTNAME}
+    keys = collect_node_selection_keys(tried.trial.pod.spec) - {HOSTNAME}
     selected = match_required_affinity(view.nodes, compile_required_node_affinity(tried.cycle.info.spec))
     if not keys or not selected.any():
         return False

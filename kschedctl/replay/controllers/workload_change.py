@@ -117,10 +117,8 @@ def _compute_limits(update: RollingUpdate, desired: int) -> tuple[int, int]:
 def resolve_share(amount: int | str, total: int, round_up: bool) -> int:
     """Return an absolute number, or the given percentage of ``total`` rounded up or down. Raises InputError.
 
-    >>> resolve_share("25%", 10, up=True), resolve_share("25%", 10, up=False), resolve_share(3, 10, up=True)
-    (3, 2, 3)
-
-    Raises InputError for what is neither.
+    >>> resolve_share("25%", 10, round_up=True), resolve_share("25%", 10, round_up=False)
+    (3, 2)
     """
     if isinstance(amount, int):
         return amount

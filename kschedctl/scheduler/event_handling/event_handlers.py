@@ -111,7 +111,7 @@ class EventHandlers:
             TaintRules(() if rule is None else (rule,), self.classes, features) for rule in (change.old, change.new)
         )
         for resource_slice in self.slices:
-            before, after = old.applied(resource_slice), new.applied(resource_slice)
+            before, after = old.apply(resource_slice), new.apply(resource_slice)
             if None not in (before, after) and before != after:
                 yield ChangedObject("ResourceSlice", before, after)
 

@@ -27,7 +27,7 @@ from kschedctl.api.ownership import Owner
 from kschedctl.commands.browse.app import Browser
 from kschedctl.commands.browse.lines import LineList, Openable
 from kschedctl.commands.browse.screens import HelpScreen
-from kschedctl.fixes.supposing import supposed
+from kschedctl.fixes.supposing import apply_suppositions
 from kschedctl.scheduler.scheduler import Scheduler
 
 NO_SENSE = {
@@ -152,7 +152,9 @@ def test_keys_can_be_clicked() -> None:
 
 def test_the_supposed_limit_of_a_toleration_is_its_effect() -> None:
     asked = demo().build_target(CHECKOUT)
-    (added,) = supposed(asked, "tolerate=a=b:NoExecute").pod.spec.tolerations[len(asked.pod.spec.tolerations) :]
+    (added,) = apply_suppositions(asked, "tolerate=a=b:NoExecute").pod.spec.tolerations[
+        len(asked.pod.spec.tolerations) :
+    ]
     assert (added.key, added.operator, added.value, added.effect) == ("a", "Equal", "b", "NoExecute")
 
 

@@ -24,7 +24,7 @@ from kschedctl.commands.browse.app import Browser
 from kschedctl.commands.browse.command import _iter_sessions
 from kschedctl.commands.browse.following import LiveSessions
 from kschedctl.commands.browse.lines import Openable
-from kschedctl.commands.remedies.pod_fixes import remedies_of
+from kschedctl.commands.remedies.pod_fixes import find_pod_remedies
 from kschedctl.fixes.search import RemedyWishes
 from kschedctl.sources.live import follow as live_follow
 
@@ -43,7 +43,9 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_follow, "LONGEST_WAIT", 0.02)
     monkeypatch.setattr(live_follow, "POLL_SECONDS", 0.01)
     monkeypatch.setattr(live_follow, "SETTLE_SECONDS", 0.05)
-    monkeypatch.setattr(browse_session, "remedies_of", partial(remedies_of, wishes=RemedyWishes(max_changes=1)))
+    monkeypatch.setattr(
+        browse_session, "find_pod_remedies", partial(find_pod_remedies, wishes=RemedyWishes(max_changes=1))
+    )
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
         monkeypatch.delenv(name, raising=False)
 

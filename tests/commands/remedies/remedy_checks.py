@@ -12,8 +12,8 @@ from remedy_worlds import ASKED, World
 import kschedctl
 from kschedctl.api.arrays import Row
 from kschedctl.commands.explain.report import Explanation
-from kschedctl.fixes.catalogue import against, everywhere, remedies_of
-from kschedctl.fixes.document import object_changes
+from kschedctl.fixes.catalogue import get_plugin_remedies, propose_fixes_anywhere, propose_fixes_at_node
+from kschedctl.fixes.document import iter_object_changes
 from kschedctl.fixes.search import RemedySearch, RemedyWishes
 from kschedctl.fixes.trial.changes import Fix
 from kschedctl.fixes.trial.trials import PREEMPTS, RemedyTrial, Trials
@@ -29,7 +29,9 @@ def trials(world: World) -> Trials:
 
 
 def found(asked: Trials, most: int) -> list[RemedyTrial]:
-    search = RemedySearch(asked, against, everywhere, RemedyWishes(max_changes=most), seconds=1e9)
+    search = RemedySearch(
+        asked, propose_fixes_at_node, propose_fixes_anywhere, RemedyWishes(max_changes=most), seconds=1e9
+    )
     result = search.run()
     assert search.exhausted
     return result
@@ -37,7 +39,7 @@ def found(asked: Trials, most: int) -> list[RemedyTrial]:
 
 def afresh(world: World, trial: RemedyTrial) -> Explanation:
     """The answer about the documents after the trial's changes."""
-    return kschedctl.explain(world.cluster(changed(world.documents, object_changes(trial.edits))), ASKED)
+    return kschedctl.explain(world.cluster(changed(world.documents, iter_object_changes(trial.edits))), ASKED)
 
 
 def assert_all_hold(world: World, most: int = 2) -> int:
@@ -88,7 +90,7 @@ def within_budgets(world: World, changes: Iterable[Fix]) -> bool:
 
 def moved_fit(world: World, trial: RemedyTrial) -> bool:
     """Whether each pod that moves fits where it goes to, once the asked one is on some node that takes it."""
-    documents = changed(world.documents, object_changes(trial.edits))
+    documents = changed(world.documents, iter_object_changes(trial.edits))
     moves = [change.target for change in trial.changes if change.kind == "MovePod"]
     return all(any(node in taking(world, documents, pod, on) for on in trial.opens) for pod, node in moves)
 
@@ -109,7 +111,7 @@ def taking(world: World, documents: list[Json], pod: str, asked_on: str) -> tupl
 def space(asked: Trials) -> list[Fix]:
     """All that the ways offer against anything that stands anywhere in the trial without changes."""
     base = asked.base
-    offered: dict[Fix, None] = dict.fromkeys(everywhere(TriedNode(base, None)))
+    offered: dict[Fix, None] = dict.fromkeys(propose_fixes_anywhere(TriedNode(base, None)))
     assert base.cycle is not None
     for row in range(len(base.cycle.view.nodes)):
         offered |= dict.fromkeys(_offered_at(TriedNode(base, Row(row))))
@@ -118,7 +120,7 @@ def space(asked: Trials) -> list[Fix]:
 
 def _offered_at(tried: TriedNode) -> Iterator[Fix]:
     for refusal in tried.refusals():
-        for way in remedies_of(refusal.plugin).ways:
+        for way in get_plugin_remedies(refusal.plugin).ways:
             yield from way(tried, refusal)
 
 

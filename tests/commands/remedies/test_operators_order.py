@@ -17,7 +17,7 @@ from kschedctl import demo
 from kschedctl.autoscaling.node_groups.found import UserGroups
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.one_pod import explain_with_fixes, find_target
-from kschedctl.fixes.new_node import autoscaler_fixes, new_node
+from kschedctl.fixes.new_node import explain_new_node, find_autoscaler_fixes
 from kschedctl.fixes.search import MOST_TRIALS, RemedySearch
 from kschedctl.reports.remedy import Remedy
 
@@ -46,7 +46,7 @@ def cluster_of(source: str) -> Cluster:
 @pytest.fixture(autouse=True)
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """However busy the machine is, all is tried."""
-    monkeypatch.setattr(RemedySearch, "_over", lambda search: search.trials.replayed > MOST_TRIALS)
+    monkeypatch.setattr(RemedySearch, "_is_over", lambda search: search.trials.replayed > MOST_TRIALS)
 
 
 def question(source: str, name: str) -> tuple[Cluster, str, UserGroups]:
@@ -82,8 +82,8 @@ def offered(source: str, name: str) -> tuple[Remedy, ...]:
     asked = find_target(cluster, pod)
     return explain_with_fixes(
         asked,
-        lambda asked: new_node(asked, NOW, given),
-        lambda asked, told: autoscaler_fixes(asked, told, NOW, given),
+        lambda asked: explain_new_node(asked, NOW, given),
+        lambda asked, told: find_autoscaler_fixes(asked, told, NOW, given),
         remedies=True,
     ).remedies
 

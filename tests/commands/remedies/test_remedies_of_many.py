@@ -7,7 +7,7 @@ from applied import apply
 from small import Json, node, pod, replica
 
 from kschedctl import Cluster
-from kschedctl.commands.remedies.pending_fixes import remedies_of_many
+from kschedctl.commands.remedies.pending_fixes import find_remedies_of_many
 from kschedctl.replay.settling import UnexplainedSettling, settle
 
 TEAM = {"key": "team", "value": "yes", "effect": "NoSchedule"}
@@ -19,7 +19,7 @@ def waiting(documents: list[Json]) -> set[str]:
 
 def answer(documents: list[Json]) -> tuple[list[tuple[str, int]], int, int]:
     keys = waiting(documents)
-    report = remedies_of_many(Cluster.from_objects(documents), keys, "here")
+    report = find_remedies_of_many(Cluster.from_objects(documents), keys, "here")
     assert (report.waiting, report.complete) == (len(keys), True)
     for chosen in report.chosen:
         documents = apply(chosen.remedy, documents)
@@ -45,7 +45,7 @@ def test_each_time_what_clears_most_of_the_rest() -> None:
 def test_what_the_author_changes_is_changed_for_all_pods_alike() -> None:
     documents = [node("n1", taints=[TEAM]), *(replica(f"r{i}") for i in range(3))]
     keys = waiting(documents)
-    report = remedies_of_many(Cluster.from_objects(documents), keys, "here")
+    report = find_remedies_of_many(Cluster.from_objects(documents), keys, "here")
     assert (report.waiting, report.cleared, report.left) == (3, 3, ())
     (chosen,) = report.chosen
     assert chosen.remedy.kinds == ("Tolerate",)
@@ -59,7 +59,7 @@ def test_as_many_nodes_as_the_pods_need() -> None:
     documents = [node("n1", cpu="2"), pod("a", "n1"), pod("b", "n1"), *(replica(f"r{i}") for i in range(5))]
     chosen, cleared, waits = answer(documents)
     assert (chosen, cleared, waits) == ([("Add 3 nodes like n1 (pool p)", 5)], 5, 5)
-    report = remedies_of_many(Cluster.from_objects(documents), waiting(documents), "here")
+    report = find_remedies_of_many(Cluster.from_objects(documents), waiting(documents), "here")
     made = [change["create"]["metadata"]["name"] for change in report.chosen[0].remedy.changes]
     assert report.chosen[0].remedy.opens == tuple(made) == ("n1-more-0", "n1-more-1", "n1-more-2")
 
@@ -83,14 +83,14 @@ def test_an_interrupted_simulation_decides_nothing(monkeypatch: pytest.MonkeyPat
         return after
 
     monkeypatch.setattr("kschedctl.commands.remedies.pending_fixes.UnexplainedSettling.settle", cut_short)
-    report = remedies_of_many(Cluster.from_objects(documents), {"d/r0", "d/r1", "d/r2"}, "here")
+    report = find_remedies_of_many(Cluster.from_objects(documents), {"d/r0", "d/r1", "d/r2"}, "here")
     assert (report.chosen, report.cleared, report.interrupted, report.complete) == ((), 0, True, False)
 
 
 def test_nothing_waits_or_nothing_helps() -> None:
-    report = remedies_of_many(Cluster.from_objects([node("n1")]), set(), "here")
+    report = find_remedies_of_many(Cluster.from_objects([node("n1")]), set(), "here")
     assert (report.waiting, report.cleared, report.chosen) == (0, 0, ())
     gated = pod("g", schedulingGates=[{"name": "example.com/wait"}])
-    report = remedies_of_many(Cluster.from_objects([node("n1"), gated]), {"d/g"}, "here")
+    report = find_remedies_of_many(Cluster.from_objects([node("n1"), gated]), {"d/g"}, "here")
     assert (report.waiting, report.cleared, report.chosen) == (1, 0, ())
     assert [left.pods for left in report.left] == [("d/g",)]

@@ -7,7 +7,7 @@ from small import HOSTNAME, Json, node, pod
 
 from kschedctl import Cluster, remedies
 from kschedctl.fixes.search import RemedyWishes
-from kschedctl.fixes.trial.prices import OF_KINDS, PRICES
+from kschedctl.fixes.trial.prices import KINDS_BY_PRICE, PRICES
 from kschedctl.reports.remedy import Remedy
 
 ARCH, OS = "kubernetes.io/arch", "kubernetes.io/os"
@@ -35,7 +35,7 @@ def of_arch(name: str, arch: str, os: str = "linux") -> Json:
 
 
 def test_every_kind_has_one_price() -> None:
-    assert sorted(kind for of_price in OF_KINDS.values() for kind in of_price) == sorted(PRICES)
+    assert sorted(kind for of_price in KINDS_BY_PRICE.values() for kind in of_price) == sorted(PRICES)
 
 
 @pytest.mark.parametrize(("key", "value"), [(ARCH, "arm64"), (OS, "windows")])

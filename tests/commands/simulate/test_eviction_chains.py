@@ -12,7 +12,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.drain.runs import drain
 from kschedctl.commands.explain.cycle_report import explain_pod
 from kschedctl.commands.explain.one_pod import find_target
-from kschedctl.commands.remedies.pod_fixes import remedies_of
+from kschedctl.commands.remedies.pod_fixes import find_pod_remedies
 from kschedctl.commands.remedies.report import Remedies
 from kschedctl.commands.simulate import simulate
 from kschedctl.commands.simulate.report import SimulationReport
@@ -145,7 +145,7 @@ def test_a_workload_of_the_manifest_is_counted_without_the_pods_that_it_evicts()
 def another_class(*objects: Json) -> Remedies:
     """The fixes of the waiting pod d/waiting by a higher PriorityClass."""
     cluster = Cluster.from_objects([CLASSES[0], *objects])
-    return remedies_of(find_target(cluster, "d/waiting"), RemedyWishes(only=frozenset({"UsePriorityClass"})))
+    return find_pod_remedies(find_target(cluster, "d/waiting"), RemedyWishes(only=frozenset({"UsePriorityClass"})))
 
 
 def test_a_class_whose_victims_take_the_room_again_is_no_fix() -> None:

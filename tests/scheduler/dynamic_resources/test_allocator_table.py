@@ -17,7 +17,7 @@ from kschedctl.scheduler.plugins.dynamic_resources.allocated import AllocatedSta
 from kschedctl.scheduler.plugins.dynamic_resources.allocator import InvalidPoolsError, Search
 from kschedctl.scheduler.plugins.dynamic_resources.inventory import Inventory
 from kschedctl.scheduler.plugins.dynamic_resources.requests import AllocationError, read_claim
-from kschedctl.scheduler.plugins.dynamic_resources.results import allocation_result
+from kschedctl.scheduler.plugins.dynamic_resources.results import build_allocation_result
 from kschedctl.scheduler.plugins.helper.device_features import Features
 
 GATES = {
@@ -55,7 +55,7 @@ def test_allocate(case):
         assert str(caught.value) == want["error"].replace('  "not found" not found', f" {absent(want['error'])}")
         return
     found = allocate(inventory, claims)
-    assert plain(found, inventory.visible.itself(0), features) == [
+    assert plain(found, inventory.visible.node_selector(0), features) == [
         without_ids(allocation) for allocation in want.get("allocations") or ()
     ]
 
@@ -71,7 +71,9 @@ def absent(error):
 
 
 def plain(found, itself, features):
-    results = [allocation_result(results, [r.device for r in results], itself, features) for results in found or ()]
+    results = [
+        build_allocation_result(results, [r.device for r in results], itself, features) for results in found or ()
+    ]
     return [without_ids(json.loads(msgspec.json.encode(result))) for result in results]
 
 

@@ -13,7 +13,12 @@ from plugin_cases import cases
 from kschedctl.api.objects import CapacityRequestPolicy, CapacityRequestPolicyRange, DeviceCapacity
 from kschedctl.api.quantity import parse
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.plugins.dynamic_resources.capacity import Arithmetic, consumed, fits, violates
+from kschedctl.scheduler.plugins.dynamic_resources.capacity import (
+    RangeArithmetic,
+    compute_consumption,
+    fits_capacity,
+    violates_policy,
+)
 from kschedctl.scheduler.plugins.dynamic_resources.requests import AllocationError
 from kschedctl.scheduler.plugins.helper.device_features import Features
 
@@ -36,13 +41,13 @@ VALUES = CapacityRequestPolicy(default="4", valid_values=("4", "8"))
 def test_of_a_device_with_ten(requested: str | None, policy: CapacityRequestPolicy | None, expected: str) -> None:
     """Steps of 3 from 2 on are 2, 5, 8."""
     wanted = {"bandwidth": parse(requested)} if requested else {}
-    found = consumed(wanted, {"bandwidth": DeviceCapacity("10", policy)}, Arithmetic())
+    found = compute_consumption(wanted, {"bandwidth": DeviceCapacity("10", policy)}, RangeArithmetic())
     assert found == {"bandwidth": parse(expected)}
 
 
-def of_1_37(case: Json) -> Arithmetic:
+def of_1_37(case: Json) -> RangeArithmetic:
     gates = FeatureGates("1.37", {"DRAFractionalCapacityRange": case["fractionalCapacityRange"]})
-    return Arithmetic.of(Features.from_gates(gates))
+    return RangeArithmetic.from_features(Features.from_gates(gates))
 
 
 def policy_of(document: Json | None) -> CapacityRequestPolicy | None:
@@ -55,20 +60,20 @@ def test_consumed_in_1_37(case: Json) -> None:
     capacity = {"c": DeviceCapacity(case["capacity"], policy_of(case["policy"]))}
     if "error" in case["want"]:
         with pytest.raises(AllocationError, match="cannot be represented in the device's range arithmetic"):
-            consumed(requested, capacity, of_1_37(case))
+            compute_consumption(requested, capacity, of_1_37(case))
     else:
-        assert consumed(requested, capacity, of_1_37(case)) == {"c": parse(case["want"]["amount"])}
+        assert compute_consumption(requested, capacity, of_1_37(case)) == {"c": parse(case["want"]["amount"])}
 
 
 @cases("consumablecapacity137", "usemilli")
 def test_thousandths_in_1_37(case: Json) -> None:
-    unit = of_1_37(case).unit(msgspec.convert(case["range"], CapacityRequestPolicyRange))
+    unit = of_1_37(case).find_unit(msgspec.convert(case["range"], CapacityRequestPolicyRange))
     assert (unit == -3) is case["want"]["milli"]
 
 
 @cases("consumablecapacity137", "violatecapacityrequestpolicy")
 def test_violated_policies_in_1_37(case: Json) -> None:
-    assert violates(parse(case["amount"]), policy_of(case["policy"]), of_1_37(case)) is case["want"]["violates"]
+    assert violates_policy(parse(case["amount"]), policy_of(case["policy"]), of_1_37(case)) is case["want"]["violates"]
 
 
 def test_an_amount_that_nothing_can_hold_counts_before_one_that_is_too_large() -> None:
@@ -79,5 +84,9 @@ def test_an_amount_that_nothing_can_hold_counts_before_one_that_is_too_large() -
     for names in (("c0", "c1"), ("c1", "c0")):
         ordered = {name: capacity[name] for name in names}
         with pytest.raises(AllocationError):
-            fits(requested, ordered, arithmetic=Arithmetic.of(Features.from_gates(FeatureGates("1.37"))))
-        assert not fits(requested, ordered, arithmetic=Arithmetic.of(Features.from_gates(FeatureGates("1.36"))))
+            fits_capacity(
+                requested, ordered, arithmetic=RangeArithmetic.from_features(Features.from_gates(FeatureGates("1.37")))
+            )
+        assert not fits_capacity(
+            requested, ordered, arithmetic=RangeArithmetic.from_features(Features.from_gates(FeatureGates("1.36")))
+        )

@@ -16,7 +16,7 @@ from kschedctl.scheduler.engine.pre_filter import PreFilterOutcome
 from kschedctl.scheduler.framework import PluginVerdict, Status
 from kschedctl.scheduler.framework.strict_decoding import GoDuration
 from kschedctl.scheduler.plugins.dynamic_resources.arguments import DynamicResourcesArgs
-from kschedctl.scheduler.plugins.dynamic_resources.evaluation import preference
+from kschedctl.scheduler.plugins.dynamic_resources.evaluation import score_alternatives
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kschedctl.scheduler.plugins.helper.device_features import DEFAULT_FEATURES, Features
 from kschedctl.snapshot.delta import NO_CHANGE
@@ -70,7 +70,7 @@ def test_score(case):
         claim if claim.status.allocation else replace(claim, status=ResourceClaimStatus(convert_result(next(results))))
         for claim in claims
     ]
-    assert sum(map(preference, allocated)) == case["want"]["score"]
+    assert sum(map(score_alternatives, allocated)) == case["want"]["score"]
 
 
 def convert_result(document):

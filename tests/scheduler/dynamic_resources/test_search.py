@@ -40,7 +40,7 @@ def test_brute_force(nodes, wanted, constraint):
         assert found == want
         assert (evaluation.outcomes[row].code is Code.SUCCESS) == (want is not None)
         if want is not None:
-            allocated = evaluation.allocations(row)[0].devices.results
+            allocated = evaluation.build_allocations(row)[0].devices.results
             assert [int(result.device) for result in allocated] == want
 
 

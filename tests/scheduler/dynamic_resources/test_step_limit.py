@@ -99,15 +99,15 @@ def test_sequences_are_counted_as_they_are_tried(devices: int) -> None:
     """One for each set, or each order of each set, the empty one included: that many times allocateOne is called."""
     for version, ways in (("1.36", combinations), ("1.35", permutations)):
         limit = StepLimit(10, Features(release=KubeVersion.parse_supported(version)))
-        assert limit.refuses(devices, all_tried=True)
+        assert limit.can_skip_search(devices, all_tried=True)
         assert limit.in_vain == sum(1 for size in range(devices + 1) for _ in ways(range(devices), size))
 
 
 def test_a_constraint_may_end_the_search_sooner() -> None:
     """Upstream does not try all sets then, so that nothing is counted, and many devices are tried to see."""
     limit = StepLimit(10, Features())
-    assert limit.refuses(23, all_tried=False)
-    assert not limit.refuses(24, all_tried=False)
+    assert limit.can_skip_search(23, all_tried=False)
+    assert not limit.can_skip_search(24, all_tried=False)
     assert limit.in_vain == 0
 
 

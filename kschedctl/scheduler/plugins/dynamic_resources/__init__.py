@@ -1,1 +1,1 @@
-"""Devices for pods: ResourceClaims, ResourceSlices, CEL selectors and the structured allocator."""
+"""The plugin DynamicResources, with an exact copy of kube-scheduler's structured device allocator."""

@@ -1,4 +1,4 @@
-"""Which devices the claims of a cluster hold, how much of those that are shared, and which claims there are.
+"""The devices that claims hold, and the consumed capacity of shared devices.
 
 Upstream: plugins/dynamicresources/allocateddevices.go and structured/schedulerapi/types.go (v1.36).
 """
@@ -21,24 +21,27 @@ Quantities = dict[str, Quantity]
 
 @dataclass
 class AllocatedState:
-    """Devices that one claim has for itself, devices of which claims have shares, and what of each is consumed."""
+    """The allocated devices of a cluster."""
 
     dedicated: set[DeviceId] = field(default_factory=set)
+    """Devices that one claim has for itself."""
     shared: set[DeviceId] = field(default_factory=set)
+    """Devices that claims share."""
     consumed: dict[DeviceId, Quantities] = field(default_factory=dict)
+    """The consumed capacity of shared devices."""
 
-    def holds(self, device: DeviceId) -> bool:
-        """Whether anybody has the device or a share of it."""
+    def is_allocated(self, device: DeviceId) -> bool:
+        """Return whether a claim has the device or a share of it."""
         return device in self.dedicated or device in self.shared or device in self.consumed
 
     def free(self, device: DeviceId) -> None:
-        """Nobody has the device any more."""
+        """Remove all allocations of the device."""
         self.dedicated.discard(device)
         self.shared.discard(device)
         self.consumed.pop(device, None)
 
-    def mark(self, device: DeviceId) -> object:
-        """What of the state matters for this device, in a form to compare; None for a device that nobody has."""
+    def build_device_state(self, device: DeviceId) -> object:
+        """Return the allocations of the device in a comparable form, or None if it is not allocated."""
         dedicated, shared, amounts = device in self.dedicated, device in self.shared, self.consumed.get(device)
         if not (dedicated or shared or amounts is not None):
             return None
@@ -46,30 +49,33 @@ class AllocatedState:
         return dedicated, shared, consumed
 
 
-class Holding(NamedTuple):
-    """A device that a claim has, ``shared`` with others, and what it consumes of it then."""
+class HeldDevice(NamedTuple):
+    """A device that a claim has."""
 
     device: DeviceId
     shared: bool = False
+    """Whether the claim has only a share."""
     consumed: Quantities | None = None
+    """The capacity that the share consumes."""
 
 
 @dataclass(eq=False, slots=True)
 class PoolUse:
-    """Which claims, by name, hold each device of a pool, and what. ``marks``: a number for each device that anybody
-    has, the same for equal marks. ``kept``: what is derived from that, under any key, until it changes.
-    """
+    """The claims that hold devices of a pool."""
 
     id: PoolId
-    holders: dict[DeviceId, tuple[tuple[str, Holding], ...]] = field(default_factory=dict)
-    marks: dict[DeviceId, int] = field(default_factory=dict)
-    kept: dict[object, object] = field(default_factory=dict)
+    holders: dict[DeviceId, tuple[tuple[str, HeldDevice], ...]] = field(default_factory=dict)
+    """The names of claims and what they hold, by device."""
+    state_numbers: dict[DeviceId, int] = field(default_factory=dict)
+    """A number for each allocated device, equal for devices with equal allocations."""
+    derived: dict[object, object] = field(default_factory=dict)
+    """Values derived from the allocations, cleared when one changes."""
 
 
-class Claims:
-    """The ResourceClaims of a fork ``by_name``, ``namespace/name``, and what they hold, kept up to date.
+class ClaimIndex:
+    """The ResourceClaims of a fork by ``namespace/name``, and the devices that they hold.
 
-    Without ``shares`` (DRAConsumableCapacity) each claim takes its whole device.
+    Without ``shares`` (DRAConsumableCapacity) each claim takes its devices as a whole.
     """
 
     def __init__(self, claims: Iterable[ResourceClaim], shares: bool) -> None:
@@ -79,72 +85,75 @@ class Claims:
         self._pools: dict[PoolId, PoolUse] = {}
         self._mark_numbers: dict[object, int] = {}
         for claim in claims:
-            self.replaced(claim)
+            self.put(claim)
 
-    def copy(self) -> Claims:
-        """One that goes its own way."""
-        other = Claims((), self.shares)
+    def copy(self) -> ClaimIndex:
+        """Return an independent copy."""
+        other = ClaimIndex((), self.shares)
         other.by_name = dict(self.by_name)
         other.state = AllocatedState(
             set(self.state.dedicated), set(self.state.shared), {d: dict(a) for d, a in self.state.consumed.items()}
         )
-        other._pools = {id: PoolUse(id, dict(use.holders), dict(use.marks)) for id, use in self._pools.items()}
+        other._pools = {id: PoolUse(id, dict(use.holders), dict(use.state_numbers)) for id, use in self._pools.items()}
         other._mark_numbers = dict(self._mark_numbers)
         return other
 
-    def use(self, pool: PoolId) -> PoolUse:
-        """Who holds what of a pool."""
+    def get_pool_use(self, pool: PoolId) -> PoolUse:
+        """Return the use of a pool."""
         pool_use = self._pools.get(pool)
         if pool_use is None:
             pool_use = self._pools[pool] = PoolUse(pool)
         return pool_use
 
-    def replaced(self, claim: ResourceClaim) -> list[PoolUse]:
-        """A claim came into the place of the one of its name: for each device that one of the two has, its pool."""
+    def put(self, claim: ResourceClaim) -> list[PoolUse]:
+        """Put a claim in the place of the earlier one of its name. Return the pool of each device that either holds."""
         name = f"{claim.metadata.namespace}/{claim.metadata.name}"
         before, self.by_name[name] = self.by_name.get(name), claim
         devices: dict[DeviceId, PoolUse] = {}
-        for holding in holdings(before, self.shares) if before is not None else ():
-            use = devices[holding.device] = self.use(holding.device[:2])
+        for holding in list_held_devices(before, self.shares) if before is not None else ():
+            use = devices[holding.device] = self.get_pool_use(holding.device[:2])
             use.holders[holding.device] = tuple([holder for holder in use.holders[holding.device] if holder[0] != name])
-        for holding in holdings(claim, self.shares):
-            use = devices[holding.device] = self.use(holding.device[:2])
+        for holding in list_held_devices(claim, self.shares):
+            use = devices[holding.device] = self.get_pool_use(holding.device[:2])
             use.holders[holding.device] = (*use.holders.get(holding.device, ()), (name, holding))
         for device, use in devices.items():
-            self._tell(device, use)
+            self._update_device(device, use)
         return list(devices.values())
 
-    def _tell(self, device: DeviceId, use: PoolUse) -> None:
-        """Say of a device in the state what its holders make of it."""
+    def _update_device(self, device: DeviceId, use: PoolUse) -> None:
+        """Update the allocations of a device from its holders."""
         state, holders = self.state, use.holders[device]
-        use.kept.clear()
-        if use.marks.pop(device, None) is not None:
+        use.derived.clear()
+        if use.state_numbers.pop(device, None) is not None:
             state.free(device)
         for _, holding in holders:
             (state.shared if holding.shared else state.dedicated).add(device)
             if holding.consumed:
-                add(state.consumed.setdefault(device, {}), holding.consumed)
+                add_quantities(state.consumed.setdefault(device, {}), holding.consumed)
         if holders:
-            use.marks[device] = self._mark_numbers.setdefault(state.mark(device), len(self._mark_numbers))
+            use.state_numbers[device] = self._mark_numbers.setdefault(
+                state.build_device_state(device), len(self._mark_numbers)
+            )
 
 
-def holdings(claim: ResourceClaim, shares: bool) -> Sequence[Holding]:
-    """The devices that a claim has allocated; those that it accesses as an administrator are not taken."""
+def list_held_devices(claim: ResourceClaim, shares: bool) -> Sequence[HeldDevice]:
+    """Return the devices that a claim holds, without those that it accesses as an administrator."""
     allocation = claim.status.allocation
     if allocation is None:
         return ()
-    return [_holding(result, shares) for result in allocation.devices.results if not result.admin_access]
+    return [_build_held_device(result, shares) for result in allocation.devices.results if not result.admin_access]
 
 
-def _holding(result: DeviceRequestAllocationResult, shares: bool) -> Holding:
+def _build_held_device(result: DeviceRequestAllocationResult, shares: bool) -> HeldDevice:
+    """Build the held device from an allocation result."""
     device = result.driver, result.pool, result.device
     if not shares or result.share_id is None:
-        return Holding(device)
+        return HeldDevice(device)
     capacity = result.consumed_capacity or {}
-    return Holding(device, True, {name: parse(str(amount)) for name, amount in capacity.items()})
+    return HeldDevice(device, True, {name: parse(str(amount)) for name, amount in capacity.items()})
 
 
-def add(total: Quantities, more: Quantities) -> None:
+def add_quantities(total: Quantities, more: Quantities) -> None:
     """Add amounts to a total, in place."""
     for name, quantity in more.items():
         total[name] = total[name].add(quantity) if name in total else quantity

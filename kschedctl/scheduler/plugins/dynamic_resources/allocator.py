@@ -14,9 +14,9 @@ from typing import NamedTuple
 from kschedctl.api.kube_version import ByVersion, KubeVersion
 from kschedctl.cel.errors import deep_recursion
 from kschedctl.scheduler.plugins.dynamic_resources import capacity
-from kschedctl.scheduler.plugins.dynamic_resources.allocated import DeviceId, PoolId, Quantities, add
+from kschedctl.scheduler.plugins.dynamic_resources.allocated import DeviceId, PoolId, Quantities, add_quantities
 from kschedctl.scheduler.plugins.dynamic_resources.claims import ALL
-from kschedctl.scheduler.plugins.dynamic_resources.constraints import Constraint, make
+from kschedctl.scheduler.plugins.dynamic_resources.constraints import Constraint, build_constraint
 from kschedctl.scheduler.plugins.dynamic_resources.inventory import Inventory
 from kschedctl.scheduler.plugins.dynamic_resources.pools import Allocatability, Counters, Pool, PooledDevice
 from kschedctl.scheduler.plugins.dynamic_resources.requests import (
@@ -27,14 +27,14 @@ from kschedctl.scheduler.plugins.dynamic_resources.requests import (
     Request,
     TooManyResults,
 )
-from kschedctl.scheduler.plugins.dynamic_resources.results import Allocation, Result
+from kschedctl.scheduler.plugins.dynamic_resources.results import AllocatedDevice, Allocation
 from kschedctl.scheduler.plugins.dynamic_resources.step_limit import FILTER_SECONDS, StepLimit
 
 NONE_IS_ALL = ByVersion("whether a request for all devices is met where there are none", (("", True), ("1.33", False)))
 
 
 class UnavailableOfAll(StrEnum):
-    """What happens when a request for all devices cannot get one of them."""
+    """The ways to continue when a request for all devices cannot get one of them."""
 
     SKIP_DEVICE = "it does without"
     END_SEARCH = "the search ends"
@@ -139,7 +139,7 @@ COUNTER_SET_KEY = ByVersion(
 
 
 class TakenCounters:
-    """Counters that devices consume, by pool; ``available``: what allocated devices leave over of one's counters."""
+    """The shared counters that tried devices consume, by pool."""
 
     def __init__(self, available: Callable[[Pool], Counters], release: KubeVersion) -> None:
         self._available_of = available
@@ -148,45 +148,46 @@ class TakenCounters:
         self._taken: dict[PoolId, Counters] = {}
 
     def take(self, pool: Pool, device: PooledDevice) -> bool:
-        """Take those of a device if there are enough."""
-        key = self._key(pool)
+        """Charge the device's counters to its pool. Return False, and charge nothing, if the pool has too few left."""
+        key = self._counter_key(pool)
         if key not in self._available:
             self._available[key] = self._available_of(pool)
-        self._add(key, device, 1)
+        self._charge(key, device, 1)
         taken = self._taken[key]
         if all(amount >= taken.get(counter, 0) for counter, amount in self._available[key].items()):
             return True
-        self._add(key, device, -1)
+        self._charge(key, device, -1)
         return False
 
     def give_back(self, pool: Pool, device: PooledDevice) -> None:
-        """Gives back what a device consumes that was given up."""
-        self._add(self._key(pool), device, -1)
+        """Give the device's counters back to its pool."""
+        self._charge(self._counter_key(pool), device, -1)
 
-    def _key(self, pool: Pool) -> PoolId:
-        """What its counters are kept by."""
+    def _counter_key(self, pool: Pool) -> PoolId:
+        """Return the key under which the pool's counters are kept."""
         return pool.id if self._by_driver else ("", pool.id[1])
 
-    def _add(self, key: PoolId, device: PooledDevice, sign: int) -> None:
+    def _charge(self, key: PoolId, device: PooledDevice, sign: int) -> None:
+        """Add the device's counters to the taken ones, or subtract them if `sign` is -1."""
         taken = self._taken.setdefault(key, {})
         for counter, amount in device.consumes.items():
             taken[counter] = taken.get(counter, 0) + sign * amount
 
 
 class InvalidPoolsError(Exception):
-    """Nothing could be allocated, perhaps for want of a pool that is invalid; ``str()`` is upstream's wording."""
+    """No allocation was found, and some pool was left out because it is invalid. ``str()`` is upstream's wording."""
 
 
 class _TooManyResultsError(Exception):
-    """More devices than one claim can hold, whatever else is tried."""
+    """The request would give its claim more devices than a claim can hold."""
 
 
 class _SearchEndedError(Exception):
-    """Nothing more is tried."""
+    """The search ends without trying further devices."""
 
 
-class At(NamedTuple):
-    """Where the search stands: the claim, its request, and which of the request's alternatives."""
+class SearchPosition(NamedTuple):
+    """A position in the search: the indices of a claim, of a request in it and of an alternative of the request."""
 
     claim: int
     request: int
@@ -194,7 +195,7 @@ class At(NamedTuple):
 
 
 class Search:
-    """One search: the claims, on the node of a row, in its pools."""
+    """A depth-first search for devices for the claims of one pod on one node, given by its row."""
 
     def __init__(
         self, inventory: Inventory, row: int, claims: Sequence[ClaimRequests], seconds: float = FILTER_SECONDS
@@ -204,14 +205,14 @@ class Search:
         self.pools = inventory.pools(row)
         self.places = [(pool, device) for pool in self.pools for device in pool.devices]
         self.interchangeable = not any(device.consumes for _, device in self.places)
-        self.every: dict[At, list[tuple[Pool, PooledDevice]]] = {}
+        self.every: dict[SearchPosition, list[tuple[Pool, PooledDevice]]] = {}
         self.constraints: list[list[Constraint]] = []
-        self.results: list[list[Result]] = [[] for _ in claims]
+        self.results: list[list[AllocatedDevice]] = [[] for _ in claims]
         self.users: dict[DeviceId, set[int]] = {}
         self.taken: dict[DeviceId, Quantities] = {}
-        self.counters = TakenCounters(inventory.available, self.features.release)
-        self.selectable: dict[tuple[At, DeviceId], bool] = {}
-        self.arithmetic = capacity.Arithmetic.of(self.features)
+        self.counters = TakenCounters(inventory.compute_available_counters, self.features.release)
+        self.selectable: dict[tuple[SearchPosition, DeviceId], bool] = {}
+        self.arithmetic = capacity.RangeArithmetic.from_features(self.features)
         self.limit = StepLimit(seconds, self.features)
         self.invalid_pool_error = INVALID_POOL_ERROR.at(self.features.release)
         self.unavailable_of_all = UNAVAILABLE_OF_ALL.at(self.features.release)
@@ -219,15 +220,15 @@ class Search:
         self.all_consumers = COUNTER_CONSUMERS.at(self.features.release) is Allocatability.ALLOCATABLE
 
     def run(self) -> Allocation | None:
-        """The devices for all claims, None when they cannot all be had.
+        """Search for devices for all claims. Return None if they cannot all be allocated.
 
         Raises AllocationError, InvalidPoolsError and SearchTimeoutError.
         """
         for index, claim in enumerate(self.claims):
-            self._prepare(index, claim)
+            self._prepare_claim(index, claim)
         try:
             with deep_recursion(1000 + 4 * MAX_RESULTS * len(self.claims)):
-                done = not self.claims or self._request(0, 0)
+                done = not self.claims or self._search_request(0, 0)
         except _TooManyResultsError:
             raise AllocationError("allocation max size exceeded") from None
         except _SearchEndedError:
@@ -238,29 +239,35 @@ class Search:
             raise InvalidPoolsError("invalid resource pools were encountered")
         return None
 
-    def _prepare(self, index: int, claim: ClaimRequests) -> None:
-        """How many devices each request is about, and which ones where it wants all."""
+    def _prepare_claim(self, index: int, claim: ClaimRequests) -> None:
+        """Collect the devices of requests with mode All, check the claim's size, and build its constraints.
+
+        Raises AllocationError.
+        """
         least = 0
         for position, alternatives in enumerate(claim.requests):
-            ats = [At(index, position, i) for i in range(len(alternatives))]
+            ats = [SearchPosition(index, position, i) for i in range(len(alternatives))]
             for at in ats:
-                if self._at(at).mode == ALL:
-                    self.every[at] = self._all_devices(at)
-            least += min(map(self._number, ats), default=0)
+                if self._request_at(at).mode == ALL:
+                    self.every[at] = self._list_all_devices(at)
+            least += min(map(self._count_wanted_devices, ats), default=0)
         if least > MAX_RESULTS:
             raise AllocationError(
                 f"claim {claim.key}: number of requested devices {least} exceeds the claim limit of {MAX_RESULTS}"
             )
-        self.constraints.append([make(constraint, self.features) for constraint in claim.constraints])
+        self.constraints.append([build_constraint(constraint, self.features) for constraint in claim.constraints])
 
-    def _at(self, at: At) -> Request:
+    def _request_at(self, at: SearchPosition) -> Request:
+        """Return the request at a position."""
         return self.claims[at.claim].requests[at.request][at.alternative]
 
-    def _number(self, at: At) -> int:
-        return len(self.every[at]) if at in self.every else self._at(at).count
+    def _count_wanted_devices(self, at: SearchPosition) -> int:
+        """Return the number of devices that the request wants."""
+        return len(self.every[at]) if at in self.every else self._request_at(at).count
 
-    def _all_devices(self, at: At) -> list[tuple[Pool, PooledDevice]]:
-        request, devices = self._at(at), []
+    def _list_all_devices(self, at: SearchPosition) -> list[tuple[Pool, PooledDevice]]:
+        """Return the devices that a request with mode All has to get. Raises AllocationError for an unusable pool."""
+        request, devices = self._request_at(at), []
         first = at._replace(alternative=0)
         by_first = SELECTORS_OF_SECOND.at(self.features.release) is SelectorsOfSecond.FIRST
         chooser = first if by_first and at.alternative == 1 and first in self.every else at
@@ -277,23 +284,27 @@ class Search:
 
     # -- the search: each step either finds all the rest and is true, or undoes what it did -------------------------
 
-    def _claim(self, index: int) -> bool:
-        """Too many devices in a claim is no failure of the claims before it."""
+    def _search_claim(self, index: int) -> bool:
+        """Search devices for the claim at `index` and all later ones. A claim that is too large counts as not found."""
         try:
-            return index == len(self.claims) or self._request(index, 0)
+            return index == len(self.claims) or self._search_request(index, 0)
         except _TooManyResultsError:
             return False
 
-    def _request(self, index: int, position: int) -> bool:
+    def _search_request(self, index: int, position: int) -> bool:
+        """Search devices for the request and all later ones, and try its alternatives in order.
+
+        Raises _TooManyResultsError if every alternative has too many devices.
+        """
         requests = self.claims[index].requests
         if position == len(requests):
-            return self._claim(index + 1)
+            return self._search_claim(index + 1)
         if not requests[position][0].parent:
-            return self._devices(At(index, position))
+            return self._search_devices(SearchPosition(index, position))
         exceeded = True
         for alternative in range(len(requests[position])):
             try:
-                if self._devices(At(index, position, alternative)):
+                if self._search_devices(SearchPosition(index, position, alternative)):
                     return True
                 exceeded = False
             except _TooManyResultsError:
@@ -302,23 +313,26 @@ class Search:
             raise _TooManyResultsError
         return False
 
-    def _devices(self, at: At, have: int = 0, start: int = 0) -> bool:
-        """The devices of a request from the ``have``-th on; those before place ``start`` were tried before."""
-        number, every = self._number(at), self.every.get(at)
+    def _search_devices(self, at: SearchPosition, have: int = 0, start: int = 0) -> bool:
+        """Search the request's remaining devices, of which it has `have`, from index `start` of `self.places` on."""
+        number, every = self._count_wanted_devices(at), self.every.get(at)
         if every is not None and not every and not NONE_IS_ALL.at(self.features.release):
             return False
         if have >= number:
-            return self._request(at.claim, at.request + 1)
-        if self._would_be_too_many(at, have, number):
+            return self._search_request(at.claim, at.request + 1)
+        if self._exceeds_claim_limit(at, have, number):
             return False
         if every is not None:
-            return self._try(at, have, 0, *every[have])
-        return self._any_device(at, have, start)
+            return self._try_device(at, have, 0, *every[have])
+        return self._search_any_device(at, have, start)
 
-    def _would_be_too_many(self, at: At, have: int, number: int) -> bool:
-        """Whether the claim cannot hold all devices of the request. Raises _TooManyResultsError where that ends it."""
+    def _exceeds_claim_limit(self, at: SearchPosition, have: int, wanted: int) -> bool:
+        """Return whether the claim cannot hold all devices of the request.
+
+        Raises _TooManyResultsError in versions that then go on with the next alternative.
+        """
         consequence = TOO_MANY_RESULTS.at(self.features.release)
-        total = len(self.results[at.claim]) + number - have
+        total = len(self.results[at.claim]) + wanted - have
         if consequence is TooManyResults.REQUEST_FAILS_COUNTING_TWICE:
             total += have
         if total <= MAX_RESULTS:
@@ -327,9 +341,9 @@ class Search:
             raise _TooManyResultsError
         return True
 
-    def _any_device(self, at: At, have: int, start: int) -> bool:
-        """The first device from place ``start`` on with which all the rest is found."""
-        if not have and self._are_too_few(at):
+    def _search_any_device(self, at: SearchPosition, have: int, start: int) -> bool:
+        """Try candidates from index `start` on until one leads to a complete allocation. Return whether one did."""
+        if not have and self._has_too_few_devices(at):
             return False
         failed: set[object] = set()
         for place in range(start, len(self.places)):
@@ -337,173 +351,198 @@ class Search:
             if pool.invalid and self.invalid_pool_error is InvalidPoolError.ON_VISIT:
                 raise AllocationError(pool.fault)
             untouched = self.interchangeable and not self.users.get(device.id) and device.id not in self.taken
-            if untouched and (device.twin, self.state.mark(device.id)) in failed:
+            if untouched and (device.twin, self.state.build_device_state(device.id)) in failed:
                 continue
             if self.is_candidate(at, device):
                 if pool.invalid:
                     raise AllocationError(pool.fault)
-                if self._try(at, have, self._next_place(at, place, device), pool, device):
+                if self._try_device(at, have, self._find_next_place(at, place, device), pool, device):
                     return True
                 if untouched:
-                    failed.add((device.twin, self.state.mark(device.id)))
+                    failed.add((device.twin, self.state.build_device_state(device.id)))
         return False
 
-    def _try(self, at: At, have: int, next_place: int, pool: Pool, device: PooledDevice) -> bool:
+    def _try_device(self, at: SearchPosition, have: int, next_place: int, pool: Pool, device: PooledDevice) -> bool:
+        """Allocate the device and search for everything that remains. Undo the allocation if the search fails."""
         self.limit.step()
         one_of_all = at in self.every
         if not self._allocate(at, pool, device):
             if one_of_all and self.unavailable_of_all is UnavailableOfAll.END_SEARCH:
                 raise _SearchEndedError
             skips = one_of_all and self.unavailable_of_all is UnavailableOfAll.SKIP_DEVICE
-            return skips and self._rest_of_all(at, have)
+            return skips and self._search_rest_of_all(at, have)
         done = False
         stays_taken = one_of_all and self.unavailable_of_all is not UnavailableOfAll.RELEASE_TAKEN
         try:
-            done = self._rest_of_all(at, have) if one_of_all else self._devices(at, have + 1, next_place)
+            done = self._search_rest_of_all(at, have) if one_of_all else self._search_devices(at, have + 1, next_place)
         finally:
             if not done and not stays_taken:
                 self._release(at, pool, device)
         return done
 
-    def _rest_of_all(self, at: At, have: int) -> bool:
-        """Raises AllocationError where upstream once took the end of a search for an error."""
+    def _search_rest_of_all(self, at: SearchPosition, have: int) -> bool:
+        """Search the remaining devices of a request with mode All.
+
+        Raises AllocationError in versions that mistake the end of this search for an error.
+        """
         same = NEXT_ALTERNATIVE.at(self.features.release) is NextAlternative.SAME
-        done = self._devices(at if same else at._replace(alternative=0), have + 1, 0)
+        done = self._search_devices(at if same else at._replace(alternative=0), have + 1, 0)
         if not done and self.unavailable_of_all is UnavailableOfAll.SKIP_DEVICE:
             raise AllocationError("stop allocation")
         return done
 
-    def _are_too_few(self, at: At) -> bool:
-        """Whether there are fewer devices than the request wants, which needs no search. Raises AllocationError.
+    def _has_too_few_devices(self, at: SearchPosition) -> bool:
+        """Return whether the node has fewer candidates than the request wants, so that the search can be skipped.
 
-        Where devices take counters it matters that it is made: upstream does not give all of them back.
+        The search is always made if devices consume counters, because upstream does not give all of them back. Raises
+        AllocationError and SearchTimeoutError.
         """
-        number, free = self._number(at), 0
+        number, free = self._count_wanted_devices(at), 0
         if number < 2 or not self.interchangeable:
             return False
         for pool, device in self.places:
-            if pool.invalid or (self.limit.any_order and self._again(at, device)):
+            if pool.invalid or (self.limit.any_order and self._can_take_again(at, device)):
                 return False
-            free += self.is_candidate(at, device) and self._may_consume(device) and not self._is_tainted(at, device)
+            free += (
+                self.is_candidate(at, device)
+                and self._can_consume_counters(device)
+                and not self._is_tainted(at, device)
+            )
             if free == number:
                 return False
-        return self.limit.refuses(free, all_tried=not self.claims[at.claim].constraints)
+        return self.limit.can_skip_search(free, all_tried=not self.claims[at.claim].constraints)
 
-    def _next_place(self, at: At, place: int, device: PooledDevice) -> int:
-        """From where on the next device of the request is looked for after one at a place.
+    def _find_next_place(self, at: SearchPosition, place: int, device: PooledDevice) -> int:
+        """Return the index from which to search the request's next device, after one at index `place`.
 
-        Where any order is tried an earlier one is of use only where the order matters: to constraints, or for counters
-        that are not given back.
+        Versions that try devices in any order go back to the start only if the order matters: for constraints, or for
+        counters that are not given back.
         """
         if not self.limit.any_order:
             return place + 1
         distinct = any(c.distinct_attribute is not None for c in self.claims[at.claim].constraints)
         if not self.interchangeable or (distinct and self.features.newer_allocator):
             return 0
-        return place + (not self._again(at, device))
+        return place + (not self._can_take_again(at, device))
 
-    def _again(self, at: At, device: PooledDevice) -> bool:
-        """Whether a device that was just taken can be taken once more."""
-        twice = bool(self._at(at).admin_access) and ADMIN_TWICE.at(self.features.release)
+    def _can_take_again(self, at: SearchPosition, device: PooledDevice) -> bool:
+        """Return whether the same request can take the device another time."""
+        twice = bool(self._request_at(at).admin_access) and ADMIN_TWICE.at(self.features.release)
         return twice or self.is_shareable(device)
 
     # -- one device ------------------------------------------------------------------------------------------------
 
-    def is_candidate(self, at: At, device: PooledDevice) -> bool:
-        """Whether the device is free, selected and big enough. Raises AllocationError."""
-        if self.in_use(at, device):
+    def is_candidate(self, at: SearchPosition, device: PooledDevice) -> bool:
+        """Return whether the device is free, selected and has enough capacity. Raises AllocationError."""
+        if self.is_in_use(at, device):
             return False
-        return self.is_selectable(at, device) and self.has_capacity(self._at(at), device)
+        return self.is_selectable(at, device) and self.has_capacity(self._request_at(at), device)
 
-    def in_use(self, at: At, device: PooledDevice) -> bool:
-        """Whether another claim has the device, or this one for another request."""
+    def is_in_use(self, at: SearchPosition, device: PooledDevice) -> bool:
+        """Return whether the device is taken, by an allocated claim or in this search."""
         users = self.users.get(device.id, ())
-        if self._at(at).admin_access:
+        if self._request_at(at).admin_access:
             return at.claim in users and not ADMIN_TWICE.at(self.features.release)
         return device.id in self.state.dedicated or bool(users)
 
-    def is_selectable(self, at: At, device: PooledDevice) -> bool:
-        """Whether the selectors of class and request match, and the device is for the node. Raises AllocationError."""
+    def is_selectable(self, at: SearchPosition, device: PooledDevice) -> bool:
+        """Return whether all selectors match and the device is available on the node. Raises AllocationError."""
         if device.device.binding_conditions and not self.features.binding_conditions:
             return False
         key = (at, device.id)
         if key not in self.selectable:
-            request = self._at(at)
-            heeded = request.selectors
+            request = self._request_at(at)
+            selectors = request.selectors
             if request.mode == ALL and not ALL_OF_CLASS.at(self.features.release):
-                heeded = tuple(selector for selector in heeded if not selector.of_class)
-            selected = all(self.inventory.selects(cel, device, self.features.newer_allocator) for cel in heeded)
-            self.selectable[key] = selected and self.inventory.on_node(device, self.row)
+                selectors = tuple(selector for selector in selectors if not selector.of_class)
+            selected = all(
+                self.inventory.matches_selector(cel, device, self.features.newer_allocator) for cel in selectors
+            )
+            self.selectable[key] = selected and self.inventory.is_on_node(device, self.row)
         return self.selectable[key]
 
     def has_capacity(self, request: Request, device: PooledDevice) -> bool:
-        """Whether the device has, and has left, what the request wants of its capacities."""
+        """Return whether the device has enough capacity left for the request. Raises AllocationError."""
         if not self.features.consumable_capacity:
             return True
         taken = self.state.consumed.get(device.id, {}), self.taken.get(device.id, {})
-        return capacity.fits(request.capacity, device.device.capacity, *taken, arithmetic=self.arithmetic)
+        return capacity.fits_capacity(request.capacity, device.device.capacity, *taken, arithmetic=self.arithmetic)
 
     def _is_large_enough(self, request: Request, device: PooledDevice) -> bool:
-        """Whether a device is one of all that the request wants, by what it has of capacities, or has left of them."""
+        """Return whether a request with mode All wants the device.
+
+        Versions judge this by the total or by the remaining capacity of the device. Raises AllocationError.
+        """
         if not (self.features.consumable_capacity and ALL_HAVE_ROOM.at(self.features.release)):
             return self.has_capacity(request, device)
-        return capacity.fits(request.capacity, device.device.capacity, arithmetic=self.arithmetic)
+        return capacity.fits_capacity(request.capacity, device.device.capacity, arithmetic=self.arithmetic)
 
     def is_shareable(self, device: PooledDevice) -> bool:
+        """Return whether the device can be allocated several times."""
         return self.features.consumable_capacity and bool(device.device.allow_multiple_allocations)
 
-    def _allocate(self, at: At, pool: Pool, device: PooledDevice) -> bool:
-        """Take a selectable device, if nothing speaks against it. What upstream forgets to undo stays done."""
-        request, shareable = self._at(at), self.is_shareable(device)
+    def _allocate(self, at: SearchPosition, pool: Pool, device: PooledDevice) -> bool:
+        """Allocate a selectable device. Return False if it is taken, tainted, too small or violates a constraint.
+
+        Whatever upstream forgets to undo after a failure stays changed here, too.
+        """
+        request, shareable = self._request_at(at), self.is_shareable(device)
         if not self._is_available(at, device):
             return False
         charged = bool(device.consumes) and not self._is_charged(device)
         if charged and not self.counters.take(pool, device):
             return False
-        if self._is_tainted(at, device) or not self._constrain(at, device):
-            return self._rejected(pool, device, charged)
+        if self._is_tainted(at, device) or not self._add_to_constraints(at, device):
+            return self._undo_charge(pool, device, charged)
         users = self.users.setdefault(device.id, set())
         if not self.has_capacity(request, device):
             users.update(() if shareable or self.undoes_all else (at.claim,))
             for constraint in self.constraints[at.claim] if self.undoes_all else ():
                 constraint.remove(request)
-            return self._rejected(pool, device, charged)
+            return self._undo_charge(pool, device, charged)
         users.update(() if shareable else (at.claim,))
-        taken = capacity.consumed(request.capacity, device.device.capacity, self.arithmetic) if shareable else {}
+        taken = (
+            capacity.compute_consumption(request.capacity, device.device.capacity, self.arithmetic) if shareable else {}
+        )
         first = shareable and device.id not in self.taken
         if shareable:
-            add(self.taken.setdefault(device.id, {}), taken)
-        self.results[at.claim].append(Result(request, device, taken, shareable, charged, first))
+            add_quantities(self.taken.setdefault(device.id, {}), taken)
+        self.results[at.claim].append(AllocatedDevice(request, device, taken, shareable, charged, first))
         return True
 
-    def _rejected(self, pool: Pool, device: PooledDevice, charged: bool) -> bool:
-        """False, once a device that is not taken is charged to no counters, as far as upstream undoes that."""
+    def _undo_charge(self, pool: Pool, device: PooledDevice, charged: bool) -> bool:
+        """Give the counters of a rejected device back, in versions in which upstream does so. Return False."""
         if charged and self.undoes_all:
             self.counters.give_back(pool, device)
         return False
 
-    def _is_available(self, at: At, device: PooledDevice) -> bool:
-        """Whether the device is free, and may take counters where it does."""
-        shared_by_admin = self.is_shareable(device) and self._at(at).admin_access
-        return (bool(shared_by_admin) or not self.in_use(at, device)) and self._may_consume(device)
+    def _is_available(self, at: SearchPosition, device: PooledDevice) -> bool:
+        """Return whether the request can have the device and its counters may be consumed."""
+        shared_by_admin = self.is_shareable(device) and self._request_at(at).admin_access
+        return (bool(shared_by_admin) or not self.is_in_use(at, device)) and self._can_consume_counters(device)
 
     def _is_charged(self, device: PooledDevice) -> bool:
-        """Whether another share of the device took its counters."""
+        """Return whether another share of the device has already been charged to the pool's counters."""
         release, state = self.features.release, self.state
         if EACH_SHARE.at(release) or not self.is_shareable(device):
             return False
         persisted = device.id in state.shared and not CHARGED_TWICE.at(release)
         return persisted or device.id in state.consumed or device.id in self.taken
 
-    def _may_consume(self, device: PooledDevice) -> bool:
+    def _can_consume_counters(self, device: PooledDevice) -> bool:
+        """Return whether the device needs no counters or may consume them with the enabled feature gates."""
         return not device.device.consumes_counters or self.features.partitionable_devices or self.all_consumers
 
-    def _is_tainted(self, at: At, device: PooledDevice) -> bool:
-        return self.features.device_taints and self._at(at).taint_against(device.device) is not None
+    def _is_tainted(self, at: SearchPosition, device: PooledDevice) -> bool:
+        """Return whether the device has a taint that the request does not tolerate."""
+        return self.features.device_taints and self._request_at(at).find_untolerated_taint(device.device) is not None
 
-    def _constrain(self, at: At, device: PooledDevice) -> bool:
-        """Whether the claim's constraints allow the device. Raises AllocationError where the request wants them all."""
-        request, constraints = self._at(at), self.constraints[at.claim]
+    def _add_to_constraints(self, at: SearchPosition, device: PooledDevice) -> bool:
+        """Add the device to the claim's constraints. Return False, and add it to none, if one is violated.
+
+        Raises AllocationError for a request with mode All.
+        """
+        request, constraints = self._request_at(at), self.constraints[at.claim]
         for i, constraint in enumerate(constraints):
             if not constraint.add(request, device):
                 if at in self.every:
@@ -516,16 +555,17 @@ class Search:
                 return False
         return True
 
-    def _release(self, at: At, pool: Pool, device: PooledDevice) -> None:
+    def _release(self, at: SearchPosition, pool: Pool, device: PooledDevice) -> None:
+        """Undo the latest allocation of the claim, which is of this device."""
         for constraint in self.constraints[at.claim]:
-            constraint.remove(self._at(at))
+            constraint.remove(self._request_at(at))
         self.users[device.id].discard(at.claim)
         result = self.results[at.claim].pop()
         if result.charged and (self.undoes_all or not result.shared):
             self.counters.give_back(pool, device)
         if result.shared and (self.undoes_all or result.consumed):
-            left = self.taken[device.id]
+            consumed = self.taken[device.id]
             for name, amount in result.consumed.items():
-                left[name] = left[name].sub(amount)
-            if result.first if self.undoes_all else not any(amount.mantissa for amount in left.values()):
+                consumed[name] = consumed[name].sub(amount)
+            if result.first if self.undoes_all else not any(amount.mantissa for amount in consumed.values()):
                 del self.taken[device.id]

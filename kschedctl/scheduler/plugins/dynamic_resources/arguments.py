@@ -19,10 +19,12 @@ from kschedctl.scheduler.framework.strict_decoding import GoDuration
 
 
 class DynamicResourcesArgs(PluginArgs, frozen=True):
-    """How long (seconds) allocating for a node and waiting for binding conditions may take; None: no limit."""
+    """The arguments of DynamicResources: time limits in seconds, None for no limit."""
 
     filter_timeout: GoDuration | None = None
+    """The limit for allocating devices on one node."""
     binding_timeout: Annotated[GoDuration | None, introduced_in(35)] = None
+    """The limit for devices to meet their binding conditions."""
 
     def with_defaults(self, gates: FeatureGates) -> Self:
         filter_timeout, binding_timeout = self.filter_timeout, self.binding_timeout
@@ -47,5 +49,5 @@ class DynamicResourcesArgs(PluginArgs, frozen=True):
 
 
 def waits_for_binding(gates: FeatureGates) -> bool:
-    """Whether allocated devices may have conditions that binding waits for."""
+    """Return whether binding waits for the conditions of allocated devices."""
     return gates.enabled("DRADeviceBindingConditions") and gates.enabled("DRAResourceClaimDeviceStatus")

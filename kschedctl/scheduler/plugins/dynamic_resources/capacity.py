@@ -1,4 +1,4 @@
-"""Shares of devices that several claims may use at once: how much a request takes, and whether so much is left.
+"""Consumable capacity of devices that several claims share: the amount that a request consumes, and whether it fits.
 
 Upstream: structured/internal/incubating/consumable_capacity.go (v1.36 and v1.37).
 """
@@ -18,7 +18,7 @@ from kschedctl.scheduler.plugins.helper.device_features import Features
 
 
 class UnrepresentableRequest(StrEnum):
-    """What happens to a capacity request that is negative or overflows the arithmetic of its validRange."""
+    """The outcomes of a capacity request that is negative or overflows the arithmetic of its validRange."""
 
     GRANTED = "is granted"
     ERROR = "is an error"
@@ -37,137 +37,147 @@ NO_THOUSANDTHS = BEYOND + "request {} is not a representable milli value"
 NEGATIVE = "capacity value is negative"
 
 
-class Arithmetic(NamedTuple):
-    """How steps are counted: ``thousandths``, where a range can be written in these; ``refuses`` what is beyond."""
+class RangeArithmetic(NamedTuple):
+    """The units in which amounts in a validRange are counted."""
 
     thousandths: bool = False
-    refuses: bool = False
+    """Whether a range can be counted in thousandths."""
+    rejects_unrepresentable: bool = False
+    """Whether amounts that cannot be represented are errors."""
 
     @classmethod
-    def of(cls, features: Features) -> Arithmetic:
+    def from_features(cls, features: Features) -> RangeArithmetic:
+        """Return the arithmetic of a version with its feature gates."""
         refuses = UNREPRESENTABLE_REQUEST.at(features.release) is UnrepresentableRequest.ERROR
         return cls(features.fractional_range and FRACTIONS.at(features.release), refuses)
 
-    def unit(self, valid: CapacityRequestPolicyRange) -> int:
-        """The power of ten in which the range is counted."""
-        parts = [_quantity(part) for part in (valid.min, valid.max, valid.step) if part is not None]
+    def find_unit(self, valid: CapacityRequestPolicyRange) -> int:
+        """Return the power of ten in which the range is counted."""
+        parts = [_parse_quantity(part) for part in (valid.min, valid.max, valid.step) if part is not None]
         exact = self.thousandths and all(_in_thousandths(part) is not None for part in parts)
-        return MILLI if exact and valid.step is not None and _quantity(valid.step).milli_value() >= 1 else 0
+        return MILLI if exact and valid.step is not None and _parse_quantity(valid.step).milli_value() >= 1 else 0
 
 
-def consumed(
-    requested: Mapping[str, Quantity], capacity: Mapping[str, DeviceCapacity], arithmetic: Arithmetic
+def compute_consumption(
+    requested: Mapping[str, Quantity], capacity: Mapping[str, DeviceCapacity], arithmetic: RangeArithmetic
 ) -> Quantities:
-    """What a request takes of each of a device's capacities, rounded up as their policies say; all of it by default.
+    """Return the amount of each of a device's capacities that a request consumes, rounded up by their policies.
 
-    Raises AllocationError.
+    A capacity without a request is consumed by its policy's default, or else as a whole. Raises AllocationError.
     """
     amounts = {}
     for name, device_capacity in capacity.items():
         try:
-            amounts[name] = _consumed(requested.get(name), device_capacity, arithmetic)
+            amounts[name] = _compute_amount(requested.get(name), device_capacity, arithmetic)
         except _BeyondRangeError as error:
             raise AllocationError(f'capacity "{name}": {error}') from None
     return amounts
 
 
-def fits(
+def fits_capacity(
     requested: Mapping[str, Quantity],
     capacity: Mapping[str, DeviceCapacity],
     *taken: Mapping[str, Quantity],
-    arithmetic: Arithmetic,
+    arithmetic: RangeArithmetic,
 ) -> bool:
-    """Whether the device has each requested capacity, the policies allow it, and so much is left over by ``taken``.
+    """Return whether the device has enough of each requested capacity left beside the `taken` amounts.
 
-    Raises AllocationError.
+    Policies that forbid an amount count as well. Raises AllocationError.
     """
     if any(name not in capacity for name in requested):
         return False
-    for name, amount in consumed(requested, capacity, arithmetic).items():
-        if violates(amount, capacity[name].request_policy, arithmetic):
+    for name, amount in compute_consumption(requested, capacity, arithmetic).items():
+        if violates_policy(amount, capacity[name].request_policy, arithmetic):
             return False
         total = amount
         for other in taken:
             total = total.add(other[name]) if name in other else total
-        if total > _quantity(capacity[name].value):
+        if total > _parse_quantity(capacity[name].value):
             return False
     return True
 
 
 class _BeyondRangeError(Exception):
-    pass
+    """An amount is negative or cannot be represented."""
 
 
-def _consumed(requested: Quantity | None, capacity: DeviceCapacity, arithmetic: Arithmetic) -> Quantity:
-    amount = _rounded(requested, capacity, arithmetic)
-    if arithmetic.refuses and amount.mantissa < 0:
+def _compute_amount(requested: Quantity | None, capacity: DeviceCapacity, arithmetic: RangeArithmetic) -> Quantity:
+    """Return the amount of one capacity that is consumed. Raises _BeyondRangeError if it is negative."""
+    amount = _apply_policy(requested, capacity, arithmetic)
+    if arithmetic.rejects_unrepresentable and amount.mantissa < 0:
         raise _BeyondRangeError(NEGATIVE)
     return amount
 
 
-def _rounded(requested: Quantity | None, capacity: DeviceCapacity, arithmetic: Arithmetic) -> Quantity:
+def _apply_policy(requested: Quantity | None, capacity: DeviceCapacity, arithmetic: RangeArithmetic) -> Quantity:
+    """Return the requested amount, rounded up by the capacity's policy, or the default if none is requested."""
     policy = capacity.request_policy
     if requested is None:
         default = policy.default if policy else None
-        return _quantity(capacity.value if default is None else default)
+        return _parse_quantity(capacity.value if default is None else default)
     if policy is None:
         return requested
     if policy.valid_range is not None and policy.valid_range.min is not None:
         return _round_up(requested, policy.valid_range, arithmetic)
-    return next((valid for valid in map(_quantity, policy.valid_values) if requested <= valid), requested)
+    return next((valid for valid in map(_parse_quantity, policy.valid_values) if requested <= valid), requested)
 
 
-def _round_up(requested: Quantity, valid: CapacityRequestPolicyRange, arithmetic: Arithmetic) -> Quantity:
-    least = _quantity(valid.min or 0)
+def _round_up(requested: Quantity, valid: CapacityRequestPolicyRange, arithmetic: RangeArithmetic) -> Quantity:
+    """Round an amount up to the next step of a range. Raises _BeyondRangeError."""
+    least = _parse_quantity(valid.min or 0)
     if requested < least:
         return least
     if valid.step is None:
         return requested
-    unit = arithmetic.unit(valid)
-    if arithmetic.refuses:
+    unit = arithmetic.find_unit(valid)
+    if arithmetic.rejects_unrepresentable:
         _check_size(requested, unit)
-    start, step = (_count(part, unit) for part in (least, _quantity(valid.step)))
-    rounded = start + step * -(-(_count(requested, unit) - start) // step)
-    if arithmetic.refuses and start >= 0 and rounded > INT64_MAX:
+    start, step = (_count_units(part, unit) for part in (least, _parse_quantity(valid.step)))
+    rounded = start + step * -(-(_count_units(requested, unit) - start) // step)
+    if arithmetic.rejects_unrepresentable and start >= 0 and rounded > INT64_MAX:
         raise _BeyondRangeError(ROUNDED_TOO_FAR.format(requested, "the milli-value range" if unit else "MaxInt64"))
     return Quantity(rounded, unit, Format.BINARY_SI)
 
 
 def _check_size(requested: Quantity, unit: int) -> None:
+    """Raise _BeyondRangeError if the amount cannot be represented in the unit."""
     if unit and _in_thousandths(requested) is None:
         raise _BeyondRangeError(NO_THOUSANDTHS.format(requested))
     if not unit and requested > Quantity(INT64_MAX):
         raise _BeyondRangeError(TOO_LARGE.format(requested))
 
 
-def _count(amount: Quantity, unit: int) -> int:
+def _count_units(amount: Quantity, unit: int) -> int:
+    """Return the amount as a number of units, which are thousandths or ones."""
     return amount.milli_value() if unit else amount.value()
 
 
 def _in_thousandths(amount: Quantity) -> int | None:
-    """None where it has smaller parts, or is too large for an int64 of them."""
+    """Return the amount in thousandths, or None if it has smaller parts or overflows int64."""
     count = amount.milli_value()
     return count if Quantity(count, MILLI) == amount else None
 
 
-def violates(amount: Quantity, policy: CapacityRequestPolicy | None, arithmetic: Arithmetic) -> bool:
-    """Whether the policy does not allow an amount that was rounded up by it."""
-    if policy is None or (policy.default is not None and amount == _quantity(policy.default)):
+def violates_policy(amount: Quantity, policy: CapacityRequestPolicy | None, arithmetic: RangeArithmetic) -> bool:
+    """Return whether the policy forbids an amount, which has been rounded up."""
+    if policy is None or (policy.default is not None and amount == _parse_quantity(policy.default)):
         return False
     valid = policy.valid_range
     if valid is not None:
-        if valid.max is not None and amount > _quantity(valid.max):
+        if valid.max is not None and amount > _parse_quantity(valid.max):
             return True
-        return valid.step is not None and _off_step(amount, valid, valid.step, arithmetic.unit(valid))
-    return bool(policy.valid_values) and amount not in map(_quantity, policy.valid_values)
+        return valid.step is not None and _is_off_step(amount, valid, valid.step, arithmetic.find_unit(valid))
+    return bool(policy.valid_values) and amount not in map(_parse_quantity, policy.valid_values)
 
 
-def _off_step(amount: Quantity, valid: CapacityRequestPolicyRange, step: str | int | float, unit: int) -> bool:
+def _is_off_step(amount: Quantity, valid: CapacityRequestPolicyRange, step: str | int | float, unit: int) -> bool:
+    """Return whether the amount is not a whole number of steps above the range's minimum."""
     if unit and _in_thousandths(amount) is None:
         return True
-    start, width = (_count(_quantity(part), unit) for part in (valid.min or 0, step))
-    return (_count(amount, unit) - start) % width != 0
+    start, width = (_count_units(_parse_quantity(part), unit) for part in (valid.min or 0, step))
+    return (_count_units(amount, unit) - start) % width != 0
 
 
-def _quantity(text: str | int | float) -> Quantity:
+def _parse_quantity(text: str | int | float) -> Quantity:
+    """Parse a quantity, which may be written as a number."""
     return parse(str(text))

@@ -1,4 +1,4 @@
-"""CEL device selectors: what they see of a device, compiled once an expression, with upstream's words for errors.
+"""CEL device selectors: compilation, evaluation and upstream's error messages.
 
 Upstream: staging/src/k8s.io/dynamic-resource-allocation/cel/compile.go (v1.36).
 """
@@ -16,31 +16,34 @@ from kschedctl.cel.library.quantities import parse_quantity
 from kschedctl.cel.library.versions import to_version
 from kschedctl.cel.types import ANY, BOOL, DYN, STRING, Type, map_of, parse_type
 from kschedctl.cel.values import DefaultMap, Map, Value, type_name
-from kschedctl.scheduler.plugins.dynamic_resources.step_limit import Allowance
+from kschedctl.scheduler.plugins.dynamic_resources.step_limit import CostAllowance
 
 _DEVICE = "kubernetes.DRADevice"
 
 
 class EvaluationError(ValueError):
-    """An expression that fails for one device, in cel-go's words."""
+    """An expression failed for a device. ``str()`` is the wording of cel-go."""
 
 
 @dataclass(frozen=True)
-class Input:
-    """A device as selectors see it, a map though the checker takes it for an object."""
+class DeviceInput:
+    """A device as CEL selectors see it. It is a map, although the type checker treats it as an object."""
 
     device: Map
 
     @classmethod
-    def of(cls, device: Device, driver: str, lists: bool) -> Input:
-        """``lists``: attributes may hold several values. Raises EvaluationError for one that is of no known type."""
+    def from_device(cls, device: Device, driver: str, lists: bool) -> DeviceInput:
+        """Build the input from a device. Raises EvaluationError for an attribute of an unknown type.
+
+        ``lists`` allows attributes with several values.
+        """
         attributes: dict[str, Map] = {}
         for name, attribute in device.attributes.items():
-            domain, identifier = _qualified(name, driver)
-            attributes.setdefault(domain, Map()).put(identifier, _attribute(name, attribute, lists))
+            domain, identifier = _split_name(name, driver)
+            attributes.setdefault(domain, Map()).put(identifier, _convert_attribute(name, attribute, lists))
         capacity: dict[str, Map] = {}
         for name, device_capacity in device.capacity.items():
-            domain, identifier = _qualified(name, driver)
+            domain, identifier = _split_name(name, driver)
             capacity.setdefault(domain, Map()).put(identifier, parse_quantity(str(device_capacity.value)))
         fields = {
             "driver": driver,
@@ -53,33 +56,39 @@ class Input:
 
 @dataclass(frozen=True)
 class CompiledSelector:
-    """A compiled expression."""
+    """A compiled CEL selector."""
 
     program: compiler.Program
 
-    def matches(self, device: Input, allowance: Allowance | None = None) -> bool:
-        """Whether the device is selected. Raises EvaluationError, also when the allowance is used up."""
-        if allowance is not None and allowance.left < 0:
+    def matches(self, device: DeviceInput, allowance: CostAllowance | None = None) -> bool:
+        """Return whether the selector matches the device. Raises EvaluationError, also if the allowance is used up."""
+        if allowance is not None and allowance.remaining < 0:
             raise EvaluationError("given up: the selectors of devices cost too much for all devices together")
         try:
-            return _boolean(self.program.evaluate(device.device))
+            return _convert_to_bool(self.program.evaluate(device.device))
         except (CelError, AbortedError) as error:
             raise EvaluationError(str(error)) from None
         finally:
             if allowance is not None:
-                allowance.take(self.program.cost + self.program.work)
+                allowance.spend(self.program.cost + self.program.work)
 
 
 @lru_cache(maxsize=1024)
 def compile_selector(expression: str, lists: bool = False) -> CompiledSelector:
-    """Compile an expression; ``lists``: attributes may hold several values. Raises CompileError."""
-    program = compiler.compile_expression(expression, {"device": parse_type(_DEVICE)}, {_DEVICE: _fields(lists)})
+    """Compile an expression. Raises CompileError.
+
+    ``lists`` allows attributes with several values.
+    """
+    program = compiler.compile_expression(
+        expression, {"device": parse_type(_DEVICE)}, {_DEVICE: _build_field_types(lists)}
+    )
     if program.output not in (BOOL, ANY) and not (lists and program.output == DYN):
         raise CompileError(f"must evaluate to bool or the unknown type, not {program.output}")
     return CompiledSelector(program)
 
 
-def _fields(lists: bool) -> Mapping[str, Type]:
+def _build_field_types(lists: bool) -> Mapping[str, Type]:
+    """Return the types of the fields of ``device``."""
     value = DYN if lists else ANY
     return {
         "driver": STRING,
@@ -89,7 +98,8 @@ def _fields(lists: bool) -> Mapping[str, Type]:
     }
 
 
-def _boolean(value: Value) -> bool:
+def _convert_to_bool(value: Value) -> bool:
+    """Return the result as a bool. Raises EvaluationError with upstream's wording for other types."""
     if isinstance(value, bool):
         return value
     name = type_name(value)
@@ -103,37 +113,41 @@ _CONVERSIONS = {
     "double": "type conversion error from Double to 'bool'",
     "string": "unsupported native conversion from string to 'bool'",
 }
-"""How upstream says that a value of a type is no bool."""
+"""Upstream's error for a result that is not a bool, by its type."""
 
 
-def _qualified(name: str, driver: str) -> tuple[str, str]:
+def _split_name(name: str, driver: str) -> tuple[str, str]:
+    """Split a name into domain and identifier. The default domain is the driver."""
     domain, slash, identifier = name.partition("/")
     return (domain, identifier) if slash else (driver, name)
 
 
-def _attribute(name: str, attribute: DeviceAttribute, lists: bool) -> object:
+def _convert_attribute(name: str, attribute: DeviceAttribute, lists: bool) -> object:
+    """Return the CEL value of an attribute. Raises EvaluationError."""
     try:
-        return _value(attribute, lists)
+        return _convert_value(attribute, lists)
     except ValueError as error:
         raise EvaluationError(f"attribute {name}: {error}") from None
 
 
-def _value(attribute: DeviceAttribute, lists: bool) -> object:
+def _convert_value(attribute: DeviceAttribute, lists: bool) -> object:
+    """Return the CEL value of an attribute. Raises ValueError."""
     if lists:
         for values in (attribute.ints, attribute.bools, attribute.strings):
             if values is not None:
                 return list(values)
         if attribute.versions is not None:
-            return [_version(text) for text in attribute.versions]
+            return [_parse_version(text) for text in attribute.versions]
     for value in (attribute.int_, attribute.bool_, attribute.string):
         if value is not None:
             return value
     if attribute.version is None:
         raise ValueError("unsupported attribute value")
-    return _version(attribute.version)
+    return _parse_version(attribute.version)
 
 
-def _version(text: str) -> object:
+def _parse_version(text: str) -> object:
+    """Parse a semantic version. Raises ValueError."""
     try:
         return to_version(text)
     except CelError as error:

@@ -1,4 +1,4 @@
-"""The ResourceClaims of a pod: which they are, whether they exist, and whose they are.
+"""Find the ResourceClaims of a pod and check that they exist and belong to it.
 
 Upstream: staging/src/k8s.io/dynamic-resource-allocation/resourceclaim/resourceclaim.go and
 plugins/dynamicresources/{dynamicresources,claims}.go (v1.36).
@@ -22,7 +22,7 @@ from kschedctl.scheduler.plugins.helper.device_features import Features
 
 EXTENDED_RESOURCE_ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
 ALL = "All"
-"""The modes of allocation."""
+"""The allocation mode of requests for all devices."""
 NOT_CREATED_YET = "ResourceClaim not created yet"
 CANNOT_ALLOCATE = "cannot allocate all claims"
 NOT_AVAILABLE = "resourceclaim not available on the node"
@@ -40,11 +40,11 @@ NOT_OWNER = ByVersion(
 
 
 class ClaimError(Exception):
-    """Why the pod cannot be scheduled with its claims as they are, in upstream's words."""
+    """The pod cannot be scheduled with its claims as they are. ``str()`` is upstream's wording."""
 
 
 class PodClaims:
-    """The pod's claims in order: its own, then the one that stands for its extended resources, if there is one."""
+    """The claims of a pod: its own in order, then the claim for extended resources, if there is one."""
 
     def __init__(self, own: tuple[ResourceClaim, ...], extended: ResourceClaim | None = None) -> None:
         self.own, self.extended = own, extended
@@ -52,25 +52,27 @@ class PodClaims:
 
     @property
     def to_allocate(self) -> tuple[ResourceClaim, ...]:
+        """The claims without an allocation."""
         return tuple(claim for claim in self.all if claim.status.allocation is None)
 
 
-def key(claim: ResourceClaim) -> str:
-    """``namespace/name`` as messages show it; the name alone without a namespace."""
+def claim_key(claim: ResourceClaim) -> str:
+    """Return the claim's ``namespace/name``, or its name alone if it has no namespace."""
     namespace, name = claim.metadata.namespace, claim.metadata.name
     return f"{namespace}/{name}" if namespace else name
 
 
-def pod_claims(
+def iter_pod_claims(
     pod: Pod, claims: Mapping[str, ResourceClaim], features: Features
 ) -> Iterator[tuple[str, ResourceClaim]]:
-    """The pod's name for each of its claims, and the claim. With workload_claims those of its group are its own too.
+    """Yield the pod's reference name and the claim for each of its claims. Raises ClaimError.
 
-    Claims that intentionally were not generated are left out. Raises ClaimError.
+    References for which no claim was needed are left out. With workload_claims, claims of the pod's group are accepted,
+    too.
     """
     namespace = pod.metadata.namespace
     for reference in pod.spec.resource_claims:
-        name = claim_name(pod, reference)
+        name = find_claim_name(pod, reference)
         if name is None:
             continue
         claim = claims.get(f"{namespace}/{name}")
@@ -83,8 +85,11 @@ def pod_claims(
         yield reference.name, claim
 
 
-def claim_name(pod: Pod, reference: PodResourceClaim) -> str | None:
-    """The name of the claim; None where intentionally none was generated. Raises ClaimError where none is yet."""
+def find_claim_name(pod: Pod, reference: PodResourceClaim) -> str | None:
+    """Return the name of the referenced claim, or None if none was needed.
+
+    Raises ClaimError if the claim is not created yet.
+    """
     if reference.resource_claim_name is not None:
         return reference.resource_claim_name
     if reference.resource_claim_template_name is None:
@@ -96,25 +101,26 @@ def claim_name(pod: Pod, reference: PodResourceClaim) -> str | None:
 
 
 def _check_owner(pod: Pod, claim: ResourceClaim, features: Features) -> None:
+    """Raise ClaimError if the claim was not created for the pod or its group."""
     controller = find_controller(claim.metadata)
     if controller is not None and controller.uid == pod.metadata.uid:
         return
-    group = pod_group(pod)
+    group = find_pod_group_name(pod)
     if features.workload_claims and group:
         if controller and (controller.kind, controller.name) == ("PodGroup", group):
             return
         whose = f"neither Pod nor PodGroup {group} is the owner"
-        raise ClaimError(f"ResourceClaim {key(claim)} was not created for Pod {pod.key} ({whose})")
-    raise ClaimError(NOT_OWNER.at(features.release).format(key(claim), pod.key))
+        raise ClaimError(f"ResourceClaim {claim_key(claim)} was not created for Pod {pod.key} ({whose})")
+    raise ClaimError(NOT_OWNER.at(features.release).format(claim_key(claim), pod.key))
 
 
-def pod_group(pod: Pod) -> str | None:
-    """The name of the PodGroup that a pod belongs to."""
+def find_pod_group_name(pod: Pod) -> str | None:
+    """Return the name of the pod's PodGroup, or None."""
     return pod.spec.scheduling_group.pod_group_name if pod.spec.scheduling_group else None
 
 
-def extended_resource_claim(pod: Pod, claims: Mapping[str, ResourceClaim]) -> ResourceClaim | None:
-    """The claim for extended resources that an earlier scheduling attempt left behind."""
+def find_extended_resource_claim(pod: Pod, claims: Mapping[str, ResourceClaim]) -> ResourceClaim | None:
+    """Return the claim for extended resources that an earlier scheduling attempt created, or None."""
     for claim in claims.values():
         if claim.metadata.annotations.get(EXTENDED_RESOURCE_ANNOTATION) == "true":
             for owner in claim.metadata.owner_references:
@@ -124,13 +130,16 @@ def extended_resource_claim(pod: Pod, claims: Mapping[str, ResourceClaim]) -> Re
 
 
 def can_be_deallocated(claim: ResourceClaim, pod: Pod) -> bool:
-    """Nobody but this pod uses it."""
+    """Return whether no other pod uses the claim."""
     users = claim.status.reserved_for
     return not users or (len(users) == 1 and users[0].uid == pod.metadata.uid)
 
 
-def binding_failed(claim: ResourceClaim, timeout: float, now: datetime) -> str:
-    """Why an allocated claim's devices will not become ready, failed or ``timeout`` seconds over; empty if they may."""
+def find_binding_failure(claim: ResourceClaim, timeout: float, now: datetime) -> str:
+    """Return why the claim's devices will not become ready, or an empty string if they still may.
+
+    Devices fail by a failure condition, or by not being ready within ``timeout`` seconds.
+    """
     allocation = claim.status.allocation
     if allocation is None:
         return ""
@@ -155,23 +164,24 @@ def binding_failed(claim: ResourceClaim, timeout: float, now: datetime) -> str:
 
 
 def _seconds_since_allocation(claim: ResourceClaim, now: datetime) -> float:
-    """Raises InputError."""
+    """Return the seconds since the claim was allocated. Raises InputError."""
     allocation = claim.status.allocation
     try:
         return now.timestamp() - parse_microseconds((allocation and allocation.allocation_timestamp) or "") / 10**6
     except InputError as error:
-        where = f"ResourceClaim {key(claim)}, status.allocation.allocationTimestamp"
+        where = f"ResourceClaim {claim_key(claim)}, status.allocation.allocationTimestamp"
         raise InputError(error.what, where=where, hint=error.hint) from None
 
 
 def _is_true(conditions: tuple[Condition, ...], name: str) -> bool:
+    """Return whether the condition of this name is true."""
     return any(condition.type == name and condition.status == "True" for condition in conditions)
 
 
-def where_refused(cycle: Cycle, name: str) -> Bools:
-    """(N,): the nodes for which the Filter of this name came to its end and refused for an allocated claim.
+def find_unavailable_nodes(cycle: Cycle, name: str) -> Bools:
+    """Return the mask of nodes (N,) that the named plugin rejected because an allocated claim is unavailable there.
 
-    Upstream remembers claims that are in the way only there.
+    Only there does upstream remember which claims are in the way.
     """
     ended: Bools = np.zeros_like(cycle.considered)
     for plugin, verdict, mine in cycle.filter.iter_reported():

@@ -1,7 +1,7 @@
-"""What the devices of a claim must have in common, or must not.
+"""The constraints of a claim: attributes whose values must match or differ between its devices.
 
 Upstream: structured/internal/incubating/{allocator_incubating,constraint}.go (v1.36). An attribute is looked up by its
-full name, or by the part behind the driver's own domain.
+full name, or by the part after the driver's own domain.
 """
 
 from __future__ import annotations
@@ -20,10 +20,13 @@ Value = tuple[str, object]
 
 
 class Constraint(Protocol):
-    """Devices are added and removed again as the search goes; a constraint once violated stays so with more devices."""
+    """A constraint to which the search adds devices and from which it removes them again."""
 
-    def add(self, request: Request, device: PooledDevice) -> bool: ...
-    def remove(self, request: Request) -> None: ...
+    def add(self, request: Request, device: PooledDevice) -> bool:
+        """Add the device. Return False, and do not add it, if it violates the constraint."""
+
+    def remove(self, request: Request) -> None:
+        """Remove the device that was added last for the request."""
 
 
 class DistinctBetween(StrEnum):
@@ -43,16 +46,17 @@ EACH_DISTINCT = ByVersion(
 )
 
 
-def make(constraint: DeviceConstraint, features: Features) -> Constraint:
+def build_constraint(constraint: DeviceConstraint, features: Features) -> Constraint:
+    """Build the constraint in the form that the version implements."""
     if constraint.match_attribute is not None:
         return MatchAttribute(constraint.requests, constraint.match_attribute)
     by_device = DISTINCT_BETWEEN.at(features.release) is DistinctBetween.DEVICES
-    kind = EachDistinct if EACH_DISTINCT.at(features.release) else DistinctAttribute
+    kind = DistinctForEachDevice if EACH_DISTINCT.at(features.release) else DistinctAttribute
     return kind(constraint.requests, constraint.distinct_attribute or "", by_device)
 
 
 class MatchAttribute:
-    """All devices have the same value of an attribute."""
+    """A constraint that all devices have the same value of an attribute."""
 
     def __init__(self, requests: tuple[str, ...], attribute: str) -> None:
         self.requests, self.attribute = requests, attribute
@@ -60,9 +64,9 @@ class MatchAttribute:
         self.devices = 0
 
     def add(self, request: Request, device: PooledDevice) -> bool:
-        if not request.named_in(self.requests):
+        if not request.is_named_in(self.requests):
             return True
-        value = lookup(device, self.attribute)
+        value = find_attribute(device, self.attribute)
         if value is None:
             return False
         if self.devices == 0:
@@ -73,13 +77,13 @@ class MatchAttribute:
         return True
 
     def remove(self, request: Request) -> None:
-        self.devices -= request.named_in(self.requests)
+        self.devices -= request.is_named_in(self.requests)
 
 
 class DistinctAttribute:
-    """Devices of different requests differ in an attribute.
+    """A constraint that devices of different requests differ in an attribute.
 
-    Of the devices of one request upstream remembered the last one only, so equal ones may slip through.
+    Upstream remembers only the last device of each request, so devices of one request may have equal values.
     """
 
     def __init__(self, requests: tuple[str, ...], attribute: str, by_device: bool = False) -> None:
@@ -88,33 +92,34 @@ class DistinctAttribute:
         self.devices = 0
 
     def add(self, request: Request, device: PooledDevice) -> bool:
-        if not request.named_in(self.requests):
+        if not request.is_named_in(self.requests):
             return True
-        value = lookup(device, self.attribute)
+        value = find_attribute(device, self.attribute)
         if value is None:
             return False
         if self.by_device and value != UNKNOWN:
             value = value[0], (value[1], device.id)
         if self.devices and (value in self.values.values() or (value == UNKNOWN and self.values)):
             return False
-        self.values[self._key(request)] = value
+        self.values[self._value_key(request)] = value
         self.devices += 1
         return True
 
     def remove(self, request: Request) -> None:
-        if request.named_in(self.requests):
+        if request.is_named_in(self.requests):
             self.devices -= 1
-            self.values.pop(self._key(request), None)
+            self.values.pop(self._value_key(request), None)
 
-    def _key(self, request: Request) -> object:
-        """What the value of the next device is remembered by."""
+    def _value_key(self, request: Request) -> object:
+        """Return the key under which the value of the next device is remembered."""
         return request.parent or request.name
 
 
-class EachDistinct(DistinctAttribute):
-    """All devices differ in an attribute; the last one that was added is the first that is removed."""
+class DistinctForEachDevice(DistinctAttribute):
+    """A constraint that all devices differ in an attribute. Devices are removed in reverse order."""
 
-    def _key(self, request: Request) -> object:
+    def _value_key(self, request: Request) -> object:
+        """Return the number of devices as the key for the value of the next one."""
         return self.devices
 
 
@@ -122,17 +127,18 @@ UNKNOWN: Value = ("", None)
 """An attribute without a value of a type that constraints know, such as a list."""
 
 
-def lookup(device: PooledDevice, name: str) -> Value | None:
-    """The device's value of a fully qualified attribute, None when it has no such attribute."""
+def find_attribute(device: PooledDevice, name: str) -> Value | None:
+    """Return the device's value of a fully qualified attribute, or None if it does not have the attribute."""
     attributes = device.device.attributes
     domain, slash, identifier = name.partition("/")
     attribute = attributes.get(name)
     if attribute is None and slash and domain == device.slice.spec.driver:
         attribute = attributes.get(identifier)
-    return None if attribute is None else _value(attribute)
+    return None if attribute is None else _read_value(attribute)
 
 
-def _value(attribute: DeviceAttribute) -> Value:
+def _read_value(attribute: DeviceAttribute) -> Value:
+    """Return the type and value of an attribute, or UNKNOWN for other types."""
     for kind in ("string", "int_", "bool_", "version"):
         value = getattr(attribute, kind)
         if value is not None:

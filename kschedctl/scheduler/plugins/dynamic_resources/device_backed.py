@@ -1,4 +1,4 @@
-"""What the devices of nodes are worth as extended resources."""
+"""Extended resources that devices provide on each node, for scoring."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kschedctl.snapshot.own_rows import NodeView, OwnRows
 
 
 class DeviceBackedResources:
-    """The extended resources that device classes back; none without DRAExtendedResource."""
+    """The extended resources that device classes back. There are none without DRAExtendedResource."""
 
     def __init__(self, view: NodeView, features: Features) -> None:
         self.features = features
@@ -21,30 +21,30 @@ class DeviceBackedResources:
 
     @cached_property
     def classes(self) -> Mapping[str, DeviceClass]:
-        """By the resource that each backs."""
+        """The device classes by the resource that they back."""
         return find_backing_classes(self._fork.objects) if self.features.extended_resource else {}
 
-    def backs(self, resource: str) -> bool:
-        """Whether a DeviceClass backs the resource."""
+    def is_backed(self, resource: str) -> bool:
+        """Return whether a DeviceClass backs the resource."""
         return resource in self.classes
 
-    def selecting_class(self, resource: str) -> str:
-        """The DeviceClass that backs the resource, if it has CEL selectors; else empty."""
+    def find_selecting_class(self, resource: str) -> str:
+        """Return the DeviceClass that backs the resource if it has CEL selectors, or an empty string."""
         class_ = self.classes.get(resource)
         selects = class_ is not None and any(selector.cel is not None for selector in class_.spec.selectors)
         return class_.metadata.name if class_ is not None and selects else ""
 
-    def any_device(self) -> Bools:
-        """(N,): the nodes for which some device counts."""
-        from kschedctl.scheduler.plugins.dynamic_resources.device_totals import any_device  # noqa: PLC0415 - few profiles ask
-        from kschedctl.scheduler.plugins.dynamic_resources.inventory import inventory_of  # noqa: PLC0415
+    def find_nodes_with_devices(self) -> Bools:
+        """Return the mask of nodes (N,) on which some device is available."""
+        from kschedctl.scheduler.plugins.dynamic_resources.device_totals import find_device_nodes  # noqa: PLC0415 - few profiles ask
+        from kschedctl.scheduler.plugins.dynamic_resources.inventory import get_inventory  # noqa: PLC0415
 
-        return any_device(inventory_of(self._fork, self.features))[self._rows]
+        return find_device_nodes(get_inventory(self._fork, self.features))[self._rows]
 
-    def totals(self, resource: str) -> tuple[Counts, Counts]:
-        """(N,) each: how many devices that back the resource a node has, and how many of them are allocated."""
-        from kschedctl.scheduler.plugins.dynamic_resources.device_totals import device_totals  # noqa: PLC0415 - few profiles ask
-        from kschedctl.scheduler.plugins.dynamic_resources.inventory import inventory_of  # noqa: PLC0415
+    def count_devices(self, resource: str) -> tuple[Counts, Counts]:
+        """Return how many devices that back the resource each node has, and how many are allocated, both (N,)."""
+        from kschedctl.scheduler.plugins.dynamic_resources.device_totals import count_class_devices  # noqa: PLC0415 - few profiles ask
+        from kschedctl.scheduler.plugins.dynamic_resources.inventory import get_inventory  # noqa: PLC0415
 
-        total, allocated = device_totals(inventory_of(self._fork, self.features), self.classes[resource])
+        total, allocated = count_class_devices(get_inventory(self._fork, self.features), self.classes[resource])
         return total[self._rows], allocated[self._rows]

@@ -1,4 +1,4 @@
-"""How many devices of a class nodes have: what an extended resource amounts to when nodes are scored.
+"""Count the devices of a class on each node, which scoring needs for extended resources.
 
 Upstream: calculateDRAResourceTotals in pkg/scheduler/framework/plugins/noderesources/resource_allocation.go (v1.36).
 """
@@ -18,21 +18,24 @@ from kschedctl.scheduler.plugins.dynamic_resources.requests import AllocationErr
 
 
 class ClassDevices(NamedTuple):
-    """The devices of a class: (N,) how many a node has, and whether they cannot be told; the rows of each of them."""
+    """The devices of a class."""
 
     total: Counts
+    """The number of devices on each node (N,)."""
     faulty: Bools
+    """Mask of nodes (N,) with a device for which a selector fails."""
     rows: dict[DeviceId, list[Rows]]
+    """The rows of the nodes on which each device is available."""
 
 
-def device_totals(inventory: Inventory, device_class: DeviceClass) -> tuple[Counts, Counts]:
-    """(N,) each: how many devices of a class every node has, and how many of them are allocated; for scoring.
+def count_class_devices(inventory: Inventory, device_class: DeviceClass) -> tuple[Counts, Counts]:
+    """Return how many devices of the class each node has, and how many of them are allocated, both (N,).
 
-    Slices count by themselves here, whatever is wrong with their pools; a node whose devices cannot be told has none.
+    Slices count even if their pools are unusable. A node with a device for which a selector fails has no devices.
     """
     class_devices = inventory.objects.index(
         (ClassDevices, device_class.metadata.name, inventory.features),
-        lambda: _class_devices(inventory, device_class),
+        lambda: _find_class_devices(inventory, device_class),
         of=(inventory.visible, device_class),
     )
     state, allocated = inventory.state, np.zeros(len(inventory.nodes), np.int64)
@@ -42,16 +45,17 @@ def device_totals(inventory: Inventory, device_class: DeviceClass) -> tuple[Coun
     return np.where(class_devices.faulty, 0, class_devices.total), np.where(class_devices.faulty, 0, allocated)
 
 
-def _class_devices(inventory: Inventory, device_class: DeviceClass) -> ClassDevices:
+def _find_class_devices(inventory: Inventory, device_class: DeviceClass) -> ClassDevices:
+    """Evaluate the selectors of the class for all devices."""
     name = f"class {device_class.metadata.name}"
     selectors = [Expression(name, s.cel.expression) for s in device_class.spec.selectors if s.cel is not None]
     nodes = len(inventory.nodes)
     class_devices = ClassDevices(np.zeros(nodes, np.int64), np.zeros(nodes, np.bool_), {})
     for piece in inventory.slices:
         for device in piece.devices:
-            rows = np.flatnonzero(_holders(inventory, device))
+            rows = np.flatnonzero(_find_nodes(inventory, device))
             try:
-                if all(inventory.selects(selector, device, shares=False) for selector in selectors):
+                if all(inventory.matches_selector(selector, device, shares=False) for selector in selectors):
                     class_devices.total[rows] += 1
                     class_devices.rows.setdefault(device.id, []).append(rows)
             except AllocationError:
@@ -59,17 +63,17 @@ def _class_devices(inventory: Inventory, device_class: DeviceClass) -> ClassDevi
     return class_devices
 
 
-def any_device(inventory: Inventory) -> Bools:
-    """(N,): the nodes for which some device counts."""
+def find_device_nodes(inventory: Inventory) -> Bools:
+    """Return the mask of nodes (N,) on which some device is available."""
     mask = np.zeros(len(inventory.nodes), np.bool_)
     for piece in inventory.slices:
         for device in piece.devices:
-            mask |= _holders(inventory, device)
+            mask |= _find_nodes(inventory, device)
     return mask
 
 
-def _holders(inventory: Inventory, device: PooledDevice) -> Bools:
-    """(N,): the nodes for which a device counts; a slice that names none counts for all."""
+def _find_nodes(inventory: Inventory, device: PooledDevice) -> Bools:
+    """Return the mask of nodes (N,) on which the device is available. Slices without a node are available on all."""
     spec = device.slice.spec
     if spec.per_device_node_selection:
         published = device.device

@@ -1,4 +1,4 @@
-"""The devices that ResourceSlices publish, each once, and which of them CEL selectors match.
+"""The devices that ResourceSlices publish, and cached results of CEL selectors for them.
 
 Upstream: NewAllocator and GatherPools in structured/internal/incubating, and resourceslice/tracker/tracker.go (v1.36).
 """
@@ -26,10 +26,10 @@ from kschedctl.scheduler.plugins.dynamic_resources.pools import (
     CounterScope,
     IndexedSlice,
     PooledDevice,
-    consumption,
+    compute_consumption,
 )
 from kschedctl.scheduler.plugins.dynamic_resources.requests import AllocationError, Expression
-from kschedctl.scheduler.plugins.dynamic_resources.step_limit import Allowance
+from kschedctl.scheduler.plugins.dynamic_resources.step_limit import CostAllowance
 from kschedctl.scheduler.plugins.helper.device_features import Features
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
@@ -64,33 +64,33 @@ MISSING_KEY_HINT = ByVersion(
 
 
 class TaintRules:
-    """DeviceTaintRules, and the classes by which they may select devices."""
+    """The DeviceTaintRules, with the classes by which they may select devices."""
 
     def __init__(self, rules: Iterable[DeviceTaintRule], classes: Iterable[DeviceClass], features: Features) -> None:
         self._by_cel, self._lists = SELECTS_BY_CEL.at(features.release), features.lists_in_cel
         self._classes = {class_.metadata.name: class_.spec.selectors for class_ in classes} if self._by_cel else {}
-        self._rules = [(rule, self._expressions(rule)) for rule in rules]
-        self._allowance = Allowance()
+        self._rules = [(rule, self._list_expressions(rule)) for rule in rules]
+        self._allowance = CostAllowance()
         self._verdicts: dict[tuple[str, bytes], bool] = {}
 
-    def applied(self, piece: ResourceSlice) -> ResourceSlice | None:
-        """A slice with the taints that rules put on its devices.
+    def apply(self, piece: ResourceSlice) -> ResourceSlice | None:
+        """Return the slice with the taints of all rules that select its devices.
 
-        None where an expression does not compile, since the scheduler never comes to know the slice then. Raises
-        InputError when expressions cost too much.
+        Return None if an expression does not compile, since the scheduler then never receives the slice. Raises
+        InputError if the expressions cost too much.
         """
         spec = piece.spec
         devices = list(spec.devices)
         try:
             for rule, expressions in self._rules:
-                for i in self._selected(rule, expressions, piece):
+                for i in self._iter_selected(rule, expressions, piece):
                     devices[i] = replace(devices[i], taints=(*devices[i].taints, rule.spec.taint))
         except CompileError:
             return None
         return replace(piece, spec=replace(spec, devices=tuple(devices)))
 
-    def _expressions(self, rule: DeviceTaintRule) -> list[str] | None:
-        """All that a device has to match, those of the class first; None where there is no such class."""
+    def _list_expressions(self, rule: DeviceTaintRule) -> list[str] | None:
+        """Return the expressions that a device has to match, or None if the rule's class does not exist."""
         selector = rule.spec.device_selector
         if selector is None or not self._by_cel:
             return []
@@ -105,8 +105,10 @@ class TaintRules:
             if device_selector.cel is not None
         ]
 
-    def _selected(self, rule: DeviceTaintRule, expressions: list[str] | None, piece: ResourceSlice) -> Iterator[int]:
-        """Which devices of a slice a rule taints. Raises CompileError and InputError."""
+    def _iter_selected(
+        self, rule: DeviceTaintRule, expressions: list[str] | None, piece: ResourceSlice
+    ) -> Iterator[int]:
+        """Yield the indices of the slice's devices that the rule taints. Raises CompileError and InputError."""
         selector, spec = rule.spec.device_selector, piece.spec
         driver, pool, name = (selector.driver, selector.pool, selector.device) if selector else (None, None, None)
         if expressions is None or driver not in (None, spec.driver) or pool not in (None, spec.pool.name):
@@ -114,13 +116,15 @@ class TaintRules:
         for i, device in enumerate(spec.devices):
             if name in (None, device.name) and all(self._matches(text, spec.driver, device) for text in expressions):
                 yield i
-        if self._allowance.left < 0:
+        if self._allowance.remaining < 0:
             what = "the selectors of rules that taint devices cost too much for all devices together"
             raise InputError(what, where=f"DeviceTaintRule {rule.metadata.name}")
 
     def _matches(self, expression: str, driver: str, device: Device) -> bool:
-        """An expression that fails for a device does not select it. It is not told that one allows multiple
-        allocations. Raises CompileError."""
+        """Return whether the expression matches the device. Expressions that fail do not match. Raises CompileError.
+
+        As upstream, the expression does not see whether the device allows multiple allocations.
+        """
         from kschedctl.scheduler.plugins.dynamic_resources import cel  # noqa: PLC0415 - the language takes a moment
 
         key = expression, _encode((driver, device.attributes, device.capacity))
@@ -128,7 +132,7 @@ class TaintRules:
             selector = cel.compile_selector(expression, self._lists)
             seen = replace(device, allow_multiple_allocations=None)
             try:
-                matches = selector.matches(cel.Input.of(seen, driver, self._lists), self._allowance)
+                matches = selector.matches(cel.DeviceInput.from_device(seen, driver, self._lists), self._allowance)
             except cel.EvaluationError:
                 matches = False
             self._verdicts[key] = matches
@@ -136,7 +140,7 @@ class TaintRules:
 
 
 class CounterSlices(StrEnum):
-    """How slices with shared counters are treated while DRAPartitionableDevices is off."""
+    """The treatment of slices with shared counters while DRAPartitionableDevices is off."""
 
     INCLUDED = "are like others"
     IGNORED = "are left out"
@@ -154,24 +158,24 @@ COUNTER_SLICES = ByVersion(
 
 
 class Devices:
-    """What slices and taint rules say under some features, whatever is allocated."""
+    """The published devices after taint rules, whether or not they are allocated."""
 
     def __init__(self, slices: Iterable[ResourceSlice], rules: TaintRules, features: Features) -> None:
         self.features = features
         self._kind_ids: dict[bytes, int] = {}
         self._twins: dict[bytes, tuple[int, int, Counters]] = {}
         self._verdicts: dict[tuple[str, int, bool], bool | str] = {}
-        self._allowance = Allowance()
+        self._allowance = CostAllowance()
         self._published, self._rules = slices, rules
 
     @cached_property
     def slices(self) -> list[IndexedSlice]:
-        """All slices, those that the features leave out aside. Raises InputError."""
+        """All ResourceSlices with their devices, after taint rules. Raises InputError."""
         slices = self._published
         if self.features.device_taint_rules:
-            slices = [piece for piece in map(self._rules.applied, slices) if piece is not None]
+            slices = [piece for piece in map(self._rules.apply, slices) if piece is not None]
         with without_garbage_collection():
-            return [IndexedSlice(i, piece, self._devices(piece)) for i, piece in enumerate(slices)]
+            return [IndexedSlice(i, piece, self._index_devices(piece)) for i, piece in enumerate(slices)]
 
     @cached_property
     def by_pool(self) -> dict[PoolId, list[IndexedSlice]]:
@@ -183,7 +187,7 @@ class Devices:
 
     @cached_property
     def relevant(self) -> list[IndexedSlice]:
-        """Without DRAPartitionableDevices, slices that use it are left out."""
+        """The slices that the feature gates allow. Without DRAPartitionableDevices, slices that use it are left out."""
         if self.features.partitionable_devices:
             return self.slices
         slices = [piece for piece in self.slices if piece.slice.spec.per_device_node_selection is None]
@@ -193,7 +197,7 @@ class Devices:
 
     @cached_property
     def shareable(self) -> frozenset[DeviceId]:
-        """The devices that may be allocated several times."""
+        """The devices that can be allocated several times."""
         devices = (device for piece in self.slices for device in piece.devices)
         return frozenset(
             device.id
@@ -203,26 +207,27 @@ class Devices:
 
     # -- selectors -----------------------------------------------------------------------------------------------
 
-    def selects(self, expression: Expression, device: PooledDevice, shares: bool = True) -> bool:
-        """Whether a selector matches; evaluated once for all devices alike. Raises AllocationError.
+    def matches_selector(self, expression: Expression, device: PooledDevice, shares: bool = True) -> bool:
+        """Return whether the selector matches the device, from a cache for equal devices. Raises AllocationError.
 
-        Without ``shares`` it is not told that a device allows multiple allocations, which scoring forgets upstream.
+        With ``shares`` False the selector does not see whether the device allows multiple allocations, as in upstream's
+        scoring.
         """
         key = (expression.text, device.kind, shares)
         if key not in self._verdicts:
             self._verdicts[key] = self._evaluate(expression.text, device, shares)
         verdict = self._verdicts[key]
         if isinstance(verdict, str):
-            said = f"{expression.source}{self._on(device) if verdict.startswith(RUNTIME_ERROR) else ''}: {verdict}"
-            raise AllocationError(said, verdict, expression.text)
+            device_name = self._format_device(device) if verdict.startswith(RUNTIME_ERROR) else ""
+            raise AllocationError(f"{expression.source}{device_name}: {verdict}", verdict, expression.text)
         return verdict
 
-    def _on(self, device: PooledDevice) -> str:
-        """The device that an error is about, where the version names it."""
+    def _format_device(self, device: PooledDevice) -> str:
+        """Return the part of an error that names the device, empty in versions that do not name it."""
         return f" on device {'/'.join(device.id)}" if NAMES_DEVICE.at(self.features.release) else ""
 
     def _evaluate(self, expression: str, device: PooledDevice, shares: bool) -> bool | str:
-        """The verdict, or what went wrong."""
+        """Evaluate a selector for the device. Return whether it matches, or the error message."""
         from kschedctl.scheduler.plugins.dynamic_resources import cel  # noqa: PLC0415 - the language takes a moment
 
         lists = self.features.lists_in_cel
@@ -232,11 +237,12 @@ class Devices:
             return f"CEL compile error: {error}"
         seen = device.device if shares else replace(device.device, allow_multiple_allocations=None)
         try:
-            return selector.matches(cel.Input.of(seen, device.slice.spec.driver, lists), self._allowance)
+            return selector.matches(cel.DeviceInput.from_device(seen, device.slice.spec.driver, lists), self._allowance)
         except cel.EvaluationError as error:
-            return f"{RUNTIME_ERROR}{error}{self._hint(str(error))}"
+            return f"{RUNTIME_ERROR}{error}{self._format_hint(str(error))}"
 
-    def _hint(self, error: str) -> str:
+    def _format_hint(self, error: str) -> str:
+        """Return the hint for an error about a missing attribute, or an empty string."""
         hint = MISSING_KEY_HINT.at(self.features.release)
         if hint is MissingKeyHint.NONE or "no such key:" not in error:
             return ""
@@ -244,27 +250,33 @@ class Devices:
 
     # -- interning -----------------------------------------------------------------------------------------------
 
-    def _devices(self, piece: ResourceSlice) -> tuple[PooledDevice, ...]:
-        """Raises InputError for a quantity that cannot be read."""
+    def _index_devices(self, piece: ResourceSlice) -> tuple[PooledDevice, ...]:
+        """Number the slice's devices so that equal devices can be recognised. Raises InputError."""
         try:
-            return tuple(self._device(piece, device) for device in piece.spec.devices)
+            return tuple(self._index_device(piece, device) for device in piece.spec.devices)
         except QuantityError as error:
             raise InputError(error.what, where=f"ResourceSlice {piece.metadata.name}", hint=error.hint) from None
 
-    def _device(self, piece: ResourceSlice, device: Device) -> PooledDevice:
+    def _index_device(self, piece: ResourceSlice, device: Device) -> PooledDevice:
+        """Number one device by what selectors and the search see of it. Raises QuantityError."""
         spec = piece.spec
         per_slice = device.consumes_counters and COUNTER_SCOPE.at(self.features.release) is CounterScope.SLICE
         own = piece.metadata.name if per_slice else ""
         alike = _encode((spec.driver, spec.per_device_node_selection, own, replace(device, name="")))
         twin = self._twins.get(alike)
         if twin is None:
-            twin = self._twins[alike] = len(self._twins), self._kind(spec.driver, device), consumption(device, own)
+            twin = self._twins[alike] = (
+                len(self._twins),
+                self._number_kind(spec.driver, device),
+                compute_consumption(device, own),
+            )
         number, kind, consumes = twin
         return PooledDevice(
             device, piece, kind, number, consumes, (intern(spec.driver), spec.pool.name, intern(device.name))
         )
 
-    def _kind(self, driver: str, device: Device) -> int:
+    def _number_kind(self, driver: str, device: Device) -> int:
+        """Return a number that is equal for devices that selectors cannot tell apart. Raises QuantityError."""
         seen = _encode((driver, device.attributes, device.capacity, device.allow_multiple_allocations))
         if seen not in self._kind_ids:
             for name, capacity in device.capacity.items():

@@ -1,4 +1,4 @@
-"""Why a node's devices do not do: for each request, how many devices fit and what is wrong with the others."""
+"""Explain why a node's devices cannot fill requests: how many fit, and what is wrong with the others."""
 
 from __future__ import annotations
 
@@ -9,114 +9,124 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from kschedctl.scheduler.plugins.dynamic_resources.allocated import DeviceId
-from kschedctl.scheduler.plugins.dynamic_resources.allocator import At, Search
+from kschedctl.scheduler.plugins.dynamic_resources.allocator import Search, SearchPosition
 from kschedctl.scheduler.plugins.dynamic_resources.claims import ALL
-from kschedctl.scheduler.plugins.dynamic_resources.constraints import lookup
+from kschedctl.scheduler.plugins.dynamic_resources.constraints import find_attribute
 from kschedctl.scheduler.plugins.dynamic_resources.facts import DeviceFault, DevicesUnfit, PoolTrouble, RequestedDevices
 from kschedctl.scheduler.plugins.dynamic_resources.inventory import Inventory
 from kschedctl.scheduler.plugins.dynamic_resources.pools import Pool, PooledDevice
 from kschedctl.scheduler.plugins.dynamic_resources.requests import AllocationError, ClaimRequests, Request
 
 
-def diagnose(inventory: Inventory, row: int, claims: Sequence[ClaimRequests]) -> DevicesUnfit:
-    """The requests that the node's devices cannot fill one by one; if there are none, that they cannot all at once."""
+def diagnose_node(inventory: Inventory, row: int, claims: Sequence[ClaimRequests]) -> DevicesUnfit:
+    """Return the requests that the node's devices cannot fill, or all requests if they only fail together."""
     search = Search(inventory, row, claims)
     faults: list[RequestedDevices] = []
     fits: list[RequestedDevices] = []
     for index, claim in enumerate(claims):
         for position, alternatives in enumerate(claim.requests):
-            requests = [_request(search, At(index, position, i)) for i in range(len(alternatives))]
+            requests = [
+                _count_fitting_devices(search, SearchPosition(index, position, i)) for i in range(len(alternatives))
+            ]
             short = [request for enough, request in requests if not enough]
             (faults if len(short) == len(requests) else fits).extend(
                 short if len(short) == len(requests) else [requests[0][1]]
             )
-    pools = tuple(_trouble(pool) for pool in search.pools if not pool.usable)
+    pools = tuple(_describe_pool(pool) for pool in search.pools if not pool.usable)
     if faults:
         return DevicesUnfit(tuple(faults), pools=pools)
-    constraints = (_constraint(c.match_attribute, c.distinct_attribute) for claim in claims for c in claim.constraints)
+    constraints = (
+        _format_constraint(c.match_attribute, c.distinct_attribute) for claim in claims for c in claim.constraints
+    )
     return DevicesUnfit(tuple(fits), together=True, constraints=tuple(constraints), pools=pools)
 
 
 class FreeDevices(NamedTuple):
-    """The free ``devices`` of a node that an alternative of a request could have, each by itself, of so many wanted."""
+    """The free devices of a node that fit an alternative of a request on its own."""
 
     claim: str
     request: str
     alternative: str
     wanted: int
+    """The number of devices that the request wants."""
     devices: frozenset[DeviceId]
 
 
-def free_devices(inventory: Inventory, row: int, claims: Sequence[ClaimRequests]) -> Iterator[FreeDevices]:
-    """Those of a node, for each request that says how many it wants; what other requests take of them is left aside."""
+def iter_free_devices(inventory: Inventory, row: int, claims: Sequence[ClaimRequests]) -> Iterator[FreeDevices]:
+    """Yield the free devices for each request with a count. Requests do not compete with each other here."""
     search = Search(inventory, row, claims)
     for index, claim in enumerate(claims):
         for position, alternatives in enumerate(claim.requests):
             for i, request in enumerate(alternatives):
                 if request.mode != ALL:
-                    devices = _free(search, At(index, position, i), request)
+                    devices = _find_free_devices(search, SearchPosition(index, position, i), request)
                     yield FreeDevices(
                         claim.key, request.parent or request.name, request.full_name, request.count, devices
                     )
 
 
-def _free(search: Search, at: At, request: Request) -> frozenset[DeviceId]:
-    fitting = [place for place in search.places if not _misfit(search, request, *place)]
-    return frozenset(place[1].id for place in fitting if not _obstacle(search, at, request, *place))
+def _find_free_devices(search: Search, at: SearchPosition, request: Request) -> frozenset[DeviceId]:
+    """Return the devices that fit the request and are free."""
+    fitting = [place for place in search.places if not _find_misfit(search, request, *place)]
+    return frozenset(place[1].id for place in fitting if not _find_obstacle(search, at, request, *place))
 
 
-def _request(search: Search, at: At) -> tuple[bool, RequestedDevices]:
-    """Whether enough devices fit the request by itself, and how many do."""
+def _count_fitting_devices(search: Search, at: SearchPosition) -> tuple[bool, RequestedDevices]:
+    """Return whether enough devices fit the request on its own, and how many do."""
     claim, request = search.claims[at.claim], search.claims[at.claim].requests[at.request][at.alternative]
     devices = RequestedDevices(
         claim.key, request.full_name, None if request.mode == ALL else request.count, len(search.places), 0
     )
     if not search.places:
         return False, devices
-    misfits = Counter(filter(None, (_misfit(search, request, *place) for place in search.places)))
-    fitting = [place for place in search.places if not _misfit(search, request, *place)]
-    obstacles = Counter(filter(None, (_obstacle(search, at, request, *place) for place in fitting)))
+    misfits = Counter(filter(None, (_find_misfit(search, request, *place) for place in search.places)))
+    fitting = [place for place in search.places if not _find_misfit(search, request, *place)]
+    obstacles = Counter(filter(None, (_find_obstacle(search, at, request, *place) for place in fitting)))
     free = len(fitting) - obstacles.total()
     faults = tuple(replace(fault, devices=count) for fault, count in (obstacles + misfits).most_common())
     enough = bool(free and not obstacles) if request.mode == ALL else free >= request.count
     return enough, replace(devices, free=free, faults=faults)
 
 
-def _misfit(search: Search, request: Request, pool: Pool, device: PooledDevice) -> DeviceFault | None:
-    """Why the request is not about a device at all, None if it is."""
+def _find_misfit(search: Search, request: Request, pool: Pool, device: PooledDevice) -> DeviceFault | None:
+    """Return why the request does not select the device, or None if it does."""
     for selector in request.selectors:
         source = selector.source.partition(":")[0]
         try:
-            if not search.inventory.selects(selector, device, search.features.newer_allocator):
+            if not search.inventory.matches_selector(selector, device, search.features.newer_allocator):
                 return DeviceFault("NotSelected", source=source, expression=selector.text)
         except AllocationError as error:
             return DeviceFault("SelectorFails", error.text, source, selector.text)
     if device.device.binding_conditions and not search.features.binding_conditions:
         return DeviceFault("HasBindingConditions")
-    return None if search.inventory.on_node(device, search.row) else DeviceFault("OnOtherNodes")
+    return None if search.inventory.is_on_node(device, search.row) else DeviceFault("OnOtherNodes")
 
 
-def _obstacle(search: Search, at: At, request: Request, pool: Pool, device: PooledDevice) -> DeviceFault | None:
-    """The first thing in the way of a device that the request is about."""
-    available = search.inventory.available(pool)
+def _find_obstacle(
+    search: Search, at: SearchPosition, request: Request, pool: Pool, device: PooledDevice
+) -> DeviceFault | None:
+    """Return the first reason why a selected device cannot be allocated, or None."""
+    available = search.inventory.compute_available_counters(pool)
     obstacles = {
-        DeviceFault("Allocated"): search.in_use(at, device),
+        DeviceFault("Allocated"): search.is_in_use(at, device),
         DeviceFault("WithoutCapacity"): not search.has_capacity(request, device),
         DeviceFault("ShortOfCounters"): any(n > available.get(counter, 0) for counter, n in device.consumes.items()),
     }
-    taint = request.taint_against(device.device) if search.features.device_taints else None
+    taint = request.find_untolerated_taint(device.device) if search.features.device_taints else None
     if taint:
         obstacles[DeviceFault("Tainted", str(taint))] = True
     for constraint in search.claims[at.claim].constraints:
         attribute = constraint.match_attribute or constraint.distinct_attribute or ""
-        missing = request.named_in(constraint.requests) and lookup(device, attribute) is None
+        missing = request.is_named_in(constraint.requests) and find_attribute(device, attribute) is None
         obstacles[DeviceFault("WithoutAttribute", attribute)] = missing
     return next((fault for fault, applies in obstacles.items() if applies), None)
 
 
-def _constraint(match: str | None, distinct: str | None) -> str:
+def _format_constraint(match: str | None, distinct: str | None) -> str:
+    """Format a constraint as in the claim's YAML."""
     return f"matchAttribute {match}" if match is not None else f"distinctAttribute {distinct}"
 
 
-def _trouble(pool: Pool) -> PoolTrouble:
+def _describe_pool(pool: Pool) -> PoolTrouble:
+    """Return why the pool is unusable."""
     return PoolTrouble(pool.label, "" if pool.incomplete else str(pool.invalid))

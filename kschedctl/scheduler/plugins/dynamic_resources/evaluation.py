@@ -1,4 +1,4 @@
-"""What one pod's claims mean for every node: nodes that are alike for the search are searched once.
+"""Evaluate the claims of one pod on every node, with one search for nodes whose devices are alike.
 
 Upstream: Filter in plugins/dynamicresources/dynamicresources.go (v1.36).
 """
@@ -22,7 +22,7 @@ from kschedctl.scheduler.framework.extended_resources import build_device_reques
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.plugins.dynamic_resources.allocator import InvalidPoolsError, Search
 from kschedctl.scheduler.plugins.dynamic_resources.claims import CANNOT_ALLOCATE, NOT_AVAILABLE, PodClaims
-from kschedctl.scheduler.plugins.dynamic_resources.diagnosis import FreeDevices, diagnose, free_devices
+from kschedctl.scheduler.plugins.dynamic_resources.diagnosis import FreeDevices, diagnose_node, iter_free_devices
 from kschedctl.scheduler.plugins.dynamic_resources.facts import (
     ClaimsUnusable,
     DeviceSearchFailed,
@@ -32,9 +32,9 @@ from kschedctl.scheduler.plugins.dynamic_resources.facts import (
 from kschedctl.scheduler.plugins.dynamic_resources.inventory import Inventory
 from kschedctl.scheduler.plugins.dynamic_resources.requests import AllocationError, ClaimRequests, read_claim
 from kschedctl.scheduler.plugins.dynamic_resources.results import (
+    AllocatedDevice,
     Allocation,
-    Result,
-    allocation_result,
+    build_allocation_result,
     check_node_selectors,
 )
 from kschedctl.scheduler.plugins.dynamic_resources.step_limit import FILTER_SECONDS, SearchTimeoutError
@@ -55,90 +55,94 @@ TIMED_OUT = ByVersion(
 
 
 class DeviceVerdict(NamedTuple):
-    """What Filter says of a node, and the devices when it passes.
-
-    ``searched`` where devices were looked for; ``places``: where those found are among all devices of the node, also of
-    another that is alike for the search. ``expression`` is the CEL selector that failed. ``settled``: it was said
-    before any claim was looked at.
-    """
+    """The answer of Filter for a node, with the allocation if the node passes."""
 
     code: Code = Code.SUCCESS
     reason: str = ""
     allocation: Allocation | None = None
     searched: bool = False
+    """Whether devices were searched."""
     expression: str = ""
+    """The CEL selector that failed."""
     settled: bool = False
+    """Whether the answer was clear before any claim was examined."""
     places: tuple[tuple[int, ...], ...] = ()
+    """The indices of the allocated devices among the node's devices, by claim. They hold for all nodes that are
+    alike.
+    """
 
 
 NOTHING_TO_DO = DeviceVerdict(settled=True)
 NOTHING_TO_ALLOCATE = DeviceVerdict()
 
 
-class HeldClaim(NamedTuple):
-    """A claim that is allocated: the nodes (N,) that its node selector leaves out, those where it cannot be used for
-    that or for another reason, and the reason."""
+class AllocatedClaim(NamedTuple):
+    """An allocated claim and the nodes on which it cannot be used."""
 
     unselected: Bools
+    """Mask of nodes (N,) that the allocation's node selector excludes."""
     unavailable: Bools
+    """Mask of nodes (N,) on which the claim cannot be used, for whatever reason."""
     why: UnusableClaim
+    """The claim's name and the reason."""
 
 
 @dataclass(eq=False)
 class Evaluation:
-    """``held``: the claims that are allocated, by their position among all.
-
-    ``resources``: the extended resources that the pod requests. ``like``: equal for pods whose claims ask for the same;
-    None where that is not known, or some are allocated already. ``seconds``: after which a search is ended, 0: never.
-    """
+    """The claims of a pod and the answers of Filter and Score for every node."""
 
     inventory: Inventory
     pod: Pod
     claims: PodClaims
-    held: Mapping[int, HeldClaim]
+    allocated_claims: Mapping[int, AllocatedClaim]
+    """The claims that are allocated, by their position among all."""
     resources: tuple[str, ...] = ()
+    """The extended resources that the pod requests."""
     like: Hashable = None
+    """A key that is equal for pods whose claims request the same, or None if answers cannot be shared."""
     seconds: float = FILTER_SECONDS
+    """The time limit of a search in seconds, or 0 for none."""
 
     @property
     def outcomes(self) -> list[DeviceVerdict]:
-        """(N,); they hold until a claim changes."""
-        return self._by_itself if self.answers is None else self.answers.outcomes
+        """The verdicts for all nodes (N,). They are valid until a claim changes."""
+        return self._own_outcomes if self.shared_answers is None else self.shared_answers.outcomes
 
     @cached_property
-    def answers(self) -> NodeAnswers | None:
-        """What is said to all pods whose claims ask for the same; None where it is about the very claims."""
+    def shared_answers(self) -> NodeAnswers | None:
+        """The answers shared by all pods whose claims request the same, or None if this pod needs its own."""
         if self.like is None:
             return None
         node_answers = self.inventory.answers.get(self.like, lambda: NodeAnswers(self))
-        node_answers.bring_up()
+        node_answers.update()
         return None if node_answers.failing else node_answers
 
     @cached_property
-    def _by_itself(self) -> list[DeviceVerdict]:
+    def _own_outcomes(self) -> list[DeviceVerdict]:
+        """The verdicts for all nodes (N,), computed for this pod alone."""
         device_verdicts: dict[object, DeviceVerdict] = {}
         answers = []
-        refused = self.refused
+        refused = self.unavailable_nodes
         for row in range(len(self.inventory.nodes)):
-            key = self.key(row, bool(refused[row]))
+            key = self.build_node_key(row, bool(refused[row]))
             outcome = device_verdicts.get(key)
             if outcome is None or outcome.code is Code.ERROR:  # an error names its own pool, device or node
-                outcome = device_verdicts[key] = self.outcome(row, bool(refused[row]))
+                outcome = device_verdicts[key] = self.evaluate_node(row, bool(refused[row]))
             answers.append(outcome)
         return answers
 
     @cached_property
-    def refused(self) -> Bools:
-        """(N,): some allocated claim cannot be used there."""
-        masks = [claim.unavailable for claim in self.held.values()]
+    def unavailable_nodes(self) -> Bools:
+        """Mask of nodes (N,) on which some allocated claim cannot be used."""
+        masks = [claim.unavailable for claim in self.allocated_claims.values()]
         return np.logical_or.reduce(masks) if masks else np.zeros(len(self.inventory.nodes), np.bool_)
 
-    def refusals(self) -> list[tuple[Bools, DeviceVerdict]]:
-        """The distinct refusals and the nodes (N,) that each is about. Raises PluginError."""
+    def list_rejections(self) -> list[tuple[Bools, DeviceVerdict]]:
+        """Return the distinct rejections, each with its mask of nodes (N,). Raises PluginError."""
         try:
-            answers = self.answers
+            answers = self.shared_answers
             if answers is not None:
-                return answers.refusals()
+                return answers.list_rejections()
             outcomes = self.outcomes
         except AllocationError as error:  # slices whose node selector cannot be read
             raise PluginError(str(error)) from None
@@ -149,79 +153,90 @@ class Evaluation:
         numbers = np.arange(len(outcomes))
         return [(np.isin(numbers, same), outcomes[same[0]]) for same in rows.values()]
 
-    def allocations(self, row: int) -> list[AllocationResult]:
-        """What each claim without an allocation would get on a node that passes; empty where nothing is searched."""
+    def build_allocations(self, row: int) -> list[AllocationResult]:
+        """Build the allocation results that the pod's unallocated claims would get on a node.
+
+        The list is empty if the node is rejected or nothing has to be allocated.
+        """
         outcome = self.outcomes[row]
         if outcome.code is not Code.SUCCESS or not outcome.searched:
             return []
         visible, features = self.inventory.visible, self.inventory.features
-        devices, itself = visible.devices_of(row), visible.itself(row)
+        devices, itself = visible.list_devices(row), visible.node_selector(row)
         return [
-            allocation_result(results, [devices[place] for place in places], itself, features)
+            build_allocation_result(results, [devices[place] for place in places], itself, features)
             for results, places in zip(outcome.allocation or (), outcome.places, strict=True)
         ]
 
-    def scores(self, rows: Rows) -> Scores:
-        """(F,): the earlier the alternatives that were chosen, the higher."""
-        example = self if self.answers is None else self.answers.example
+    def compute_scores(self, rows: Rows) -> Scores:
+        """Return the scores (F,) of the nodes in `rows`. Earlier alternatives of requests score higher."""
+        example = self if self.shared_answers is None else self.shared_answers.example
         if not example.has_alternatives:
             return np.zeros(len(rows), np.int64)
-        return np.array([self._score(row) for row in rows.tolist()], np.int64)
+        return np.array([self._score_node(row) for row in rows.tolist()], np.int64)
 
     @cached_property
     def has_alternatives(self) -> bool:
+        """True if some request has a prioritised list of alternatives."""
         return any(request.exactly is None for claim in self.claims.all for request in claim.spec.devices.requests)
 
-    def _score(self, row: int) -> int:
+    def _score_node(self, row: int) -> int:
+        """Return the score of one node."""
         outcome = self.outcomes[row]
         if outcome.code is not Code.SUCCESS or outcome.allocation is None:
             return 0
         chosen = iter(outcome.allocation)
         return sum(
-            preference(claim) if claim.status.allocation else preference(claim, next(chosen))
+            score_alternatives(claim) if claim.status.allocation else score_alternatives(claim, next(chosen))
             for claim in self.claims.all
         )
 
-    def fact(self, row: int) -> Fact:
-        """What stands behind a refusal."""
+    def explain_rejection(self, row: int) -> Fact:
+        """Return the fact that explains why the node is rejected."""
         outcome = self.outcomes[row]
         if outcome.reason == NOT_AVAILABLE:
-            return ClaimsUnusable(tuple(claim.why for claim in self.held.values() if claim.unavailable[row]))
+            return ClaimsUnusable(
+                tuple(claim.why for claim in self.allocated_claims.values() if claim.unavailable[row])
+            )
         try:
-            claims = self._requests(self._from_devices(row))
+            claims = self._read_claims(self._find_device_backed_resources(row))
         except LookupError as missing:
             return ResourceNotOffered(missing.args[0])
         except AllocationError as error:
             return DeviceSearchFailed(str(error))
         if outcome.searched and outcome.code is not Code.ERROR:
-            return diagnose(self.inventory, row, claims)
+            return diagnose_node(self.inventory, row, claims)
         return DeviceSearchFailed(outcome.reason, outcome.expression)
 
-    def free(self, row: int) -> list[FreeDevices]:
-        """What of a node each request could have; empty where that cannot be told."""
+    def list_free_devices(self, row: int) -> list[FreeDevices]:
+        """Return the free devices of the node that each request could have, or an empty list if that cannot be told."""
         try:
-            return list(free_devices(self.inventory, row, self._requests(self._from_devices(row))))
+            return list(
+                iter_free_devices(self.inventory, row, self._read_claims(self._find_device_backed_resources(row)))
+            )
         except (LookupError, AllocationError, InvalidPoolsError):
             return []
 
-    def outcome(self, row: int, refused: bool) -> DeviceVerdict:
+    def evaluate_node(self, row: int, claim_unavailable: bool) -> DeviceVerdict:
+        """Return the verdict for a node."""
         extended = self.claims.extended
         if extended is not None and extended.spec.devices.requests:
             return DeviceVerdict(Code.UNRESOLVABLE, "cannot schedule extended resource claim", settled=True)
         try:
-            resources = self._from_devices(row)
+            resources = self._find_device_backed_resources(row)
         except LookupError:
             return DeviceVerdict(Code.UNRESOLVABLE, "cannot fit resource", settled=True)
         if not self.claims.own and (not resources or (extended and extended.status.allocation)):
             return NOTHING_TO_DO
-        outcome = self._search(row, resources) if self.claims.to_allocate else NOTHING_TO_ALLOCATE
-        if outcome.code is Code.SUCCESS and refused:
+        outcome = self._search_devices(row, resources) if self.claims.to_allocate else NOTHING_TO_ALLOCATE
+        if outcome.code is Code.SUCCESS and claim_unavailable:
             return outcome._replace(code=Code.UNRESOLVABLE, reason=NOT_AVAILABLE)
         return outcome
 
-    def _search(self, row: int, resources: tuple[str, ...]) -> DeviceVerdict:
+    def _search_devices(self, row: int, resources: tuple[str, ...]) -> DeviceVerdict:
+        """Search devices for the unallocated claims on a node and return the verdict."""
         try:
-            search = Search(self.inventory, row, self._requests(resources), self.seconds)
+            search = Search(self.inventory, row, self._read_claims(resources), self.seconds)
             allocation = search.run()
             if allocation is not None:
                 check_node_selectors(self.claims.to_allocate, allocation)
@@ -230,22 +245,26 @@ class Evaluation:
         except InvalidPoolsError as error:
             return DeviceVerdict(Code.UNRESOLVABLE, str(error), searched=True)
         except SearchTimeoutError as error:
-            return self._timed_out(row, error)
+            return self._build_timeout_verdict(row, error)
         if allocation is None:
             return DeviceVerdict(Code.UNRESOLVABLE, CANNOT_ALLOCATE, searched=True)
-        there = self.inventory.visible.devices_of(row)
+        there = self.inventory.visible.list_devices(row)
         places = tuple([tuple([there.index(result.device) for result in results]) for results in allocation])
         return DeviceVerdict(allocation=allocation, searched=True, places=places)
 
-    def _timed_out(self, row: int, error: SearchTimeoutError) -> DeviceVerdict:
+    def _build_timeout_verdict(self, row: int, error: SearchTimeoutError) -> DeviceVerdict:
+        """Build the verdict for a node whose search timed out."""
         node = f"node {self.inventory.nodes.names[row]}"
         if not error.upstream:
             return DeviceVerdict(Code.ERROR, f"{node}: {error}", searched=True)
         code, reason = TIMED_OUT.at(self.inventory.features.release)
         return DeviceVerdict(code, reason.format(node), searched=True)
 
-    def _from_devices(self, row: int) -> tuple[str, ...]:
-        """The extended resources that the node gives by devices. Raises LookupError if it gives one not at all."""
+    def _find_device_backed_resources(self, row: int) -> tuple[str, ...]:
+        """Return the requested extended resources that the node provides by devices only.
+
+        Raises LookupError with the name of a resource that the node does not provide at all.
+        """
         offered = self.inventory.nodes.objects[row].status.allocatable
         names = []
         for name in self.resources:
@@ -255,35 +274,42 @@ class Evaluation:
                 raise LookupError(name)
         return tuple(names)
 
-    def _requests(self, resources: tuple[str, ...]) -> tuple[ClaimRequests, ...]:
-        if resources not in self._read:
+    def _read_claims(self, resources: tuple[str, ...]) -> tuple[ClaimRequests, ...]:
+        """Read the unallocated claims, with `resources` requested from devices. Raises AllocationError."""
+        if resources not in self._claims_by_resources:
             classes, features = self.inventory.classes, self.inventory.features
-            claims = [self._for_node(claim, resources) for claim in self.claims.to_allocate]
-            self._read[resources] = tuple(read_claim(claim, classes, features) for claim in claims)
-        return self._read[resources]
+            claims = [self._fill_extended_claim(claim, resources) for claim in self.claims.to_allocate]
+            self._claims_by_resources[resources] = tuple(read_claim(claim, classes, features) for claim in claims)
+        return self._claims_by_resources[resources]
 
     @cached_property
-    def _read(self) -> dict[tuple[str, ...], tuple[ClaimRequests, ...]]:
+    def _claims_by_resources(self) -> dict[tuple[str, ...], tuple[ClaimRequests, ...]]:
+        """A cache of the claims that were read, by the extended resources that devices provide."""
         return {}
 
-    def _for_node(self, claim: ResourceClaim, resources: tuple[str, ...]) -> ResourceClaim:
+    def _fill_extended_claim(self, claim: ResourceClaim, resources: tuple[str, ...]) -> ResourceClaim:
+        """Return the claim, with device requests for `resources` if it is the one for extended resources."""
         if claim is not self.claims.extended:
             return claim
         requests = build_device_requests(self.pod, resources, self.inventory.classes_by_resource)
         return replace(claim, spec=ResourceClaimSpec(DeviceClaim(requests)))
 
-    def key(self, row: int, refused: bool) -> object:
-        """Equal for nodes that are alike for the search."""
+    def build_node_key(self, row: int, claim_unavailable: bool) -> object:
+        """Return a key that is equal for nodes with the same verdict."""
         if not self.resources:
-            return refused, self.inventory.look(row)
+            return claim_unavailable, self.inventory.build_device_key(row)
         offered = self.inventory.nodes.objects[row].status.allocatable
-        return refused, self.inventory.look(row), tuple(str(offered.get(name)) for name in self.resources)
+        return (
+            claim_unavailable,
+            self.inventory.build_device_key(row),
+            tuple(str(offered.get(name)) for name in self.resources),
+        )
 
 
 class NodeAnswers:
-    """What is said of each node to pods whose claims ask for the same, brought up to date as claims change.
+    """The verdicts for all nodes, shared by pods whose claims request the same and updated as claims change.
 
-    ``failing``: of some node it is an error, which is about the very claims.
+    ``failing`` is set once some node's verdict is an error, because errors name the pod's own claims.
     """
 
     def __init__(self, example: Evaluation) -> None:
@@ -293,34 +319,36 @@ class NodeAnswers:
         self._refused: dict[tuple[Code, str], tuple[Bools, DeviceVerdict]] = {}
         self._refusals: list[tuple[Bools, DeviceVerdict]] | None = None
         self._seen = len(example.inventory.changed)
-        self._ask(range(len(self.outcomes)))
+        self._evaluate_nodes(range(len(self.outcomes)))
 
-    def bring_up(self) -> None:
-        """Ask the nodes anew whose devices changed."""
+    def update(self) -> None:
+        """Evaluate again the nodes that see pools whose devices were allocated or released."""
         changed = self.example.inventory.changed
         if self._seen < len(changed) and not self.failing:
             pools = dict.fromkeys(changed[self._seen :])
             self._seen = len(changed)
             for pool in pools:
-                self._ask(self.example.inventory.visible.rows(pool))
+                self._evaluate_nodes(self.example.inventory.visible.find_rows(pool))
 
-    def refusals(self) -> list[tuple[Bools, DeviceVerdict]]:
-        """The distinct refusals and the nodes (N,) that each is about."""
+    def list_rejections(self) -> list[tuple[Bools, DeviceVerdict]]:
+        """Return the distinct rejections, each with its mask of nodes (N,), ordered by first node."""
         if self._refusals is None:
             by_outcome = [(mask.copy(), outcome) for mask, outcome in self._refused.values() if mask.any()]
             self._refusals = sorted(by_outcome, key=lambda refusal: int(refusal[0].argmax()))
         return self._refusals
 
-    def _ask(self, rows: Iterable[int]) -> None:
+    def _evaluate_nodes(self, rows: Iterable[int]) -> None:
+        """Evaluate the nodes in `rows` and record their verdicts."""
         for row in rows:
-            key = self.example.key(row, refused=False)
+            key = self.example.build_node_key(row, claim_unavailable=False)
             outcome = self._known.get(key)
             if outcome is None:
                 drop_oldest_if_full(self._known, OUTCOMES_KEPT)
-                outcome = self._known[key] = self.example.outcome(row, refused=False)
-            self._say(row, outcome)
+                outcome = self._known[key] = self.example.evaluate_node(row, claim_unavailable=False)
+            self._record_verdict(row, outcome)
 
-    def _say(self, row: int, outcome: DeviceVerdict) -> None:
+    def _record_verdict(self, row: int, outcome: DeviceVerdict) -> None:
+        """Record the verdict for a node and update the masks of rejected nodes."""
         before, self.outcomes[row] = self.outcomes[row], outcome
         if before.code is outcome.code is Code.SUCCESS:
             return
@@ -333,8 +361,11 @@ class NodeAnswers:
             self._refused.setdefault((outcome.code, outcome.reason), (nobody, outcome))[0][row] = True
 
 
-def preference(claim: ResourceClaim, chosen: tuple[Result, ...] = ()) -> int:
-    """How early in their lists the alternatives are for which a claim has devices, or would get the chosen ones."""
+def score_alternatives(claim: ResourceClaim, chosen: tuple[AllocatedDevice, ...] = ()) -> int:
+    """Return the score of the alternatives that a claim has devices for, or would get with `chosen`.
+
+    An alternative scores higher the earlier it stands in its request's list.
+    """
     held = claim.status.allocation.devices.results if claim.status.allocation else ()
     names = {result.request for result in held} | {result.request.full_name for result in chosen}
     return sum(

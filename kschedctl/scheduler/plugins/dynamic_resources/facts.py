@@ -1,4 +1,4 @@
-"""What stands behind a refusal of DynamicResources, with its words."""
+"""The facts that explain rejections by DynamicResources, with their wording."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ EXPRESSION_TOLD = 80
 
 
 class UnusableClaim(Detail, frozen=True):
-    """An allocated claim, and ``why`` its devices will not be ready; empty where they are ready on other nodes."""
+    """An allocated claim that cannot be used on a node."""
 
     claim: str
     why: str = ""
+    """Why the devices will not become ready, empty if they are only on other nodes."""
 
 
 class ClaimsUnusable(Fact, frozen=True):
+    """The allocated claims that cannot be used on the node."""
+
     claims: tuple[UnusableClaim, ...]
 
     def words(self) -> str:
@@ -38,48 +41,52 @@ class ResourceNotOffered(Fact, frozen=True):
 
 
 class DeviceFault(Detail, frozen=True):
-    """Why so many ``devices`` of a node do not fit a request.
-
-    ``reason``: NotSelected, SelectorFails (with ``what``), HasBindingConditions, OnOtherNodes, Allocated,
-    WithoutCapacity, ShortOfCounters, Tainted (with ``what``), WithoutAttribute (``what``). ``source``: whose the CEL
-    ``expression`` of a selector is.
-    """
+    """A reason why some devices of a node do not fit a request."""
 
     reason: str
+    """A key of ``_FAULT_PHRASES``, such as NotSelected or Tainted."""
     what: str = ""
+    """The error, taint or attribute, for reasons that have one."""
     source: str = ""
+    """The claim or class with the CEL selector."""
     expression: str = ""
+    """The CEL selector."""
     devices: int = 0
+    """The number of devices with this fault."""
 
 
 class RequestedDevices(Detail, frozen=True):
-    """How many devices are ``wanted``, None for all of the node's; of as many as it has ``free`` would do."""
+    """The number of devices that a request wants, and the number of the node's devices that would fit."""
 
     claim: str
     request: str
     wanted: int | None
+    """The number of devices wanted, None for all."""
     devices: int
+    """The number of devices that the node sees."""
     free: int
+    """The number of devices that fit and are free."""
     faults: tuple[DeviceFault, ...] = ()
 
 
 class PoolTrouble(Detail, frozen=True):
-    """A pool of devices that is not used, as it is ``invalid``; else it is incomplete."""
+    """A device pool that cannot be used."""
 
     pool: str
     invalid: str = ""
+    """Why the pool is invalid, empty if it is incomplete."""
 
 
 class DevicesUnfit(Fact, frozen=True):
-    """The ``requests`` that the node's devices cannot fill.
-
-    ``together``: each by itself they could, all at once they cannot, at least not so that the ``constraints`` are met.
-    """
+    """The requests that the node's devices cannot fill."""
 
     requests: tuple[RequestedDevices, ...]
     together: bool = False
+    """Whether each request could be filled on its own, but not all together."""
     constraints: tuple[str, ...] = ()
+    """The constraints that the devices have to meet together."""
     pools: tuple[PoolTrouble, ...] = ()
+    """The pools that cannot be used."""
 
     def words(self) -> str:
         """
@@ -87,7 +94,7 @@ class DevicesUnfit(Fact, frozen=True):
         >>> DevicesUnfit((RequestedDevices("shop/gpu", "r", 2, devices=2, free=1, faults=(taken,)),)).words()
         'shop/gpu request r wants 2 devices, 1 of 2 fits (1 allocated)'
         """
-        requests = map(_requested, self.requests)
+        requests = map(_render_request, self.requests)
         pools = (f"pool {p.pool} is {f'invalid: {p.invalid}' if p.invalid else 'incomplete'}" for p in self.pools)
         if not self.together:
             return "; ".join((*requests, *pools))
@@ -96,7 +103,7 @@ class DevicesUnfit(Fact, frozen=True):
 
 
 class DeviceSearchFailed(Fact, frozen=True):
-    """The search for devices ends with an error, maybe in a CEL ``expression``."""
+    """The search for devices ended with an error, perhaps in a CEL selector."""
 
     why: str
     expression: str = ""
@@ -109,29 +116,31 @@ class DeviceSearchFailed(Fact, frozen=True):
         return f"{self.why.splitlines()[0]}, in {self.expression}" if self.expression else self.why
 
 
-def _requested(devices: RequestedDevices) -> str:
+def _render_request(devices: RequestedDevices) -> str:
+    """Return the phrase for a request and the devices that fit it."""
     wanted = "all devices" if devices.wanted is None else f"{devices.wanted} device{'s' * (devices.wanted != 1)}"
     text = f"{devices.claim} request {devices.request} wants {wanted}"
     if not devices.devices:
         return f"{text}, the node has none"
-    faults = ", ".join(f"{fault.devices} {_fault(fault)}" for fault in devices.faults)
+    faults = ", ".join(f"{fault.devices} {_render_fault(fault)}" for fault in devices.faults)
     return (
         f"{text}, {devices.free} of {devices.devices} {agreeing(devices.free, 'fits', 'fit')}"
         + f" ({faults})" * bool(faults)
     )
 
 
-def _fault(fault: DeviceFault) -> str:
-    """
-    >>> _fault(DeviceFault("NotSelected", source="claim shop/gpu", expression='device.driver == "x"'))
+def _render_fault(fault: DeviceFault) -> str:
+    """Return the phrase for a fault.
+
+    >>> _render_fault(DeviceFault("NotSelected", source="claim shop/gpu", expression='device.driver == "x"'))
     'not selected by claim shop/gpu: device.driver == "x"'
     """
     line = " ".join(fault.expression.split())
     selector = f"{fault.source}: {line if len(line) <= EXPRESSION_TOLD else f'{line[: EXPRESSION_TOLD - 1]}…'}"
-    return _OF_DEVICES[fault.reason].format(what=fault.what, selector=selector)
+    return _FAULT_PHRASES[fault.reason].format(what=fault.what, selector=selector)
 
 
-_OF_DEVICES = {
+_FAULT_PHRASES = {
     "NotSelected": "not selected by {selector}",
     "SelectorFails": "failing by {what} in {selector}",
     "HasBindingConditions": "with binding conditions",
@@ -142,4 +151,4 @@ _OF_DEVICES = {
     "Tainted": "tainted {what}",
     "WithoutAttribute": "without attribute {what}",
 }
-"""The reason of a DeviceFault -> what is said of such devices."""
+"""The phrase for each reason of a DeviceFault."""

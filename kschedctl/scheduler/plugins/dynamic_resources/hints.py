@@ -1,4 +1,4 @@
-"""DynamicResources: the claims that a pod may wait for.
+"""The cluster events that can make a pod with claims schedulable, with their queueing hints.
 
 Upstream: plugins/dynamicresources/dynamicresources.go (v1.36: EventsToRegister).
 """
@@ -36,7 +36,7 @@ SLICES_NEED_CLAIMS = ByVersion(
 
 
 def events_to_register(gates: FeatureGates, features: Features) -> Iterator[ClusterEventWithHint]:
-    """What DynamicResources asks for."""
+    """Yield the events that DynamicResources registers, with their queueing hints."""
     if not gates.enabled("DynamicResourceAllocation"):
         return
     either = ActionType.ADD | ActionType.UPDATE
@@ -54,56 +54,59 @@ def events_to_register(gates: FeatureGates, features: Features) -> Iterator[Clus
 
 
 def after_claim_change(info: PodInfo, change: ChangedObject, view: Fork, features: Features) -> bool:
-    """A claim that gives its devices back, or one of the pod's own that came or of which the status changed.
+    """Return whether the pod can be retried after a claim was released, or a claim of the pod was created or changed.
 
-    Never while one of the pod's claims is missing or cannot be used.
+    It cannot while one of the pod's claims is missing or unusable.
     """
     old, new = change.old, change.new
     try:
-        own = _claims(info, view, features)
+        own = _list_claims(info, view, features)
     except ClaimError:
         return False
     if old is not None and old.status.allocation is not None and new.status.allocation is None:
         return True
-    if not any(_same(claim, new) for claim in own):
+    if not any(_is_same_claim(claim, new) for claim in own):
         return False
     return old is None or old.status != new.status or change.differs("status")  # an empty allocation is one
 
 
 def after_slice_change(info: PodInfo, change: ChangedObject, view: Fork, features: Features) -> bool:
-    """Any devices, once all claims of the pod are there."""
-    return _usable(info, view, features)
+    """Return whether all claims of the pod exist, so that a changed ResourceSlice can help."""
+    return _are_claims_usable(info, view, features)
 
 
 def after_pod_change(info: PodInfo, change: ChangedObject, view: Fork, features: Features) -> bool:
-    """The pod itself, once all of its claims are there."""
+    """Return whether the change is of the pod itself and all of its claims exist."""
     updated: Pod = change.new
     if not is_same_pod(updated, info.pod):
         return False
-    return _usable(PodInfo(updated, info.options), view, features)
+    return _are_claims_usable(PodInfo(updated, info.options), view, features)
 
 
-def _usable(info: PodInfo, view: Fork, features: Features) -> bool:
+def _are_claims_usable(info: PodInfo, view: Fork, features: Features) -> bool:
+    """Return whether all claims of the pod exist and can be used."""
     try:
-        _claims(info, view, features)
+        _list_claims(info, view, features)
     except ClaimError:
         return False
     return True
 
 
-def _claims(info: PodInfo, view: Fork, features: Features) -> tuple[ResourceClaim, ...]:
-    from kschedctl.scheduler.plugins.dynamic_resources.pre_filter import claims_of  # noqa: PLC0415 - few clusters have claims
+def _list_claims(info: PodInfo, view: Fork, features: Features) -> tuple[ResourceClaim, ...]:
+    """Return the pod's claims. Raises ClaimError."""
+    from kschedctl.scheduler.plugins.dynamic_resources.pre_filter import list_pod_claims  # noqa: PLC0415 - few clusters have claims
 
-    return claims_of(info, view, features)
+    return list_pod_claims(info, view, features)
 
 
-def _same(claim: ResourceClaim, other: ResourceClaim) -> bool:
+def _is_same_claim(claim: ResourceClaim, other: ResourceClaim) -> bool:
+    """Return whether both claims have the same UID, or the same name if one has no UID."""
     a, b = claim.metadata, other.metadata
     return a.uid == b.uid if a.uid and b.uid else (a.namespace, a.name) == (b.namespace, b.name)
 
 
-def claim_names(info: PodInfo) -> list[str]:
-    """The pod's claims, as far as they have names yet."""
+def list_claim_names(info: PodInfo) -> list[str]:
+    """Return ``namespace/name`` of the pod's claims that have a name already."""
     generated = {status.name: status.resource_claim_name for status in info.pod.status.resource_claim_statuses}
     names = [claim.resource_claim_name or generated.get(claim.name) for claim in info.spec.resource_claims]
     return [f"{info.namespace}/{name}" for name in names if name]

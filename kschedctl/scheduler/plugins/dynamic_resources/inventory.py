@@ -1,4 +1,4 @@
-"""All devices of a cluster and what is allocated of them, made ready for asking what each node can have."""
+"""The devices of a cluster and their allocations, shared by everything that looks at devices."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import msgspec
 from kschedctl.api.arrays import Bools
 from kschedctl.api.objects import DeviceClass, NodeSelector, PodGroup, ResourceClaim, ResourceClaimSpec
 from kschedctl.scheduler.framework.extended_resources import find_backing_classes
-from kschedctl.scheduler.plugins.dynamic_resources.allocated import AllocatedState, Claims, PoolId
-from kschedctl.scheduler.plugins.dynamic_resources.claims import pod_claims
+from kschedctl.scheduler.plugins.dynamic_resources.allocated import AllocatedState, ClaimIndex, PoolId
+from kschedctl.scheduler.plugins.dynamic_resources.claims import iter_pod_claims
 from kschedctl.scheduler.plugins.dynamic_resources.devices import Devices, TaintRules
 from kschedctl.scheduler.plugins.dynamic_resources.pools import (
     Counters,
     IndexedSlice,
     Pool,
     PooledDevice,
-    available,
+    subtract_allocated,
 )
 from kschedctl.scheduler.plugins.dynamic_resources.requests import Expression
 from kschedctl.scheduler.plugins.dynamic_resources.visible import VisibleDevices
@@ -32,15 +32,15 @@ ANSWERS_KEPT, FACTS_KEPT = 64, 4096
 V = TypeVar("V")
 
 
-class Kept:
-    """What was made, each under a key; the oldest are dropped when there are enough."""
+class BoundedCache:
+    """A cache that drops its oldest entries when it is full."""
 
     def __init__(self, most: int) -> None:
         self._kept: dict[Hashable, Any] = {}
         self._most = most
 
     def get(self, key: Hashable, make: Callable[[], V]) -> V:
-        """What is kept under a key, made now if nothing is."""
+        """Return the value for a key, and make it if it is missing."""
         value: V | None = self._kept.get(key)
         if value is None:
             drop_oldest_if_full(self._kept, self._most)
@@ -49,11 +49,11 @@ class Kept:
 
 
 class Inventory:
-    """The devices of a fork's nodes under some features. Raises AllocationError where slices cannot be read.
+    """The devices and claims of a fork under some feature gates.
 
-    ``devices`` and ``visible`` are what slices, rules and nodes say; ``reservations`` is what claims hold of it now;
-    ``changed``: the pools of which devices were taken or freed since, in order. ``answers``: what is said of every node
-    to pods whose claims ask for the same; ``facts``: what these have in common whatever is allocated.
+    ``devices`` and ``visible`` are what slices, rules and nodes say, and ``reservations`` is what claims hold.
+    ``changed`` lists the pools of devices that were allocated or released since, in order. ``answers`` and ``facts``
+    are shared by pods whose claims request the same. Raises AllocationError if slices cannot be read.
     """
 
     def __init__(self, view: Fork, features: Features) -> None:
@@ -71,27 +71,27 @@ class Inventory:
             of=(self.devices, self.nodes),
         )
         shares = features.consumable_capacity
-        known = self.objects.index((Claims, shares), lambda claims: Claims(claims, shares), "ResourceClaim")
+        known = self.objects.index((ClaimIndex, shares), lambda claims: ClaimIndex(claims, shares), "ResourceClaim")
         self.reservations = known.copy()
         self.changed: list[PoolId] = []
         self._latest: tuple[PodInfo, tuple[ResourceClaim, ...]] | None = None
-        self.answers, self.facts = Kept(ANSWERS_KEPT), Kept(FACTS_KEPT)
+        self.answers, self.facts = BoundedCache(ANSWERS_KEPT), BoundedCache(FACTS_KEPT)
         self._specs: dict[int, tuple[ResourceClaimSpec, int]] = {}
         self._numbers: dict[bytes, int] = {}
 
     def replaced(self, claim: ResourceClaim) -> None:
-        """A claim of the fork was replaced."""
+        """Update allocations after a claim of the fork was replaced."""
         self._latest = None
-        self.changed += [use.id for use in self.reservations.replaced(claim)]
+        self.changed += [use.id for use in self.reservations.put(claim)]
 
-    def claims_of(self, info: PodInfo) -> tuple[ResourceClaim, ...]:
-        """A pod's claims in order, kept for the latest pod until a claim changes. Raises ClaimError."""
+    def list_pod_claims(self, info: PodInfo) -> tuple[ResourceClaim, ...]:
+        """Return the pod's claims in order, cached for the latest pod until a claim changes. Raises ClaimError."""
         if self._latest is None or self._latest[0] is not info:
-            self._latest = info, tuple([claim for _, claim in pod_claims(info.pod, self.claims, self.features)])
+            self._latest = info, tuple([claim for _, claim in iter_pod_claims(info.pod, self.claims, self.features)])
         return self._latest[1]
 
-    def wanted(self, claim: ResourceClaim) -> int:
-        """A number that claims share which ask for the same; each spec is compared once."""
+    def number_spec(self, claim: ResourceClaim) -> int:
+        """Return a number that is equal for claims with equal specs."""
         spec = claim.spec
         known = self._specs.get(id(spec))
         if known is None:  # it is kept with its number, so that no other comes to have its id
@@ -100,12 +100,13 @@ class Inventory:
 
     @property
     def claims(self) -> Mapping[str, ResourceClaim]:
-        """By ``namespace/name``."""
+        """The claims by ``namespace/name``."""
         return self.reservations.by_name
 
     @property
     def classes(self) -> Mapping[str, DeviceClass]:
-        return self.objects.index("device classes", _by_name, "DeviceClass")
+        """The device classes by name."""
+        return self.objects.index("device classes", _index_by_name, "DeviceClass")
 
     @property
     def classes_by_resource(self) -> Mapping[str, DeviceClass]:
@@ -118,52 +119,54 @@ class Inventory:
 
     @property
     def slices(self) -> list[IndexedSlice]:
-        """All slices, those that the features leave out aside."""
+        """All ResourceSlices with their devices, after taint rules."""
         return self.devices.slices
 
     @property
     def state(self) -> AllocatedState:
+        """The allocated devices."""
         return self.reservations.state
 
     def pools(self, row: int) -> tuple[Pool, ...]:
-        """The pools that a node sees, in the order of the search; also those that are of no use to it."""
+        """Return the pools that a node sees, including unusable ones, in the order of the search."""
         return self.visible.pools(row)
 
-    def available(self, pool: Pool) -> Counters:
-        """The pool's counters that allocated devices leave over."""
-        return available(pool, self.state, self.features.release)
+    def compute_available_counters(self, pool: Pool) -> Counters:
+        """Return the pool's counters that allocated devices leave over."""
+        return subtract_allocated(pool, self.state, self.features.release)
 
-    def look(self, row: int) -> object:
-        """Equal for nodes that see alike devices, with the same allocated of them."""
-        return self.visible.look(row), tuple(map(self._allocated, self.visible.pools(row)))
+    def build_device_key(self, row: int) -> object:
+        """Return a key that is equal for nodes with equivalent devices and equal allocations."""
+        return self.visible.number_visible_devices(row), tuple(map(self._build_allocation_key, self.visible.pools(row)))
 
-    def _allocated(self, pool: Pool) -> object:
-        """Kept until something of the pool is taken or freed."""
-        use = self.reservations.use(pool.id)
-        marked = use.kept.get(pool)
+    def _build_allocation_key(self, pool: Pool) -> object:
+        """Return a key for the allocations of a pool, cached until one of them changes."""
+        use = self.reservations.get_pool_use(pool.id)
+        marked = use.derived.get(pool)
         if marked is None:
-            marks = tuple(map(use.marks.get, pool.device_ids)) if use.marks else None
-            left = tuple(sorted(self.available(pool).items())) if pool.counters else ()
-            marked = use.kept[pool] = marks, left
+            marks = tuple(map(use.state_numbers.get, pool.device_ids)) if use.state_numbers else None
+            available = tuple(sorted(self.compute_available_counters(pool).items())) if pool.counters else ()
+            marked = use.derived[pool] = marks, available
         return marked
 
     def node_mask(self, name: str | None, everywhere: bool | None, selector: NodeSelector | None) -> Bools:
-        """(N,): the nodes that a slice or device is for. Raises AllocationError."""
+        """Return the mask of nodes (N,) on which a slice or device is available. Raises AllocationError."""
         return self.visible.node_mask(name, everywhere, selector)
 
-    def on_node(self, device: PooledDevice, row: int) -> bool:
-        """Whether a device of a slice that leaves this to its devices is for the node. Raises AllocationError."""
-        return self.visible.on_node(device, row)
+    def is_on_node(self, device: PooledDevice, row: int) -> bool:
+        """Return whether the device is available on a node that sees its slice. Raises AllocationError."""
+        return self.visible.is_on_node(device, row)
 
-    def selects(self, expression: Expression, device: PooledDevice, shares: bool = True) -> bool:
-        """Whether a selector matches a device, as in Devices. Raises AllocationError."""
-        return self.devices.selects(expression, device, shares)
+    def matches_selector(self, expression: Expression, device: PooledDevice, shares: bool = True) -> bool:
+        """Return whether the selector matches the device, see `Devices.matches_selector`. Raises AllocationError."""
+        return self.devices.matches_selector(expression, device, shares)
 
 
-def inventory_of(view: Fork, features: Features) -> Inventory:
-    """The fork's inventory, made on first use and shared by the plugins that look at devices."""
+def get_inventory(view: Fork, features: Features) -> Inventory:
+    """Return the fork's inventory, which is built on first use and shared by plugins."""
     return view.objects.follow((Inventory, features), lambda: Inventory(view, features), "ResourceClaim")
 
 
-def _by_name(classes: Iterable[DeviceClass]) -> Mapping[str, DeviceClass]:
+def _index_by_name(classes: Iterable[DeviceClass]) -> Mapping[str, DeviceClass]:
+    """Return the classes by name."""
     return {class_.metadata.name: class_ for class_ in classes}

@@ -1,4 +1,4 @@
-"""DynamicResources: devices for the pod's ResourceClaims, and for extended resources that a DeviceClass backs."""
+"""The plugin DynamicResources: devices for ResourceClaims, and for extended resources that a DeviceClass backs."""
 
 from __future__ import annotations
 
@@ -41,14 +41,19 @@ from kschedctl.scheduler.framework.version_changes import find_version_changes
 from kschedctl.scheduler.framework.waking import ADD, ADD_OR_UPDATE, WakeTrigger, join_words
 from kschedctl.scheduler.plugins.dynamic_resources import hints as claims
 from kschedctl.scheduler.plugins.dynamic_resources.arguments import DynamicResourcesArgs
-from kschedctl.scheduler.plugins.dynamic_resources.claims import ClaimError, can_be_deallocated, key, where_refused
+from kschedctl.scheduler.plugins.dynamic_resources.claims import (
+    ClaimError,
+    can_be_deallocated,
+    claim_key,
+    find_unavailable_nodes,
+)
 from kschedctl.scheduler.plugins.dynamic_resources.facts import (
     ClaimsUnusable,
     DeviceSearchFailed,
     DevicesUnfit,
     ResourceNotOffered,
 )
-from kschedctl.scheduler.plugins.dynamic_resources.reservation import released_claims, reserved_claims, user_of
+from kschedctl.scheduler.plugins.dynamic_resources.reservation import get_pod_user, release_claims, reserve_claims
 from kschedctl.scheduler.plugins.helper import device_features
 from kschedctl.scheduler.plugins.helper.device_features import TAINT_RULES_GATE, Features
 from kschedctl.snapshot.delta import Delta
@@ -72,8 +77,9 @@ SILENT_WITHOUT_CLAIMS = ByVersion(
 
 
 class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
-    """Rejects nodes on which the pod's claims cannot be allocated, or cannot be used; prefers those with the devices
-    that a claim would rather have.
+    """The plugin that rejects nodes on which the pod's claims cannot be allocated or used.
+
+    It scores nodes higher if they have devices for the earlier alternatives of a request.
 
     Upstream: pkg/scheduler/framework/plugins/dynamicresources (v1.36).
     """
@@ -114,7 +120,7 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
 
     @classmethod
     def make(cls, args: object, gates: FeatureGates) -> Self:
-        """Versions without arguments of it do not look at what is given as such."""
+        """Build the plugin. Arguments are ignored in versions in which it has none."""
         return cls(
             args if isinstance(args, DynamicResourcesArgs) else DynamicResourcesArgs(), Features.from_gates(gates)
         )
@@ -122,16 +128,16 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
         if not view.objects.gaps:
             return
-        from kschedctl.scheduler.plugins.dynamic_resources.claim_dependencies import claim_dependencies  # noqa: PLC0415 - for few pods
+        from kschedctl.scheduler.plugins.dynamic_resources.claim_dependencies import iter_claim_dependencies  # noqa: PLC0415 - for few pods
 
-        yield from claim_dependencies(info, view, self.features)
+        yield from iter_claim_dependencies(info, view, self.features)
 
     def doubts(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
-        """Regular expressions of selectors that cannot be run here."""
+        """Yield the kinds with regular expressions that cannot be run without RE2."""
         if info.spec.resource_claims or (self.features.extended_resource and view.objects.of("DeviceClass")):
-            from kschedctl.scheduler.plugins.dynamic_resources.claim_dependencies import pattern_doubts  # noqa: PLC0415 - for few pods
+            from kschedctl.scheduler.plugins.dynamic_resources.claim_dependencies import iter_pattern_doubts  # noqa: PLC0415 - for few pods
 
-            yield from pattern_doubts(self.name, info, view, self.features)
+            yield from iter_pattern_doubts(self.name, info, view, self.features)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         return claims.events_to_register(gates, self.features)
@@ -140,14 +146,14 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         if not info.spec.resource_claims:
             return SUCCESS
         try:
-            _looked_up().claims_of(info, view, self.features)
+            _import_pre_filter().list_pod_claims(info, view, self.features)
         except ClaimError as error:
             return Status(Code.UNRESOLVABLE, (str(error),))
         return SUCCESS
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[Evaluation]:
         try:
-            evaluation = self._evaluation(info, view)
+            evaluation = self._evaluate(info, view)
         except ClaimError as error:
             return PreFilterResult(Status(Code.UNRESOLVABLE, (str(error),)))
         if evaluation is None:
@@ -162,73 +168,73 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
             from kschedctl.scheduler.plugins.dynamic_resources import node_allocatable  # noqa: PLC0415 - behind a gate
 
             decided = np.zeros(len(view.nodes), np.bool_)
-            for mask, outcome in node_allocatable.shared_claims(evaluation, view, delta):
+            for mask, outcome in node_allocatable.reject_shared_claims(evaluation, view, delta):
                 yield Rejection(mask & ~decided, outcome.code, outcome.reason)
                 decided |= mask
-            lacking = node_allocatable.lacking(evaluation, info, view, delta)
+            lacking = node_allocatable.reject_insufficient_nodes(evaluation, info, view, delta)
             for mask, outcome in lacking:
                 yield Rejection(mask & ~decided, outcome.code, outcome.reason)
             decided = np.logical_or.reduce([decided, *(mask for mask, _ in lacking)])
-        for mask, outcome in evaluation.refusals():
-            left = mask if decided is None else mask & ~decided
-            yield Rejection(left, outcome.code, outcome.reason, evaluation.fact)
+        for mask, outcome in evaluation.list_rejections():
+            undecided = mask if decided is None else mask & ~decided
+            yield Rejection(undecided, outcome.code, outcome.reason, evaluation.explain_rejection)
 
     def post_filter(self, cycle: Cycle) -> PostFilterResult:
-        """What upstream would do to the pod's claims when no node passes: it frees one that is in the way."""
+        """Return upstream's answer after no node passed, which tells what it would free of the pod's claims."""
         if not cycle.info.spec.resource_claims and SILENT_WITHOUT_CLAIMS.at(self.features.release):
             return PostFilterResult(Status(Code.UNSCHEDULABLE))
         if self.name not in cycle.pre_filter.reached:
             raise PluginError("not found")
         evaluation = cycle.pre_filter.find_state(DynamicResources)
         if evaluation is None:
-            return _unschedulable(NOTHING_TO_DEALLOCATE)
-        ended = where_refused(cycle, self.name)
+            return _build_unschedulable_result(NOTHING_TO_DEALLOCATE)
+        ended = find_unavailable_nodes(cycle, self.name)
         own = evaluation.claims.own
-        in_the_way = [i for i, claim in evaluation.held.items() if (claim.unavailable & ended).any()]
+        in_the_way = [i for i, claim in evaluation.allocated_claims.items() if (claim.unavailable & ended).any()]
         if any(can_be_deallocated(own[i], cycle.info.pod) for i in in_the_way if i < len(own)):
-            return _unschedulable(DEALLOCATED)
+            return _build_unschedulable_result(DEALLOCATED)
         extended = evaluation.claims.extended
         if extended is not None and extended.metadata.name != IN_MEMORY_NAME:
-            return _unschedulable(DELETED)
+            return _build_unschedulable_result(DELETED)
         if self.features.workload_claims:
             from kschedctl.scheduler.plugins.dynamic_resources import pod_groups  # noqa: PLC0415 - behind a gate
 
-            if pod_groups.can_be_unreserved(cycle.info.pod, evaluation.inventory, cycle.view):
+            if pod_groups.can_unreserve_claims(cycle.info.pod, evaluation.inventory, cycle.view):
                 return PostFilterResult(Status(Code.UNRESOLVABLE, (UNRESERVED,)))
-        return _unschedulable(STILL_NOT_SCHEDULABLE)
+        return _build_unschedulable_result(STILL_NOT_SCHEDULABLE)
 
     def score(self, info: PodInfo, view: Fork, state: Evaluation | None, rows: Rows) -> Scores:
         evaluation: Evaluation | None = state if self.features.prioritized_list else None
-        return np.zeros(len(rows), np.int64) if evaluation is None else evaluation.scores(rows)
+        return np.zeros(len(rows), np.int64) if evaluation is None else evaluation.compute_scores(rows)
 
     def normalize(self, state: Evaluation | None, scores: Scores) -> Scores:
         return normalize_by_max(scores)
 
     def reserve(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: Evaluation | None) -> Changes:
-        return {"ResourceClaim": reserved_claims(state, pod, row)} if state else {}
+        return {"ResourceClaim": reserve_claims(state, pod, row)} if state else {}
 
     def release(self, view: Fork, positions: Sequence[int]) -> Changes:
         claims = view.objects.of("ResourceClaim")
-        gone = {user_of(view.pods.objects[position]) for position in positions} if claims else set()
-        return {"ResourceClaim": list(released_claims(claims, gone))}
+        gone = {get_pod_user(view.pods.objects[position]) for position in positions} if claims else set()
+        return {"ResourceClaim": list(release_claims(claims, gone))}
 
     def reservation(self, info: PodInfo, view: Fork, row: int, state: Evaluation | None) -> Reservation:
         if state is None:
             return Reservation()
-        names = map(key, state.claims.to_allocate)
-        return Reservation(allocations=dict(zip(names, state.allocations(row), strict=False)))
+        names = map(claim_key, state.claims.to_allocate)
+        return Reservation(allocations=dict(zip(names, state.build_allocations(row), strict=False)))
 
-    def _evaluation(self, info: PodInfo, view: Fork) -> Evaluation | None:
-        """None for a pod that needs no devices. Raises ClaimError and PluginError."""
+    def _evaluate(self, info: PodInfo, view: Fork) -> Evaluation | None:
+        """Evaluate the pod's claims, or return None if it needs no devices. Raises ClaimError and PluginError."""
         if not info.spec.resource_claims and not self.features.workload_claims:
             extended = self.features.extended_resource and view.objects.of("DeviceClass")
             if not extended:
                 return None
-        evaluation: Evaluation | None = _looked_up().evaluation_of(info, view, self.features, *self.timeouts)
+        evaluation: Evaluation | None = _import_pre_filter().evaluate_claims(info, view, self.features, *self.timeouts)
         return evaluation
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        names = claims.claim_names(info)
+        names = claims.list_claim_names(info)
         own = f"claim {join_words(names, 'or')} is created or its status changes" if names else ""
         freed = "any claim gives its devices back"
         yield WakeTrigger("ResourceClaim", ADD_OR_UPDATE, f"{own}, or {freed}" if own else freed)
@@ -239,8 +245,8 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         yield WakeTrigger(NODE, of_nodes, "a node is added, or its labels or what it offers change")
 
     def admitting_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Until all of its claims are there the pod is not tried."""
-        if names := claims.claim_names(info):
+        """Yield the changes that create the pod's missing claims, without which it does not enter the queue."""
+        if names := claims.list_claim_names(info):
             all_there = "" if len(info.spec.resource_claims) == 1 else ", and then all of its claims are there"
             yield WakeTrigger("ResourceClaim", ADD, f"claim {join_words(names, 'or')} is created{all_there}")
         if any(claim.resource_claim_name is None for claim in info.spec.resource_claims):
@@ -251,12 +257,13 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
 
 
 @cache
-def _looked_up() -> ModuleType:
-    """What looks at claims; few clusters have any."""
+def _import_pre_filter() -> ModuleType:
+    """Import the module that reads claims, on first use because few clusters have any."""
     from kschedctl.scheduler.plugins.dynamic_resources import pre_filter  # noqa: PLC0415 - for few clusters
 
     return pre_filter
 
 
-def _unschedulable(reason: str) -> PostFilterResult:
+def _build_unschedulable_result(reason: str) -> PostFilterResult:
+    """Build the result of PostFilter for a pod that stays unschedulable."""
     return PostFilterResult(Status(Code.UNSCHEDULABLE, (reason,)))

@@ -1,4 +1,4 @@
-"""Claims of PodGroups (gate DRAWorkloadResourceClaims): the pod's group, and its reservations that could be given up.
+"""The claims of PodGroups (gate DRAWorkloadResourceClaims) and whether their reservations can be given up.
 
 Upstream: unreservePodGroupClaims in plugins/dynamicresources/dynamicresources.go and NameFromPodGroup, IsReservedForPod
 in staging/src/k8s.io/dynamic-resource-allocation/resourceclaim/resourceclaim.go (v1.36).
@@ -15,7 +15,7 @@ from kschedctl.scheduler.plugins.dynamic_resources.claims import (
     NOT_FOUND,
     UNSUPPORTED,
     ClaimError,
-    pod_group,
+    find_pod_group_name,
 )
 from kschedctl.scheduler.plugins.dynamic_resources.inventory import Inventory
 from kschedctl.snapshot.fork import Fork
@@ -23,9 +23,12 @@ from kschedctl.snapshot.fork import Fork
 SCHEDULING_GROUP = "scheduling.k8s.io"
 
 
-def group_of(pod: Pod, inventory: Inventory) -> PodGroup | None:
-    """The pod's group, None for a pod without one. Raises ClaimError when it does not exist."""
-    name = pod_group(pod)
+def find_group(pod: Pod, inventory: Inventory) -> PodGroup | None:
+    """Return the PodGroup of the pod, or None if the pod is in no group.
+
+    Raises ClaimError if the group does not exist.
+    """
+    name = find_pod_group_name(pod)
     if name is None:
         return None
     for group in inventory.pod_groups:
@@ -34,25 +37,28 @@ def group_of(pod: Pod, inventory: Inventory) -> PodGroup | None:
     raise ClaimError(f'podgroup.{SCHEDULING_GROUP} "{name}" not found')
 
 
-def can_be_unreserved(pod: Pod, inventory: Inventory, view: Fork) -> bool:
-    """Whether some claim is reserved for the pod's group while no pod of the group has a node.
+def can_unreserve_claims(pod: Pod, inventory: Inventory, view: Fork) -> bool:
+    """Return whether a claim is reserved for the pod's group although no pod of the group has a node.
 
-    Raises ClaimError, and PluginError for a claim of the group that is not there.
+    Raises ClaimError, and PluginError if a claim of the group does not exist.
     """
-    group = group_of(pod, inventory)
+    group = find_group(pod, inventory)
     if group is None:
         return False
     members = view.pods.where(
-        lambda info: info.namespace == pod.metadata.namespace and pod_group(info.pod) == pod_group(pod)
+        lambda info: (
+            info.namespace == pod.metadata.namespace and find_pod_group_name(info.pod) == find_pod_group_name(pod)
+        )
     )
     if (members[view.pods.info] & (view.node >= 0)).any():
         return False
-    return any(claim.status.allocation and _is_reserved(claim, pod) for claim in _claims(group, inventory))
+    return any(claim.status.allocation and _is_reserved(claim, pod) for claim in _iter_claims(group, inventory))
 
 
-def _claims(group: PodGroup, inventory: Inventory) -> Iterator[ResourceClaim]:
+def _iter_claims(group: PodGroup, inventory: Inventory) -> Iterator[ResourceClaim]:
+    """Yield the claims of the group. Raises PluginError if one does not exist."""
     for reference in group.spec.resource_claims:
-        name = _claim_name(group, reference)
+        name = _find_claim_name(group, reference)
         if name is None:
             continue
         claim = inventory.claims.get(f"{group.metadata.namespace}/{name}")
@@ -62,8 +68,8 @@ def _claims(group: PodGroup, inventory: Inventory) -> Iterator[ResourceClaim]:
             yield claim
 
 
-def _claim_name(group: PodGroup, reference: PodGroupResourceClaim) -> str | None:
-    """The name of a claim of the group, None for one that was not needed. Raises PluginError."""
+def _find_claim_name(group: PodGroup, reference: PodGroupResourceClaim) -> str | None:
+    """Return the name of the group's claim, or None if none was needed. Raises PluginError."""
     if reference.resource_claim_name is not None:
         return reference.resource_claim_name
     where = f"PodGroup {group.metadata.namespace}/{group.metadata.name}"
@@ -76,10 +82,12 @@ def _claim_name(group: PodGroup, reference: PodGroupResourceClaim) -> str | None
 
 
 def _is_owner(group: PodGroup, claim: ResourceClaim) -> bool:
+    """Return whether the group is the controller of the claim."""
     return any(owner.controller and owner.uid == group.metadata.uid for owner in claim.metadata.owner_references)
 
 
 def _is_reserved(claim: ResourceClaim, pod: Pod) -> bool:
-    group = (SCHEDULING_GROUP, "podgroups", pod_group(pod))
+    """Return whether the claim is reserved for the pod or its group."""
+    group = (SCHEDULING_GROUP, "podgroups", find_pod_group_name(pod))
     users = claim.status.reserved_for
     return any(user.uid == pod.metadata.uid or (user.api_group, user.resource, user.name) == group for user in users)

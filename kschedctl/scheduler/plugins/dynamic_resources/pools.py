@@ -1,4 +1,4 @@
-"""The devices that a node can see: ResourceSlices put together to pools, checked, in the order of the search.
+"""Pools of devices, built from the ResourceSlices that a node sees and checked as upstream does.
 
 Upstream: structured/internal/incubating/pools_incubating.go (v1.36).
 """
@@ -23,24 +23,27 @@ Counters = dict[tuple[str, str], int]
 
 @dataclass(slots=True, eq=False)
 class PooledDevice:
-    """A device of a slice. Devices alike in what selectors see share ``kind``; ``twin`` is shared by those that the
-    search cannot tell apart at all, but for what is allocated of them."""
+    """A device of a ResourceSlice."""
 
     device: Device
     slice: ResourceSlice
     kind: int
+    """A number that is equal for devices that selectors cannot tell apart."""
     twin: int
+    """A number that is equal for devices that differ at most in their allocations."""
     consumes: Counters
+    """The counters that the device consumes when it is allocated."""
     id: DeviceId
 
     @property
     def label(self) -> str:
+        """The device's driver, pool and name as messages show them."""
         return "/".join(self.id)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class IndexedSlice:
-    """A ResourceSlice at its place in the list of all."""
+    """A ResourceSlice with its index in the list of all slices."""
 
     index: int
     slice: ResourceSlice
@@ -48,64 +51,70 @@ class IndexedSlice:
 
     @property
     def pool(self) -> PoolId:
+        """The driver and name of the slice's pool."""
         return self.slice.spec.driver, self.slice.spec.pool.name
 
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """What one node sees of a pool: the ``devices`` for it in the order of the search.
-
-    From one that is ``invalid`` for a reason nothing is allocated, nor from an ``incomplete`` one since 1.35.
-    ``counters`` are there for all its devices, of which ``consumers``, also those that the node does not see, take some
-    when allocated. Nodes whose pools have equal ``shape``, and have the same allocated of them, are alike for the
-    search.
-    """
+    """The part of a pool that one node sees."""
 
     id: PoolId
     devices: tuple[PooledDevice, ...] = ()
+    """The visible devices in the order of the search."""
     counters: Counters | None = None
+    """The shared counters for all devices of the pool."""
     consumers: tuple[PooledDevice, ...] = ()
+    """The devices that consume counters, including those that the node does not see."""
     incomplete: bool = False
+    """Whether slices are missing. Since 1.35 nothing is allocated from such a pool."""
     invalid: str = ""
+    """Why nothing is allocated from the pool, empty if it is valid."""
 
     @cached_property
     def device_ids(self) -> tuple[DeviceId, ...]:
+        """The IDs of the visible devices."""
         return tuple(device.id for device in self.devices)
 
     @property
     def usable(self) -> bool:
+        """True if devices can be allocated from the pool."""
         return not (self.incomplete or self.invalid)
 
     @property
     def fault(self) -> str:
+        """The error message for an invalid pool."""
         return f"pool {self.id[1]} is invalid: {self.invalid}"
 
     @property
     def label(self) -> str:
+        """The driver and name as messages show them."""
         return "/".join(self.id)
 
     @property
     def shape(self) -> object:
+        """A key that is equal for pools that the search cannot tell apart, except by their allocations."""
         counters = tuple(sorted(self.counters.items())) if self.counters else ()
         return self.id[0], self.incomplete, bool(self.invalid), counters, tuple(d.twin for d in self.devices)
 
     @property
     def has_binding_conditions(self) -> bool:
+        """True if some device has binding conditions."""
         return any(d.device.binding_conditions for d in self.devices)
 
 
-def billionths(amount: str | int | float) -> int:
-    """An amount as a whole number of billionths.
+def to_billionths(amount: str | int | float) -> int:
+    """Return an amount as a whole number of billionths.
 
-    >>> billionths("1500m"), billionths("1Ki")
+    >>> to_billionths("1500m"), to_billionths("1Ki")
     (1500000000, 1024000000000)
     """
     quantity = parse(str(amount))
     return int(quantity.mantissa * 10 ** (quantity.scale + 9))
 
 
-def newest(slices: Iterable[IndexedSlice]) -> list[IndexedSlice]:
-    """The slices of one pool that have its highest generation, in their order."""
+def select_newest_generation(slices: Iterable[IndexedSlice]) -> list[IndexedSlice]:
+    """Return the slices of a pool that have its highest generation, in their order."""
     slices = list(slices)
     if len(slices) == 1:
         return slices
@@ -114,7 +123,7 @@ def newest(slices: Iterable[IndexedSlice]) -> list[IndexedSlice]:
 
 
 class Allocatability(StrEnum):
-    """Whether devices can be allocated."""
+    """A distinction between devices that can and that cannot be allocated."""
 
     ALLOCATABLE = "can be allocated"
     UNALLOCATABLE = "cannot be"
@@ -144,46 +153,47 @@ COUNTER_SCOPE = ByVersion(
 )
 
 
-def build_pool(seen: Sequence[IndexedSlice], everything: Sequence[IndexedSlice], features: Features) -> Pool | None:
-    """The pool of which a node sees these slices, of ``everything`` that has been published of it.
+def build_pool(seen: Sequence[IndexedSlice], published: Sequence[IndexedSlice], features: Features) -> Pool | None:
+    """Build the pool from the slices that a node sees, out of all its published slices.
 
-    None when the driver is replacing it by a newer generation of which the node sees nothing yet.
+    Return None if the driver is replacing the pool by a newer generation that the node does not see yet.
     """
     outdated = seen[0].slice.spec.pool.generation < max(piece.slice.spec.pool.generation for piece in seen)
-    seen, partitionable = newest(seen), features.partitionable_devices
+    seen, partitionable = select_newest_generation(seen), features.partitionable_devices
     if INCOMPLETE.at(features.release) is Allocatability.ALLOCATABLE:
         count = len(seen) + (outdated and NEWER_SLICES.at(features.release))
         missing = count != seen[0].slice.spec.pool.resource_slice_count
-        pool = _with_own_counters(_by_name(seen), partitionable)
+        pool = _build_pool_with_slice_counters(_sort_by_name(seen), partitionable)
         if pool.invalid:  # the search comes to its devices all the same
-            devices = tuple(device for piece in _by_name(seen) for device in piece.devices)
+            devices = tuple(device for piece in _sort_by_name(seen) for device in piece.devices)
             pool = Pool(pool.id, devices, invalid=pool.invalid if CHECKS_NAMES.at(features.release) else "")
         return replace(pool, incomplete=missing)
     first = seen[0].slice.spec.pool
     others: list[IndexedSlice] = []
     if len(seen) != first.resource_slice_count:
-        if any(piece.slice.spec.pool.generation > first.generation for piece in everything):
+        if any(piece.slice.spec.pool.generation > first.generation for piece in published):
             return None
-        current = [piece for piece in everything if piece.slice.spec.pool.generation == first.generation]
+        current = [piece for piece in published if piece.slice.spec.pool.generation == first.generation]
         if len(current) != first.resource_slice_count:
             return Pool(seen[0].pool, incomplete=True)
         named = {piece.slice.metadata.name for piece in seen}
         others = [piece for piece in current if piece.slice.metadata.name not in named]
-    return _complete(_by_name(seen), others, partitionable)
+    return _build_complete_pool(_sort_by_name(seen), others, partitionable)
 
 
-def _by_name(slices: Sequence[IndexedSlice]) -> list[IndexedSlice]:
+def _sort_by_name(slices: Sequence[IndexedSlice]) -> list[IndexedSlice]:
+    """Return the slices sorted by name."""
     return sorted(slices, key=lambda piece: piece.slice.metadata.name)
 
 
-def _with_own_counters(seen: Sequence[IndexedSlice], partitionable: bool) -> Pool:
-    """Slices whose counters, if any, are there for their own devices."""
+def _build_pool_with_slice_counters(seen: Sequence[IndexedSlice], partitionable: bool) -> Pool:
+    """Build a pool in which counters are shared within each slice, as before 1.35."""
     id, devices = seen[0].pool, tuple(device for piece in seen for device in piece.devices)
-    fault = _duplicate(devices)
+    fault = _find_duplicate_name(devices)
     if fault or not partitionable:
         return Pool(id, () if fault else devices, invalid=fault)
     counters = {
-        (within(piece.slice.metadata.name, shared_counter.name), name): billionths(counter.value)
+        (qualify_counter_set(piece.slice.metadata.name, shared_counter.name), name): to_billionths(counter.value)
         for piece in seen
         for shared_counter in piece.slice.spec.shared_counters
         for name, counter in shared_counter.counters.items()
@@ -191,21 +201,24 @@ def _with_own_counters(seen: Sequence[IndexedSlice], partitionable: bool) -> Poo
     return Pool(id, devices, counters, tuple(device for device in devices if device.consumes))
 
 
-def within(slice_name: str, counter_set: str) -> str:
-    """The name of a counter set that is a slice's own."""
+def qualify_counter_set(slice_name: str, counter_set: str) -> str:
+    """Return the name of a counter set with the name of its slice."""
     return f"{slice_name}/{counter_set}"
 
 
-def _complete(seen: Sequence[IndexedSlice], others: Sequence[IndexedSlice], partitionable: bool) -> Pool:
+def _build_complete_pool(
+    seen: Sequence[IndexedSlice], invisible_slices: Sequence[IndexedSlice], partitionable: bool
+) -> Pool:
+    """Build a complete pool, and check device names and counters. The node does not see the slices in `others`."""
     id = seen[0].pool
     with_devices = [piece for piece in seen if not (partitionable and piece.slice.spec.shared_counters)]
     devices = tuple(device for piece in with_devices for device in piece.devices)
-    fault = _duplicate(devices)
+    fault = _find_duplicate_name(devices)
     if fault or not partitionable:
         return Pool(id, () if fault else devices, invalid=fault)
-    counters, fault = _counters(seen)
-    everything = (*devices, *(device for piece in others for device in piece.devices))
-    fault = fault or _unknown_counter(everything, counters)
+    counters, fault = _read_counters(seen)
+    everything = (*devices, *(device for piece in invisible_slices for device in piece.devices))
+    fault = fault or _find_unknown_counter(everything, counters)
     if fault:
         return Pool(id, invalid=fault)
     return Pool(id, devices, counters, tuple(device for device in everything if device.consumes))
@@ -218,9 +231,9 @@ COUNTS_SHARES = ByVersion(
 )
 
 
-def available(pool: Pool, state: AllocatedState, release: KubeVersion) -> Counters:
-    """The pool's counters that allocated devices leave over."""
-    holds = state.holds if COUNTS_SHARES.at(release) else state.dedicated.__contains__
+def subtract_allocated(pool: Pool, state: AllocatedState, release: KubeVersion) -> Counters:
+    """Return the counters of the pool without those that allocated devices consume."""
+    holds = state.is_allocated if COUNTS_SHARES.at(release) else state.dedicated.__contains__
     left = dict(pool.counters or {})
     for device in pool.consumers if left else ():
         if holds(device.id):
@@ -230,23 +243,26 @@ def available(pool: Pool, state: AllocatedState, release: KubeVersion) -> Counte
     return left
 
 
-def _duplicate(devices: Iterable[PooledDevice]) -> str:
+def _find_duplicate_name(devices: Iterable[PooledDevice]) -> str:
+    """Return an error message if two devices have the same name, or an empty string."""
     names = [device.device.name for device in devices]
     again = (name for i, name in enumerate(names) if name in names[:i])
     return f"duplicate device name {next(again)}" if len(set(names)) < len(names) else ""
 
 
-def _counters(slices: Iterable[IndexedSlice]) -> tuple[Counters, str]:
+def _read_counters(slices: Iterable[IndexedSlice]) -> tuple[Counters, str]:
+    """Return the counters of the slices, and an error message if two sets have the same name."""
     sets: dict[str, Mapping[str, int]] = {}
     for piece in slices:
         for counters in piece.slice.spec.shared_counters:
             if counters.name in sets:
                 return {}, f"duplicate counter set name {counters.name}"
-            sets[counters.name] = {name: billionths(counter.value) for name, counter in counters.counters.items()}
+            sets[counters.name] = {name: to_billionths(counter.value) for name, counter in counters.counters.items()}
     return {(name, counter): amount for name, set_ in sets.items() for counter, amount in set_.items()}, ""
 
 
-def _unknown_counter(devices: Iterable[PooledDevice], available: Counters) -> str:
+def _find_unknown_counter(devices: Iterable[PooledDevice], available: Counters) -> str:
+    """Return an error message if a device consumes a missing counter, or an empty string."""
     sets = {name for name, _ in available}
     for device in devices:
         for consumption in device.device.consumes_counters:
@@ -258,12 +274,12 @@ def _unknown_counter(devices: Iterable[PooledDevice], available: Counters) -> st
     return ""
 
 
-def consumption(device: Device, slice_name: str = "") -> Counters:
-    """What a device takes of its pool's counters, or of those of its slice, if that is named."""
+def compute_consumption(device: Device, slice_name: str = "") -> Counters:
+    """Return the counters that a device consumes. They belong to its slice if `slice_name` is set."""
     total: Counters = {}
     for consumed in device.consumes_counters:
-        counter_set = within(slice_name, consumed.counter_set) if slice_name else consumed.counter_set
+        counter_set = qualify_counter_set(slice_name, consumed.counter_set) if slice_name else consumed.counter_set
         for name, counter in consumed.counters.items():
             key = (counter_set, name)
-            total[key] = total.get(key, 0) + billionths(counter.value)
+            total[key] = total.get(key, 0) + to_billionths(counter.value)
     return total

@@ -1,4 +1,4 @@
-"""What is known of a pod's devices before any node is looked at: its claims, their classes, where allocated ones are.
+"""Prepare the evaluation of a pod's claims: find them, check their classes, and see where allocated ones can be used.
 
 Upstream: PreFilter in plugins/dynamicresources/dynamicresources.go (v1.36).
 """
@@ -23,14 +23,14 @@ from kschedctl.scheduler.framework.extended_resources import IN_MEMORY_NAME, bui
 from kschedctl.scheduler.plugins.dynamic_resources.claims import (
     ClaimError,
     PodClaims,
-    binding_failed,
-    extended_resource_claim,
-    key,
+    claim_key,
+    find_binding_failure,
+    find_extended_resource_claim,
 )
-from kschedctl.scheduler.plugins.dynamic_resources.evaluation import Evaluation, HeldClaim
+from kschedctl.scheduler.plugins.dynamic_resources.evaluation import AllocatedClaim, Evaluation
 from kschedctl.scheduler.plugins.dynamic_resources.facts import UnusableClaim
-from kschedctl.scheduler.plugins.dynamic_resources.inventory import Inventory, inventory_of
-from kschedctl.scheduler.plugins.dynamic_resources.pod_groups import group_of
+from kschedctl.scheduler.plugins.dynamic_resources.inventory import Inventory, get_inventory
+from kschedctl.scheduler.plugins.dynamic_resources.pod_groups import find_group
 from kschedctl.scheduler.plugins.helper.device_features import Features
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.node_masks import match_node_selector
@@ -41,96 +41,105 @@ _encode = msgspec.msgpack.Encoder(order="sorted").encode
 HAS_ALTERNATIVES = ByVersion("whether a request can have alternatives", (("", False), ("1.33", True)), "KEP 4816")
 
 
-def claims_of(info: PodInfo, view: Fork, features: Features) -> tuple[ResourceClaim, ...]:
-    """The pod's own claims in order. Raises ClaimError."""
-    return inventory_of(view, features).claims_of(info)
+def list_pod_claims(info: PodInfo, view: Fork, features: Features) -> tuple[ResourceClaim, ...]:
+    """Return the pod's own claims in order. Raises ClaimError."""
+    return get_inventory(view, features).list_pod_claims(info)
 
 
-class DevicesWanted(NamedTuple):
-    """What pods alike ask for of whose claims the same are still to be allocated, of the same specs.
-
-    ``resources``: the extended resources that they request, if devices may stand for some of them; ``requested``: which
-    containers request how much then.
-    """
+class ExtendedResourceDemand(NamedTuple):
+    """The extended resources that pods with equal specs request from devices."""
 
     resources: tuple[str, ...]
+    """The names of the extended resources, empty if no DeviceClass backs one of them."""
     requested: bytes
+    """The requests of each container, encoded for comparison."""
 
 
-def evaluation_of(
+def evaluate_claims(
     info: PodInfo, view: Fork, features: Features, filter_timeout: float, binding_timeout: float
 ) -> Evaluation | None:
-    """None for a pod that needs no devices; timeouts in seconds, 0 for none. Raises ClaimError and PluginError."""
-    inventory = inventory_of(view, features)
-    own = inventory.claims_of(info)
+    """Evaluate the pod's claims, or return None if it needs no devices. Raises ClaimError and PluginError.
+
+    Timeouts are in seconds, 0 for none.
+    """
+    inventory = get_inventory(view, features)
+    own = inventory.list_pod_claims(info)
     if features.workload_claims:
-        group_of(info.pod, inventory)
-    wanted = tuple([None if claim.status.allocation else inventory.wanted(claim) for claim in own])
-    ask = partial(_devices_wanted, info, own, inventory)
+        find_group(info.pod, inventory)
+    wanted = tuple([None if claim.status.allocation else inventory.number_spec(claim) for claim in own])
+    ask = partial(_compute_extended_demand, info, own, inventory)
     asked = ask() if info.alike is None else inventory.facts.get((info.alike, wanted), ask)
     if not own and not asked.resources:
         return None
-    extended = _extended_claim(info.pod, inventory) if asked.resources else None
+    extended = _get_extended_claim(info.pod, inventory) if asked.resources else None
     claims = PodClaims(own, extended)
     held = {
-        i: _held(claim, inventory, binding_timeout) for i, claim in enumerate(claims.all) if claim.status.allocation
+        i: _build_allocated_claim(claim, inventory, binding_timeout)
+        for i, claim in enumerate(claims.all)
+        if claim.status.allocation
     }
     named = extended is not None and extended.metadata.name != IN_MEMORY_NAME
     like = None if held or named else (wanted, asked, filter_timeout)
     return Evaluation(inventory, info.pod, claims, held, asked.resources, like, filter_timeout)
 
 
-def _devices_wanted(info: PodInfo, own: Iterable[ResourceClaim], inventory: Inventory) -> DevicesWanted:
-    """Raises ClaimError and PluginError where a claim cannot be allocated as far as its classes go."""
+def _compute_extended_demand(
+    info: PodInfo, own: Iterable[ResourceClaim], inventory: Inventory
+) -> ExtendedResourceDemand:
+    """Check the device classes of unallocated claims, and return the extended resources requested from devices.
+
+    Raises ClaimError and PluginError.
+    """
     for claim in own:
         if claim.status.allocation is None:
-            _check(claim, inventory)
+            _check_classes(claim, inventory)
     classes = inventory.classes_by_resource
-    requests = {} if _named(info.spec).isdisjoint(classes) else _requests(info)
+    requests = {} if _list_requested_resources(info.spec).isdisjoint(classes) else _compute_requests(info)
     if not is_any_backed(requests, classes):
-        return DevicesWanted((), b"")
+        return ExtendedResourceDemand((), b"")
     containers = [
         (c.name, c.restart_policy, c.resources.requests) for c in (*info.spec.init_containers, *info.spec.containers)
     ]
-    return DevicesWanted(
+    return ExtendedResourceDemand(
         tuple([name for name, amount in requests.items() if amount and is_dra_extended(name)]), _encode(containers)
     )
 
 
-def _extended_claim(pod: Pod, inventory: Inventory) -> ResourceClaim:
-    """The claim of an earlier scheduling attempt, or the one that stands for it."""
-    return extended_resource_claim(pod, inventory.claims) or build_empty_claim(pod)
+def _get_extended_claim(pod: Pod, inventory: Inventory) -> ResourceClaim:
+    """Return the extended resource claim of an earlier attempt, or an empty one."""
+    return find_extended_resource_claim(pod, inventory.claims) or build_empty_claim(pod)
 
 
-def _named(spec: PodSpec) -> set[str]:
-    """The resources that a pod names in its requests."""
+def _list_requested_resources(spec: PodSpec) -> set[str]:
+    """Return the names of the resources that the pod requests."""
     requests = {name for c in (*spec.init_containers, *spec.containers) for name in c.resources.requests}
     return requests.union(spec.overhead, spec.resources.requests if spec.resources else ())
 
 
-def _requests(info: PodInfo) -> dict[str, int]:
+def _compute_requests(info: PodInfo) -> dict[str, int]:
+    """Return the pod's requests."""
     return info.compute_amounts(info.options._replace(use_status=False, pod_level=True, dra_node_allocatable=False))
 
 
-def _held(claim: ResourceClaim, inventory: Inventory, timeout: float) -> HeldClaim:
-    """An allocated claim; its devices may also be such that will not become ready. Raises PluginError."""
-    unselected = _unselected(claim, inventory)
-    failure = binding_failed(claim, timeout, datetime.now(UTC)) if inventory.features.binding_conditions else ""
-    return HeldClaim(unselected, unselected | bool(failure), UnusableClaim(key(claim), failure))
+def _build_allocated_claim(claim: ResourceClaim, inventory: Inventory, timeout: float) -> AllocatedClaim:
+    """Build an allocated claim with the nodes on which it cannot be used. Raises PluginError."""
+    unselected = _find_unselected_nodes(claim, inventory)
+    failure = find_binding_failure(claim, timeout, datetime.now(UTC)) if inventory.features.binding_conditions else ""
+    return AllocatedClaim(unselected, unselected | bool(failure), UnusableClaim(claim_key(claim), failure))
 
 
-def _check(claim: ResourceClaim, inventory: Inventory) -> None:
-    """Raises ClaimError and PluginError."""
+def _check_classes(claim: ResourceClaim, inventory: Inventory) -> None:
+    """Check that the claim's device classes exist. Raises ClaimError and PluginError."""
     for request in claim.spec.devices.requests:
-        for name, class_name in _class_names(claim, request, inventory.features):
+        for name, class_name in _iter_class_names(claim, request, inventory.features):
             if not class_name:
                 raise PluginError(f"request {name}: unsupported request type")
             if class_name not in inventory.classes:
                 raise ClaimError(f"request {name}: device class {class_name} does not exist")
 
 
-def _unselected(claim: ResourceClaim, inventory: Inventory) -> Bools:
-    """(N,): the nodes that an allocated claim's node selector leaves out. Raises PluginError."""
+def _find_unselected_nodes(claim: ResourceClaim, inventory: Inventory) -> Bools:
+    """Return the mask of nodes (N,) that the allocation's node selector excludes. Raises PluginError."""
     selector = claim.status.allocation.node_selector if claim.status.allocation else None
     if selector is None:
         return np.zeros(len(inventory.nodes), np.bool_)
@@ -142,15 +151,15 @@ def _unselected(claim: ResourceClaim, inventory: Inventory) -> Bools:
     return ~match_node_selector(inventory.nodes, compiled)
 
 
-def _class_names(claim: ResourceClaim, request: DeviceRequest, features: Features) -> Iterator[tuple[str, str]]:
-    """The name of a request, or of each of its alternatives, and its class. Raises ClaimError."""
+def _iter_class_names(claim: ResourceClaim, request: DeviceRequest, features: Features) -> Iterator[tuple[str, str]]:
+    """Yield the name and class of the request, or of each of its alternatives. Raises ClaimError."""
     if request.exactly is not None:
         yield request.name, request.exactly.device_class_name
         return
     if not HAS_ALTERNATIVES.at(features.release):
         yield request.name, ""
         return
-    where = f"resource claim {key(claim)}, request {request.name}"
+    where = f"resource claim {claim_key(claim)}, request {request.name}"
     if not request.first_available:
         raise ClaimError(f"{where}: unknown request type")
     elif not features.prioritized_list:

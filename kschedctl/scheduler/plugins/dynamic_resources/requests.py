@@ -1,4 +1,4 @@
-"""What a claim asks for, in one form for exact requests and for prioritised alternatives, API defaults filled in.
+"""The requests of a claim in one form for exact requests and prioritised alternatives, with API defaults.
 
 Upstream: staging/src/k8s.io/api/resource/v1/types.go and pkg/apis/resource/v1/defaults.go (v1.36).
 """
@@ -27,7 +27,7 @@ from kschedctl.api.quantity import Quantity, QuantityError, parse
 from kschedctl.api.tolerations import HARD_EFFECTS
 from kschedctl.errors import InputError
 from kschedctl.scheduler.framework.extended_resources import EXACT_COUNT
-from kschedctl.scheduler.plugins.dynamic_resources.claims import ALL, key
+from kschedctl.scheduler.plugins.dynamic_resources.claims import ALL, claim_key
 from kschedctl.scheduler.plugins.helper.device_features import Features
 
 MAX_RESULTS = 32
@@ -35,7 +35,7 @@ MAX_RESULTS = 32
 
 
 class TooManyResults(StrEnum):
-    """What happens when a request would give its claim more devices than a claim can hold."""
+    """The consequences when a request would give its claim more devices than a claim can hold."""
 
     REQUEST_FAILS = "it is not met"
     REQUEST_FAILS_COUNTING_TWICE = "it is not met, and the devices that it has count twice"
@@ -59,9 +59,9 @@ With 1.33.0 a request for more than 16 devices is met on no node.
 
 
 class AllocationError(Exception):
-    """Something is wrong with a claim, class or pool: the allocation fails with upstream's code Error.
+    """A claim, class or pool is faulty, so that the allocation fails with upstream's code Error.
 
-    ``str()`` is upstream's wording; ``text`` the part of it that is about the CEL ``expression``, where there is one.
+    ``str()`` is upstream's wording, and ``text`` is the part about the CEL ``expression``, if there is one.
     """
 
     def __init__(self, message: str, text: str = "", expression: str = "") -> None:
@@ -71,19 +71,22 @@ class AllocationError(Exception):
 
 @dataclass(frozen=True)
 class Expression:
-    """A CEL selector; ``source`` names where it stands in messages: ``class gpu: selector #0``."""
+    """A CEL selector of a class or request."""
 
     source: str
+    """The selector's place as messages show it, such as ``class gpu: selector #0``."""
     text: str
     of_class: bool = False
+    """Whether the selector belongs to the DeviceClass."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """One exact request, or one alternative (``parent`` is set) of a prioritised list."""
+    """An exact request, or an alternative of a prioritised list."""
 
     name: str
     parent: str
+    """The name of the request with the list, empty for an exact request."""
     mode: str
     count: int
     selectors: tuple[Expression, ...]
@@ -93,14 +96,15 @@ class Request:
 
     @cached_property
     def full_name(self) -> str:
+        """The name as claims and messages show it, with the parent of an alternative."""
         return f"{self.parent}/{self.name}" if self.parent else self.name
 
-    def named_in(self, requests: tuple[str, ...]) -> bool:
-        """Whether a constraint on these requests (none: on all) is about this one."""
+    def is_named_in(self, requests: tuple[str, ...]) -> bool:
+        """Return whether a constraint on `requests` applies to this request. A constraint on none applies to all."""
         return not requests or self.full_name in requests or (self.parent or self.name) in requests
 
-    def taint_against(self, device: Device) -> DeviceTaint | None:
-        """The first taint that keeps the device from it."""
+    def find_untolerated_taint(self, device: Device) -> DeviceTaint | None:
+        """Return the device's first taint that the request does not tolerate, or None."""
         for taint in device.taints:
             if taint.effect in HARD_EFFECTS and not any(
                 _tolerates(toleration, taint) for toleration in self.tolerations
@@ -110,7 +114,7 @@ class Request:
 
 
 def _tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
-    """Upstream: resourceclaim/devicetoleration.go."""
+    """Return whether the toleration matches the taint. Upstream: resourceclaim/devicetoleration.go."""
     if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
         return False
     return toleration.operator == "Exists" or (toleration.operator in ("", "Equal") and toleration.value == taint.value)
@@ -118,7 +122,7 @@ def _tolerates(toleration: DeviceToleration, taint: DeviceTaint) -> bool:
 
 @dataclass(frozen=True)
 class ClaimRequests:
-    """A claim to allocate: for each of its requests the alternatives, just one where it is exact."""
+    """A claim to allocate and the alternatives of each of its requests. An exact request is its only alternative."""
 
     claim: ResourceClaim
     requests: tuple[tuple[Request, ...], ...]
@@ -126,25 +130,30 @@ class ClaimRequests:
 
     @property
     def key(self) -> str:
-        return key(self.claim)
+        """The claim's namespace and name."""
+        return claim_key(self.claim)
 
 
 def read_claim(claim: ResourceClaim, classes: Mapping[str, DeviceClass], features: Features) -> ClaimRequests:
-    """Check a claim as the allocator does before it looks at devices. Raises AllocationError."""
-    requests = tuple(_alternatives(claim, request, classes, features) for request in claim.spec.devices.requests)
+    """Read the requests of a claim, with the checks that the allocator makes before it looks at devices.
+
+    Raises AllocationError.
+    """
+    requests = tuple(_read_alternatives(claim, request, classes, features) for request in claim.spec.devices.requests)
     for i, constraint in enumerate(claim.spec.devices.constraints):
         distinct = constraint.distinct_attribute is not None and features.newer_allocator
         if constraint.match_attribute is None and not distinct:
             raise AllocationError(
-                f"claim {key(claim)}, constraint #{i}: empty constraint (unsupported constraint type?)"
+                f"claim {claim_key(claim)}, constraint #{i}: empty constraint (unsupported constraint type?)"
             )
     return ClaimRequests(claim, requests, claim.spec.devices.constraints)
 
 
-def _alternatives(
+def _read_alternatives(
     claim: ResourceClaim, request: DeviceRequest, classes: Mapping[str, DeviceClass], features: Features
 ) -> tuple[Request, ...]:
-    where = f"claim {key(claim)}, request {request.name}"
+    """Read the alternatives of a request. Raises AllocationError."""
+    where = f"claim {claim_key(claim)}, request {request.name}"
     if request.first_available and not features.prioritized_list:
         raise AllocationError(f"{where}: has subrequests, but the DRAPrioritizedList feature is disabled")
     subrequests = request.first_available or ((request.exactly,) if request.exactly else ())
@@ -154,22 +163,25 @@ def _alternatives(
             if sub.capacity is not None:
                 what = f"subrequest {sub.name}" if isinstance(sub, DeviceSubRequest) else f"request {request.name}"
                 why = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
-                raise AllocationError(f"claim {key(claim)}, {what}: {why}")
-    return tuple(_request(claim, parent or request.name, sub, classes, features) for sub in subrequests)
+                raise AllocationError(f"claim {claim_key(claim)}, {what}: {why}")
+    return tuple(_read_request(claim, parent or request.name, sub, classes, features) for sub in subrequests)
 
 
-def _request(
+def _read_request(
     claim: ResourceClaim,
     outer: str,
     sub: ExactDeviceRequest | DeviceSubRequest,
     classes: Mapping[str, DeviceClass],
     features: Features,
 ) -> Request:
-    """``outer`` is the name of the exact request, or of the list of which ``sub`` is one."""
+    """Read an exact request or an alternative. Raises AllocationError.
+
+    ``outer`` is the name of the exact request, or of the request whose list contains ``sub``.
+    """
     name, parent, admin = (
         (sub.name, outer, None) if isinstance(sub, DeviceSubRequest) else (outer, "", sub.admin_access)
     )
-    where = f"claim {key(claim)}, request {name}"
+    where = f"claim {claim_key(claim)}, request {name}"
     for i, selector in enumerate(sub.selectors):
         if selector.cel is None:
             raise AllocationError(f"{where}, selector #{i}: CEL expression empty (unsupported selector type?)")
@@ -189,14 +201,20 @@ def _request(
         parent,
         mode,
         sub.count or 1,
-        (*_expressions(f"class {sub.device_class_name}", device_class), *_expressions(f"claim {key(claim)}", sub)),
+        (
+            *_list_expressions(f"class {sub.device_class_name}", device_class),
+            *_list_expressions(f"claim {claim_key(claim)}", sub),
+        ),
         sub.tolerations,
         admin,
-        _amounts(sub.capacity, where),
+        _parse_capacity_requests(sub.capacity, where),
     )
 
 
-def _expressions(source: str, holder: DeviceClass | ExactDeviceRequest | DeviceSubRequest) -> tuple[Expression, ...]:
+def _list_expressions(
+    source: str, holder: DeviceClass | ExactDeviceRequest | DeviceSubRequest
+) -> tuple[Expression, ...]:
+    """Return the CEL selectors of a class or request."""
     selectors = holder.spec.selectors if isinstance(holder, DeviceClass) else holder.selectors
     numbered = enumerate(selectors)
     of_class = isinstance(holder, DeviceClass)
@@ -205,7 +223,8 @@ def _expressions(source: str, holder: DeviceClass | ExactDeviceRequest | DeviceS
     )
 
 
-def _amounts(capacity: CapacityRequirements | None, where: str) -> dict[str, Quantity]:
+def _parse_capacity_requests(capacity: CapacityRequirements | None, where: str) -> dict[str, Quantity]:
+    """Parse the requested capacities. Raises InputError."""
     try:
         return {name: parse(str(text)) for name, text in capacity.requests.items()} if capacity else {}
     except QuantityError as error:

@@ -1,4 +1,4 @@
-"""Resource claims as they are once a pod has its devices, and once pods are gone that had some.
+"""Update ResourceClaims when a pod is bound and when pods are deleted.
 
 Upstream: Reserve and PreBind in plugins/dynamicresources/dynamicresources.go (v1.36).
 """
@@ -18,7 +18,7 @@ from kschedctl.api.objects import (
     ResourceClaimConsumerReference,
 )
 from kschedctl.scheduler.framework.extended_resources import IN_MEMORY_NAME
-from kschedctl.scheduler.plugins.dynamic_resources.claims import EXTENDED_RESOURCE_ANNOTATION, key
+from kschedctl.scheduler.plugins.dynamic_resources.claims import EXTENDED_RESOURCE_ANNOTATION, claim_key
 
 if TYPE_CHECKING:
     from kschedctl.scheduler.plugins.dynamic_resources.evaluation import Evaluation
@@ -28,30 +28,31 @@ User = tuple[str, str]
 """Namespace, and UID or else name."""
 
 
-def reserved_claims(evaluation: Evaluation, pod: Pod, row: int) -> list[ResourceClaim]:
-    """The pod's claims with their devices, and with the pod among those that they are reserved for."""
-    allocations = iter(evaluation.allocations(row))
+def reserve_claims(evaluation: Evaluation, pod: Pod, row: int) -> list[ResourceClaim]:
+    """Return the pod's claims with their allocations on the node, reserved for the pod."""
+    allocations = iter(evaluation.build_allocations(row))
     claims = []
     for claim in evaluation.claims.all:
         allocation = claim.status.allocation
         if allocation is None and (new := next(allocations, None)) is not None:
-            allocation = _with_shares(new, claim, evaluation.inventory)
+            allocation = _add_share_ids(new, claim, evaluation.inventory)
         if allocation is not None:
-            claims.append(_reserved(_named(claim, pod), allocation, pod))
+            claims.append(_reserve_claim(_name_extended_claim(claim, pod), allocation, pod))
     return claims
 
 
-def _reserved(claim: ResourceClaim, allocation: AllocationResult, pod: Pod) -> ResourceClaim:
+def _reserve_claim(claim: ResourceClaim, allocation: AllocationResult, pod: Pod) -> ResourceClaim:
+    """Return the claim with its allocation, reserved for the pod."""
     user = ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
     users = claim.status.reserved_for
     users = users if user in users else (*users, user)
     return replace(claim, status=replace(claim.status, allocation=allocation, reserved_for=users))
 
 
-def _named(claim: ResourceClaim, pod: Pod) -> ResourceClaim:
-    """The claim for extended resources is written once the pod has a node.
+def _name_extended_claim(claim: ResourceClaim, pod: Pod) -> ResourceClaim:
+    """Give the claim for extended resources its final name. Other claims are returned as they are.
 
-    It names no owner: pods that are alike are asked about through one of them, and none may find another's claim.
+    The claim gets no owner, since one pod stands for all that are alike and none may find the claim of another.
     """
     if claim.metadata.name != IN_MEMORY_NAME:
         return claim
@@ -59,33 +60,35 @@ def _named(claim: ResourceClaim, pod: Pod) -> ResourceClaim:
     return replace(claim, metadata=ObjectMeta(name, pod.metadata.namespace, annotations=annotations))
 
 
-def _with_shares(allocation: AllocationResult, claim: ResourceClaim, inventory: Inventory) -> AllocationResult:
-    """Each share of a device that may be allocated several times gets the ID that makes it one."""
+def _add_share_ids(allocation: AllocationResult, claim: ResourceClaim, inventory: Inventory) -> AllocationResult:
+    """Give each share of a device that can be allocated several times an ID."""
     shared = inventory.devices.shareable
     if not shared:
         return allocation
     results = tuple(
-        replace(r, share_id=f"{key(claim)}/{i}") if (r.driver, r.pool, r.device) in shared else r
+        replace(r, share_id=f"{claim_key(claim)}/{i}") if (r.driver, r.pool, r.device) in shared else r
         for i, r in enumerate(allocation.devices.results)
     )
     return replace(allocation, devices=replace(allocation.devices, results=results))
 
 
-def released_claims(claims: Iterable[ResourceClaim], gone: Set[User]) -> Iterator[ResourceClaim]:
-    """The claims that pods used which are gone; one that nobody uses any more gives its devices back.
+def release_claims(claims: Iterable[ResourceClaim], deleted_pods: Set[User]) -> Iterator[ResourceClaim]:
+    """Yield the claims of deleted pods without these pods. Claims without users lose their allocation.
 
     Upstream: pkg/controller/resourceclaim/controller.go.
     """
     for claim in claims:
-        left = tuple(
-            user for user in claim.status.reserved_for if (claim.metadata.namespace, user.uid or user.name) not in gone
+        remaining_users = tuple(
+            user
+            for user in claim.status.reserved_for
+            if (claim.metadata.namespace, user.uid or user.name) not in deleted_pods
         )
-        if len(left) == len(claim.status.reserved_for):
+        if len(remaining_users) == len(claim.status.reserved_for):
             continue
-        allocation = claim.status.allocation if left else None
-        yield replace(claim, status=replace(claim.status, allocation=allocation, reserved_for=left))
+        allocation = claim.status.allocation if remaining_users else None
+        yield replace(claim, status=replace(claim.status, allocation=allocation, reserved_for=remaining_users))
 
 
-def user_of(pod: Pod) -> User:
-    """How claims tell pods apart."""
+def get_pod_user(pod: Pod) -> User:
+    """Return the key by which claims identify the pod."""
     return pod.metadata.namespace, pod.metadata.uid or pod.metadata.name

@@ -1,4 +1,4 @@
-"""What the scheduler would write into the claims' status: the devices found, and for which nodes they are.
+"""The allocation results that the scheduler writes into the status of claims: devices and a node selector.
 
 Upstream: structured/internal/incubating/allocator_incubating.go, Allocate and createNodeSelector (v1.36).
 """
@@ -23,40 +23,43 @@ from kschedctl.scheduler.plugins.dynamic_resources.requests import AllocationErr
 from kschedctl.scheduler.plugins.helper.device_features import Features
 
 
-class Result(NamedTuple):
-    """A device for a request. ``consumed``: what a shared device gives of its capacities.
-
-    ``charged``: it took counters of its pool; ``first``: of its shares in the search.
-    """
+class AllocatedDevice(NamedTuple):
+    """A device that the search allocated to a request."""
 
     request: Request
     device: PooledDevice
     consumed: Quantities
+    """The capacity that is consumed of a shared device."""
     shared: bool
+    """Whether the device can be allocated several times."""
     charged: bool = False
+    """Whether this allocation was charged to the counters of the pool."""
     first: bool = False
+    """Whether this is the first share of the device in the search."""
 
 
-Allocation = tuple[tuple[Result, ...], ...]
+Allocation = tuple[tuple[AllocatedDevice, ...], ...]
 """The devices of each claim."""
 
 
-def allocation_result(
-    results: Sequence[Result], devices: Sequence[PooledDevice], itself: NodeSelector, features: Features
+def build_allocation_result(
+    results: Sequence[AllocatedDevice], devices: Sequence[PooledDevice], node_selector: NodeSelector, features: Features
 ) -> AllocationResult:
-    """One claim's allocation on a node: of each result the device there; its shares carry no ID yet.
+    """Build one claim's allocation on a node. Shares have no ID yet.
 
-    ``itself`` selects the node alone.
+    ``devices`` are the node's devices for the results, and ``node_selector`` is a selector for the node alone.
     """
-    allocated = [_device(result, device, features) for result, device in zip(results, devices, strict=True)]
-    return AllocationResult(DeviceAllocationResult(tuple(allocated)), _node_selector(devices, itself))
+    allocated = [
+        _build_device_result(result, device, features) for result, device in zip(results, devices, strict=True)
+    ]
+    return AllocationResult(DeviceAllocationResult(tuple(allocated)), _build_node_selector(devices, node_selector))
 
 
 def check_node_selectors(claims: Iterable[ResourceClaim], allocation: Allocation) -> None:
-    """Upstream cannot tell for which nodes devices are of which the slice has several terms. Raises AllocationError."""
+    """Raise AllocationError if a device's node selector has several terms, which upstream cannot combine."""
     for claim, results in zip(claims, allocation, strict=True):
         for result in results:
-            name, local, selector = _holder(result.device)
+            name, local, selector = _find_node_restriction(result.device)
             if name is not None or local:
                 break
             terms = len(selector.node_selector_terms) if selector else 0
@@ -65,14 +68,17 @@ def check_node_selectors(claims: Iterable[ResourceClaim], allocation: Allocation
                 raise AllocationError(f"create NodeSelector for claim {claim.metadata.name}: {what}")
 
 
-def _holder(pooled: PooledDevice) -> tuple[str | None, bool, NodeSelector | None]:
-    """The node that a device is for by name, whether it is for the one that it is allocated on, and other nodes."""
+def _find_node_restriction(pooled: PooledDevice) -> tuple[str | None, bool, NodeSelector | None]:
+    """Return the device's node name, whether it binds to the allocated node, and its node selector."""
     spec, device = pooled.slice.spec, pooled.device
     holder = device if spec.per_device_node_selection else spec
     return holder.node_name, bool(device.binds_to_node), holder.node_selector
 
 
-def _device(result: Result, pooled: PooledDevice, features: Features) -> DeviceRequestAllocationResult:
+def _build_device_result(
+    result: AllocatedDevice, pooled: PooledDevice, features: Features
+) -> DeviceRequestAllocationResult:
+    """Build the result for one device."""
     driver, pool, name = pooled.id
     device, request = pooled.device, result.request
     conditions = features.binding_conditions
@@ -91,23 +97,27 @@ def _device(result: Result, pooled: PooledDevice, features: Features) -> DeviceR
     )
 
 
-def _node_selector(devices: Iterable[PooledDevice], itself: NodeSelector) -> NodeSelector | None:
-    """The node itself when a device is local to it, else what all the devices demand of nodes, None for any node."""
+def _build_node_selector(devices: Iterable[PooledDevice], own_node: NodeSelector) -> NodeSelector | None:
+    """Build the selector for the nodes on which all devices can be used, or None for any node.
+
+    A device that is local to its node restricts the selector to this node.
+    """
     fields: list[SelectorRequirement] = []
     expressions: list[SelectorRequirement] = []
     for pooled in devices:
-        name, local, selector = _holder(pooled)
+        name, local, selector = _find_node_restriction(pooled)
         if name is not None or local:
-            return itself
+            return own_node
         for term in selector.node_selector_terms if selector else ():
-            _extend(fields, term.match_fields)
-            _extend(expressions, term.match_expressions)
+            _extend_requirements(fields, term.match_fields)
+            _extend_requirements(expressions, term.match_expressions)
     if not (fields or expressions):
         return None
     return NodeSelector((NodeSelectorTerm(tuple(expressions), tuple(fields)),))
 
 
-def _extend(requirements: list[SelectorRequirement], more: tuple[SelectorRequirement, ...]) -> None:
+def _extend_requirements(requirements: list[SelectorRequirement], more: tuple[SelectorRequirement, ...]) -> None:
+    """Append the requirements that are not in the list yet."""
     for new in more:
         if not any(
             (new.key, new.operator, set(new.values or ())) == (old.key, old.operator, set(old.values or ()))

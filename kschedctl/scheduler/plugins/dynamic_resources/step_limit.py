@@ -1,4 +1,4 @@
-"""How many devices a search may try: upstream ends one after some seconds, and some it could only try in vain.
+"""The limit on search steps, which stands for the time limit of upstream's search.
 
 Upstream: allocateOne in structured/internal/incubating/allocator_incubating.go and Filter in
 plugins/dynamicresources/dynamicresources.go (v1.36).
@@ -12,10 +12,10 @@ from enum import StrEnum
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.plugins.helper.device_features import Features
 
-STEPS_A_SECOND = 1_200_000
-"""Devices that upstream tries: 2**23 fit into the ten seconds that it has by default, 2**24 do not."""
+STEPS_PER_SECOND = 1_200_000
+"""Devices that upstream tries per second. In the default of ten seconds it tries 2**23, but not 2**24."""
 MAX_STEPS = 500_000
-"""Devices that are tried here, whatever upstream would do."""
+"""The number of devices after which a search is given up here."""
 UNDECIDED = f"whether devices can be allocated is not decided after {MAX_STEPS:,} steps of the search"
 FILTER_SECONDS = 10.0
 """The default of DynamicResources' filterTimeout."""
@@ -35,7 +35,7 @@ SEARCH_ORDER = ByVersion(
 
 
 class SearchTimeoutError(Exception):
-    """The search takes too long; ``upstream``: for the scheduler, not only for here."""
+    """The search took too long. ``upstream`` tells whether kube-scheduler would time out as well."""
 
     def __init__(self, upstream: bool) -> None:
         self.upstream = upstream
@@ -43,41 +43,44 @@ class SearchTimeoutError(Exception):
 
 
 class StepLimit:
-    """Counts ``tried`` devices, and those that upstream would try ``in_vain`` where there are too few.
+    """A counter of the devices that are tried. With 0 ``seconds`` upstream's search has no limit.
 
-    With 0 ``seconds`` it has no limit.
+    ``in_vain`` counts steps that upstream would take although there are too few devices.
     """
 
     def __init__(self, seconds: float, features: Features) -> None:
-        self.most = int(seconds * STEPS_A_SECOND) if seconds else None
+        self.most = int(seconds * STEPS_PER_SECOND) if seconds else None
         self.any_order = SEARCH_ORDER.at(features.release) is DeviceSearchOrder.ANY or not features.newer_allocator
         self.tried = self.in_vain = 0
 
     def step(self) -> None:
-        """Raises SearchTimeoutError."""
+        """Count a tried device. Raises SearchTimeoutError."""
         self.tried += 1
-        self._check()
+        self._check_limit()
         if self.tried > MAX_STEPS:
             raise SearchTimeoutError(upstream=False)
 
-    def refuses(self, devices: int, all_tried: bool) -> bool:
-        """Whether a request for more devices than there are is refused in time.
+    def can_skip_search(self, devices: int, all_tried: bool) -> bool:
+        """Return whether upstream's search for more devices than there are would end before the time limit.
 
-        ``all_tried``: nothing but their number ends upstream's search; else it may be over sooner than can be told.
-        Raises SearchTimeoutError.
+        The search has no result, so that it need not be made here.
+
+        ``all_tried`` says that upstream tries all sequences of devices. Otherwise, its search may end sooner. Raises
+        SearchTimeoutError.
         """
-        steps = self._sequences(devices)
+        steps = self._count_sequences(devices)
         if all_tried:
             self.in_vain += steps
-            self._check()
+            self._check_limit()
         return all_tried or self.most is None or self.tried + self.in_vain + steps <= self.most
 
-    def _check(self) -> None:
+    def _check_limit(self) -> None:
+        """Raise SearchTimeoutError if upstream would have timed out by now."""
         if self.most is not None and self.tried + self.in_vain > self.most:
             raise SearchTimeoutError(upstream=True)
 
-    def _sequences(self, devices: int) -> int:
-        """How many sequences there are of any number of devices."""
+    def _count_sequences(self, devices: int) -> int:
+        """Return the number of device sequences of any length that upstream tries."""
         if not self.any_order:
             return 1 << devices
         total = sequences = 1
@@ -88,12 +91,14 @@ class StepLimit:
 
 
 @dataclass
-class Allowance:
-    """``left`` of it, in units of cost; evaluations that are ``cheap`` take nothing."""
+class CostAllowance:
+    """The CEL cost that may still be spent."""
 
-    left: int = 30_000_000
+    remaining: int = 30_000_000
+    """The remaining cost units."""
     cheap: int = 10_000
+    """The cost up to which evaluations are free."""
 
-    def take(self, cost: int) -> None:
-        """Count an evaluation."""
-        self.left -= cost if cost > self.cheap else 0
+    def spend(self, cost: int) -> None:
+        """Subtract the cost of an evaluation."""
+        self.remaining -= cost if cost > self.cheap else 0

@@ -1,4 +1,4 @@
-"""Which devices each node can see: slices for nodes, put together to pools.
+"""The device pools that each node sees, built from the ResourceSlices that are available on the node.
 
 Upstream: GatherPools in structured/internal/incubating (v1.36).
 """
@@ -33,7 +33,10 @@ _encode = msgspec.msgpack.Encoder(order="sorted").encode
 
 
 class VisibleDevices:
-    """The devices as N nodes see them, whatever is allocated. Raises AllocationError where slices cannot be read."""
+    """The devices that each of N nodes sees, whether or not they are allocated.
+
+    Its methods raise AllocationError if slices cannot be read.
+    """
 
     def __init__(self, devices: Devices, nodes: NodeColumns) -> None:
         self.devices, self.nodes = devices, nodes
@@ -46,19 +49,19 @@ class VisibleDevices:
         self._look_of: dict[int, int] = {}
 
     def pools(self, row: int) -> tuple[Pool, ...]:
-        """The pools that a node sees, in the order of the search; also those that are of no use to it."""
-        return self._of_row[row]
+        """Return the pools that a node sees, including unusable ones, in the order of the search."""
+        return self._pools_by_row[row]
 
-    def devices_of(self, row: int) -> tuple[PooledDevice, ...]:
-        """All devices of its pools, in their order."""
+    def list_devices(self, row: int) -> tuple[PooledDevice, ...]:
+        """Return all devices of the node's pools, in the order of the search."""
         pools = self.pools(row)
         pooled_devices = self._devices.get(pools)
         if pooled_devices is None:
             pooled_devices = self._devices[pools] = tuple(device for pool in pools for device in pool.devices)
         return pooled_devices
 
-    def rows(self, pool: PoolId) -> list[int]:
-        """The rows of the nodes that may see something of a pool."""
+    def find_rows(self, pool: PoolId) -> list[int]:
+        """Return the rows of the nodes that may see a slice of the pool."""
         row = self._rows.get(pool)
         if row is None:
             mask = np.zeros(len(self.nodes), np.bool_)
@@ -67,22 +70,22 @@ class VisibleDevices:
             row = self._rows[pool] = np.flatnonzero(mask).tolist()
         return row
 
-    def itself(self, row: int) -> NodeSelector:
-        """The selector of the node alone: one for all claims with devices that are its own."""
+    def node_selector(self, row: int) -> NodeSelector:
+        """Return a selector that matches only this node. It is the same object for each call."""
         selector = self._itself.get(row)
         if selector is None:
             name = SelectorRequirement("metadata.name", "In", (self.nodes.names[row],))
             selector = self._itself[row] = NodeSelector((NodeSelectorTerm(match_fields=(name,)),))
         return selector
 
-    def look(self, row: int) -> int:
-        """Equal for nodes that see alike devices."""
+    def number_visible_devices(self, row: int) -> int:
+        """Return a number that is equal for nodes that see equivalent devices."""
         number = self._look_of.get(row)
         if number is None:
             pools = self.pools(row)
             names = [pool.id[1] for pool in pools]
             local = tuple(
-                self.on_node(device, row)
+                self.is_on_node(device, row)
                 for pool in pools
                 for device in pool.devices
                 if device.slice.spec.per_device_node_selection
@@ -92,7 +95,7 @@ class VisibleDevices:
         return number
 
     def node_mask(self, name: str | None, everywhere: bool | None, selector: NodeSelector | None) -> Bools:
-        """(N,): the nodes that a slice or device is for. Raises AllocationError."""
+        """Return the mask of nodes (N,) on which a slice or device is available. Raises AllocationError."""
         if name:
             mask = np.zeros(len(self.nodes), np.bool_)
             if name in self.nodes.index:
@@ -109,8 +112,8 @@ class VisibleDevices:
                 raise AllocationError(f"gather pool information: failed to parse node selector: {error}") from None
         return self._masks[key]
 
-    def on_node(self, device: PooledDevice, row: int) -> bool:
-        """Whether a device of a slice that leaves this to its devices is for the node. Raises AllocationError."""
+    def is_on_node(self, device: PooledDevice, row: int) -> bool:
+        """Return whether the device is available on a node that sees its slice. Raises AllocationError."""
         if not device.slice.spec.per_device_node_selection:
             return True
         spec = device.device
@@ -119,69 +122,72 @@ class VisibleDevices:
     # -- slices --------------------------------------------------------------------------------------------------
 
     @cached_property
-    def _of_row(self) -> list[tuple[Pool, ...]]:
+    def _pools_by_row(self) -> list[tuple[Pool, ...]]:
         """The pools that each node sees."""
-        patterns, pattern_of = self._shared
+        patterns, pattern_of = self._shared_slices
         known: dict[tuple[int, ...], tuple[Pool, ...]] = {}
         pools = []
         with without_garbage_collection():
             for name, pattern in zip(self.nodes.names, pattern_of.tolist(), strict=True):
-                seen = (*self._on_node.get(name, ()), *patterns[pattern])
+                seen = (*self._slices_by_node.get(name, ()), *patterns[pattern])
                 if seen not in known:
-                    known[seen] = self._assemble(seen)
+                    known[seen] = self._build_pools(seen)
                 pools.append(known[seen])
         return pools
 
-    def _assemble(self, seen: tuple[int, ...]) -> tuple[Pool, ...]:
+    def _build_pools(self, seen: tuple[int, ...]) -> tuple[Pool, ...]:
+        """Build the pools from the indices of the slices that a node sees, in the order of the search."""
         by_pool: dict[PoolId, list[int]] = {}
         for index in seen:
             by_pool.setdefault(self.devices.slices[index].pool, []).append(index)
-        pools = [self._pool((*indices, *self._counter_slices.get(id, ()))) for id, indices in by_pool.items()]
-        pools += [pool for id, pool in self._troubled.items() if id not in by_pool]
+        pools = [self._build_pool((*indices, *self._counter_slices.get(id, ()))) for id, indices in by_pool.items()]
+        pools += [pool for id, pool in self._unusable_counter_pools.items() if id not in by_pool]
         there = [pool for pool in pools if pool is not None]
         return tuple(sorted(there, key=lambda pool: (pool.has_binding_conditions, pool.id)))
 
-    def _pool(self, indices: tuple[int, ...]) -> Pool | None:
+    def _build_pool(self, indices: tuple[int, ...]) -> Pool | None:
+        """Build the pool from the indices of its visible slices, or return the cached one."""
         if indices not in self._pools:
             seen = [self.devices.slices[index] for index in indices]
             everything = self.devices.by_pool[seen[0].pool]
             self._pools[indices] = build_pool(seen, everything, self.devices.features)
         return self._pools[indices]
 
-    def _is_for_all(self, piece: IndexedSlice) -> bool:
-        """Whether a slice counts for every node, whatever it says."""
+    def _is_visible_everywhere(self, piece: IndexedSlice) -> bool:
+        """Return whether the slice has shared counters, which every node sees in this version."""
         if COUNTER_SCOPE.at(self.devices.features.release) is not CounterScope.POOL:
             return False
         return bool(piece.slice.spec.shared_counters)
 
     @cached_property
     def _counter_slices(self) -> dict[PoolId, tuple[int, ...]]:
-        """Slices with shared counters count for every node, whatever they are for."""
+        """The indices of the slices with shared counters that every node sees, by pool."""
         by_pool: dict[PoolId, tuple[int, ...]] = {}
         for piece in self.devices.relevant:
-            if self._is_for_all(piece):
+            if self._is_visible_everywhere(piece):
                 by_pool[piece.pool] = (*by_pool.get(piece.pool, ()), piece.index)
         return by_pool
 
     @cached_property
-    def _troubled(self) -> dict[PoolId, Pool]:
-        """Pools of which a node sees counters only, where they are incomplete or invalid: that fails "all devices"."""
-        pools = {id: self._pool(indices) for id, indices in self._counter_slices.items()}
+    def _unusable_counter_pools(self) -> dict[PoolId, Pool]:
+        """Unusable pools of which a node sees only counters. They make requests with mode All fail."""
+        pools = {id: self._build_pool(indices) for id, indices in self._counter_slices.items()}
         return {id: pool for id, pool in pools.items() if pool is not None and not pool.usable}
 
     @cached_property
-    def _on_node(self) -> dict[str, tuple[int, ...]]:
+    def _slices_by_node(self) -> dict[str, tuple[int, ...]]:
+        """The indices of the slices for a single node, by node name."""
         by_node: dict[str, tuple[int, ...]] = {}
         for piece in self.devices.relevant:
             name = piece.slice.spec.node_name
-            if name and not self._is_for_all(piece):
+            if name and not self._is_visible_everywhere(piece):
                 by_node[name] = (*by_node.get(name, ()), piece.index)
         return by_node
 
     @cached_property
-    def _shared(self) -> tuple[list[tuple[int, ...]], npt.NDArray[np.intp]]:
-        """The distinct sets of slices that are not one node's own, and which of them each node sees (N,)."""
-        pieces = [p for p in self.devices.relevant if not p.slice.spec.node_name and not self._is_for_all(p)]
+    def _shared_slices(self) -> tuple[list[tuple[int, ...]], npt.NDArray[np.intp]]:
+        """The distinct sets of slices for several nodes, and the index of the set that each node sees (N,)."""
+        pieces = [p for p in self.devices.relevant if not p.slice.spec.node_name and not self._is_visible_everywhere(p)]
         if not pieces:
             return [()], np.zeros(len(self.nodes), np.intp)
         masks = np.array([self._slice_mask(piece) for piece in pieces])
@@ -190,6 +196,7 @@ class VisibleDevices:
         return [tuple(indices[column].tolist()) for column in patterns.T], of_node.reshape(-1)
 
     def _slice_mask(self, piece: IndexedSlice) -> Bools:
+        """Return the mask of nodes (N,) that see the slice or one of its devices."""
         spec = piece.slice.spec
         if spec.node_name or spec.all_nodes or spec.node_selector is not None:
             return self.node_mask(spec.node_name, spec.all_nodes, spec.node_selector)

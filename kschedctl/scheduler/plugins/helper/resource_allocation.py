@@ -40,10 +40,10 @@ class ResourceColumn(NamedTuple):
 class BackingDevices(Protocol):
     """Devices that back extended resources."""
 
-    def backs(self, resource: str) -> bool:
+    def is_backed(self, resource: str) -> bool:
         """Return whether a DeviceClass backs the resource."""
 
-    def totals(self, resource: str) -> tuple[Counts, Counts]:
+    def count_devices(self, resource: str) -> tuple[Counts, Counts]:
         """Return (N,) the number of devices that back the resource and (N,) how many of them are allocated."""
 
 
@@ -153,8 +153,8 @@ def node_usage(
     if demanded.from_devices:
         backing = devices()
         for i, name in demanded.from_devices:
-            if backing.backs(name):
-                total, allocated = backing.totals(name)
+            if backing.is_backed(name):
+                total, allocated = backing.count_devices(name)
                 absent = allocatable[i] == 0
                 allocatable[i, absent], used[i, absent] = total[rows][absent], allocated[rows][absent]
     with_pod = np.where(allocatable != 0, used + demanded.requests, 0)

@@ -147,10 +147,12 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, DemandedAmounts]):
         usage = Usage(cycle.view, cycle.view.requested, cycle.view.requests)
         requests = self._requests(cycle.info, cycle.view)
         for resource, request in zip(self.resources, requests, strict=True):
-            device_class = devices.selecting_class(resource.name) if request else ""
+            device_class = devices.find_selecting_class(resource.name) if request else ""
             if (
                 device_class
-                and (devices.any_device()[rows] & (usage.column(resource.name).allocatable[rows] == 0)).any()
+                and (
+                    devices.find_nodes_with_devices()[rows] & (usage.column(resource.name).allocatable[rows] == 0)
+                ).any()
             ):
                 return UpstreamFault(CRASH.format(resource.name, device_class), None)
         return None

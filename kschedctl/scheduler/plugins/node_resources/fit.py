@@ -148,7 +148,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
         for name, request in requests.items():
             is_requested = request != 0 if names.is_scalar(name) else request > 0  # below zero: beyond int64
             if is_requested and not self._is_ignored(name):
-                yield from self._reject_insufficient(name, request, usage, devices.backs(name))
+                yield from self._reject_insufficient(name, request, usage, devices.is_backed(name))
 
     def room_helps(self, view: Fork) -> bool:
         """Return True unless a sum of requests overflows int64."""
