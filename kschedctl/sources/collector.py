@@ -30,7 +30,16 @@ from kschedctl.api.pod_table import PodRows, PodTableBuilder
 from kschedctl.api.validation.around_pods import KINDS as AROUND_PODS
 from kschedctl.api.validation.unknown_fields import KARPENTER_KINDS, POD_HOLDERS, find_unknown_fields
 from kschedctl.api.versions_read import is_newer_version, is_readable
-from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_GIVEN, OBSERVED, OF_CREATION, Gap, gaps_of, read_newer
+from kschedctl.cluster import (
+    CLUSTER_SCOPED,
+    CREATION_KINDS,
+    FIELDS,
+    NOT_GIVEN,
+    OBSERVED,
+    Gap,
+    build_gaps,
+    read_newer_version,
+)
 from kschedctl.errors import InputError
 from kschedctl.sources.decoding import decode_document
 from kschedctl.sources.documents.place import Place
@@ -43,7 +52,7 @@ from kschedctl.text.counts import counted
 CONFIGURATION = "KubeSchedulerConfiguration"
 MAX_REPORTED_FIELDS = 20
 """Number of unknown fields of one document that are reported one by one."""
-STORED_WORKLOADS = frozenset(OF_CREATION) & POD_HOLDERS
+STORED_WORKLOADS = frozenset(CREATION_KINDS) & POD_HOLDERS
 """The kinds of workloads. Objects without a UID are manifests, which are not part of the cluster."""
 
 
@@ -206,7 +215,7 @@ class Collector:
         cut = Gap("were read with a limit, so only a part of them")
         faulty = dict.fromkeys(self._faulty, Gap("could not all be read: some are of another shape"))
         return (
-            gaps_of(self.covered, NOT_GIVEN)
+            build_gaps(self.covered, NOT_GIVEN)
             | {kind: cut for kind in self._truncated if kind in FIELDS}
             | faulty
             | self.left_out
@@ -238,7 +247,7 @@ class Collector:
 
     def _add_newer(self, document: dict[str, object], kind: str, place: Place) -> None:
         """Add an object of a version newer than those known, or leave it out as a gap."""
-        gap = read_newer(kind, document, lambda: self._add_object(document, kind, place))
+        gap = read_newer_version(kind, document, lambda: self._add_object(document, kind, place))
         if gap is not None:
             self.left_out.setdefault(kind, gap)
             self.skipped[kind] += 1
