@@ -183,8 +183,7 @@ class Cluster(Objects):
         assume_complete: bool = True,
         kube_version: str = KUBE_VERSION,
     ) -> Self:
-        """Build a cluster from documents as kubectl prints them, including Lists. Kinds that scheduling does not read
-        are skipped.
+        """Build a cluster from documents as kubectl prints them, including Lists.
 
         They are all objects that exist, unless ``assume_complete`` is false; then only Lists cover their kinds. Objects
         of a newer API version are read if all their fields are known, and are a gap otherwise. Objects of an older
@@ -213,9 +212,7 @@ class Cluster(Objects):
         )
 
     def gap(self, kind: str, namespace: str = "") -> Gap | None:
-        """Return why objects of the kind may exist that are not here, in the namespace or anywhere, or None if it is
-        covered.
-        """
+        """Return why objects of the kind may exist that are not here, or None if the kind is covered."""
         gap = self.gaps.get(kind)
         return None if gap is None or (namespace and gap.namespace == namespace) else gap
 
@@ -241,6 +238,7 @@ class Cluster(Objects):
 
     @cached_property
     def _by_namespace(self) -> dict[str, dict[str, list[object]]]:
+        """Objects by namespace, for each field that was looked up."""
         return {}
 
     def unbound_pods(self) -> Iterable[api.Pod]:
@@ -304,9 +302,7 @@ def _add_converted(by_kind: dict[str, list[api.Struct]], document: JsonObject) -
 
 
 def _is_controller_allocated(document: JsonObject, kind: str) -> bool:
-    """Return whether a driver's controller allocates the claim or claims of the template, as was possible up to
-    1.31.
-    """
+    """Return whether a driver's controller allocates the claim or template's claims, as up to 1.31."""
     path = {"ResourceClaim": ("spec",), "ResourceClaimTemplate": ("spec", "spec")}.get(kind)
     spec = object_at(document, *path) if path else {}
     return bool(spec.get("resourceClassName") or spec.get("controller"))

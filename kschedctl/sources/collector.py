@@ -81,6 +81,7 @@ class Origins(Mapping[tuple[str, str, str], str]):
 
     @cached_property
     def _by_key(self) -> dict[tuple[str, str, str], str]:
+        """The origins, built when they are first used."""
         return {
             _build_key(batch.kind, *key): batch.origin
             for batch in self._found
@@ -187,7 +188,7 @@ class Collector:
 
     def add_objects(self, kind: str, objects: list[Any] | PodRows, origin: str) -> None:
         """Add checked objects of one kind, and note the file that they come from."""
-        kept = self._objects.setdefault(kind, [])
+        collected = self._objects.setdefault(kind, [])
         if isinstance(objects, PodRows):
             self._pods.extend(objects)
             self.batches.append(ObjectBatch(kind, origin, objects.namespaces, objects.names))
@@ -195,7 +196,7 @@ class Collector:
         if kind == "Pod":
             self._pods.add(objects)
         else:
-            kept += objects
+            collected += objects
         metas = [obj.metadata for obj in objects]
         self.batches.append(
             ObjectBatch(kind, origin, [meta.namespace for meta in metas], [meta.name for meta in metas])
@@ -251,8 +252,8 @@ class Collector:
         if gap is not None:
             self.left_out.setdefault(kind, gap)
             self.skipped[kind] += 1
-        elif (said := describe_accepted(kind, str(document["apiVersion"]))) not in self.warnings:
-            self.warnings.append(said)
+        elif (warning := describe_accepted(kind, str(document["apiVersion"]))) not in self.warnings:
+            self.warnings.append(warning)
 
     def _add_object(self, document: dict[str, object], kind: str, place: Place) -> None:
         """Decode an object of a kind that is read, check and add it. Raises InputError."""
@@ -266,8 +267,8 @@ class Collector:
         if kind in FULLY_KNOWN_KINDS:
             self.warn_of_new_fields(kind, document, place)
         if kind in OBSERVED:
-            if kept := self._filter_relevant(kind, [obj]):
-                self.add_objects(kind, kept, place.origin)
+            if relevant := self._filter_relevant(kind, [obj]):
+                self.add_objects(kind, relevant, place.origin)
             return
         _validate_object(kind, obj, lambda: place)
         self.add_objects(kind, [obj], place.origin)
@@ -286,10 +287,10 @@ class Collector:
 
     def _filter_relevant(self, kind: str, objects: list[Any]) -> list[Any]:
         """Return the objects that say how scheduling went, and count the others as skipped."""
-        kept = [obj for obj in objects if not is_irrelevant(obj)]
-        if len(kept) < len(objects):
-            self.skipped[kind] += len(objects) - len(kept)
-        return kept
+        relevant = [obj for obj in objects if not is_irrelevant(obj)]
+        if len(relevant) < len(objects):
+            self.skipped[kind] += len(objects) - len(relevant)
+        return relevant
 
     def _set_configuration(self, document: dict[str, object], place: Place) -> None:
         """Take the scheduler's configuration. Raises InputError if there already is one."""
@@ -301,8 +302,8 @@ class Collector:
         """Add the manifest of a pod or workload, with warnings about its API version and its fields."""
         self.manifests.append(Manifest(document, place))
         kind, version = str(document["kind"]), str(document.get("apiVersion"))
-        if said := describe_lifecycle(version, kind):
-            self.warnings.append(f"{place}: {kind} in apiVersion {version} {said}")
+        if warning := describe_lifecycle(version, kind):
+            self.warnings.append(f"{place}: {kind} in apiVersion {version} {warning}")
         self._warn_of_unknown_fields(document, place)
 
     def warn_of_new_pod_fields(self, pod: JsonObject, place: Place) -> None:

@@ -24,7 +24,7 @@ from kschedctl.sources.documents.positions import LocatedObject, Text, iter_obje
 
 
 class SkipReason(StrEnum):
-    """Why a document or file is not linted, in the words of reports."""
+    """The reason why a document or file is not linted, in the words of reports."""
 
     TEMPLATE = "templates"
     CHART = "templates of charts"
@@ -186,7 +186,7 @@ class _RepositoryReader:
         return self.tests.is_expected_result(path) or (has_expectation_name(path) and self._folders.is_standalone(path))
 
     def _skip(self, reason: SkipReason, where: str) -> None:
-        """Record that something is skipped for a reason."""
+        """Record that a file or document is skipped for a reason."""
         self.passed_over.setdefault(reason, []).append(where)
 
 

@@ -81,8 +81,9 @@ class Applier(NamedTuple):
         return next(filter(all_folders.all.__contains__, folders), "")
 
     def _find_matching(self, pattern: str, all_folders: RepositoryFolders) -> list[str]:
-        """Return the folders that match the pattern below the first folder that has any. A star stands for one step,
-        as in Go.
+        """Return the folders that match the pattern below the first folder that has any.
+
+        A star stands for one step, as in Go.
         """
         steps = pattern.strip("/").split("/")
         for top in all_folders.list_ancestors(self.file):

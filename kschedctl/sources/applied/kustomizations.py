@@ -37,7 +37,7 @@ class Kustomizations:
         self._read: dict[str, list[JsonObject]] = {}
         self._folders: dict[str, tuple[str, ...]] = {}
         self._labels: dict[str, dict[str, str]] = {}
-        self._given: dict[str, dict[tuple[str, str], dict[str, Json]]] = {}
+        self._overrides: dict[str, dict[tuple[str, str], dict[str, Json]]] = {}
         for folder in list_folders(files):
             if find_kustomization(folder):
                 self._read[folder] = documents = read_kustomization(folder)
@@ -48,7 +48,7 @@ class Kustomizations:
             labels, given = _get_selector_labels(documents), dict(_iter_overrides(folder, documents))
             for path in self._find_changed(folder) if labels or given else ():
                 self._labels[path] = labels | self._labels.get(path, {})
-                self._given[path] = given | self._given.get(path, {})
+                self._overrides[path] = given | self._overrides.get(path, {})
 
     def contains(self, folder: str) -> bool:
         """Return whether the folder is a kustomization."""
@@ -83,9 +83,9 @@ class Kustomizations:
         """Return the object with the replicas, spreading, selector and labels that a kustomization gives it."""
         path, kind = os.path.abspath(file), str(document.get("kind"))
         name = str(_as_mapping(document.get("metadata")).get("name"))
-        known = self._given.get(path, {})
-        for given in (known.get((kind, name)), known.get(("", name))):
-            document = _apply_overrides(document, given) if given and kind in _KINDS_WITH_SELECTOR else document
+        known = self._overrides.get(path, {})
+        for overrides in (known.get((kind, name)), known.get(("", name))):
+            document = _apply_overrides(document, overrides) if overrides and kind in _KINDS_WITH_SELECTOR else document
         return self._add_labels(path, document)
 
     def _add_labels(self, path: str, document: JsonObject) -> JsonObject:
@@ -104,8 +104,9 @@ class Kustomizations:
         return {**document, "spec": _as_mapping(spec) | {"selector": selector, "template": template}}
 
     def _find_changed(self, folder: str) -> set[str]:
-        """Return the files and folders that a kustomization changes. A component changes all that its users build
-        upon.
+        """Return the files and folders that a kustomization changes.
+
+        A component changes everything that its users build upon.
         """
         users = (
             [user for user, used in self._folders.items() if folder in used]
@@ -192,8 +193,9 @@ def _is_component(documents: Iterable[JsonObject]) -> bool:
 def _iter_overrides(
     folder: str, documents: Iterable[JsonObject]
 ) -> Iterator[tuple[tuple[str, str], dict[str, object]]]:
-    """Yield ((kind, name), replicas and spreading) that a kustomization sets. The kind is "" if any kind may have
-    the name.
+    """Yield ((kind, name), replicas and spreading) that a kustomization sets.
+
+    The kind is "" if objects of any kind with that name are meant.
     """
     for document in documents:
         for entry in get_list(document, "replicas"):

@@ -34,9 +34,7 @@ class TestScripts:
             self._patterns |= {os.path.normpath(os.path.join(folder, file)) for file in _iter_expected_files(value)}
 
     def is_expected_result(self, path: str) -> bool:
-        """Return whether the file has an expected result: a test names it, or it lies beside a test and has such a
-        name.
-        """
+        """Return whether a test names the file as an expected result, or it lies beside a test and has such a name."""
         if path in self._patterns or any(fnmatchcase(path, pattern) for pattern in self._globs):
             return True
         return has_expectation_name(path) and os.path.dirname(path) in self.folders

@@ -50,8 +50,9 @@ class AppliedSets:
         self._add_fleet_bundles()
 
     def declare_clusters(self, lists: Iterable[Collection[str]]) -> None:
-        """Add sets that the user declares: lists of paths, one for each cluster. Files in no set are in all
-        clusters.
+        """Add the sets that the user declares: lists of paths, one for each cluster.
+
+        Files that are in no set belong to all of these clusters.
         """
         for number, paths in enumerate(lists):
             tops = [os.path.abspath(path) for path in paths]

@@ -35,16 +35,15 @@ class RepositoryFolders:
         self._tops: dict[str, str] = {}
 
     def is_standalone(self, file: str, below: str = "") -> bool:
-        """Return whether a folder between ``below``, or the top of the repository, and the file is one of tests or
-        examples.
+        """Return whether a folder on the way to the file is one of tests or examples.
+
+        The way begins at ``below``, or at the top of the repository.
         """
         folder = os.path.dirname(file)
         return any(map(has_standalone_name, os.path.relpath(folder, below or self._get_top(folder)).split(os.sep)))
 
     def list_ancestors(self, file: str) -> list[str]:
-        """Return the folders to which paths in the file may be relative: the top of its repository first, then those
-        down to the file.
-        """
+        """Return the folders to which paths in the file may be relative, from the top of its repository down."""
         folder = os.path.dirname(file)
         top = self._get_top(folder)
         ancestors = [candidate for candidate in (folder, *iter_parents(folder)) if is_within(candidate, top)]
@@ -62,8 +61,9 @@ class RepositoryFolders:
         return self._tops[folder]
 
     def _find_top(self, folder: str) -> str:
-        """Return the top folder of the repository of a folder. Without a repository, that is the working directory
-        or the common folder.
+        """Return the top folder of the folder's repository.
+
+        Without a repository, return the working directory or the common folder of all files.
         """
         if os.path.exists(os.path.join(folder, ".git")):
             return folder

@@ -161,8 +161,8 @@ def _build_warnings(header: Header) -> tuple[str, ...]:
         minor = KubeVersion.parse(server_version).minor
     except ValueError:
         return ()
-    said = describe_substitute(server_version, minor)
-    return (said,) if said and KubeVersion.parse(header.kube_version).minor == clamp_minor(minor) else ()
+    warning = describe_substitute(server_version, minor)
+    return (warning,) if warning and KubeVersion.parse(header.kube_version).minor == clamp_minor(minor) else ()
 
 
 def _get_member_name(kind: str) -> str:

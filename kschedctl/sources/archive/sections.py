@@ -38,7 +38,7 @@ from kschedctl.sources.object_checks import validate_stored_names
 
 
 class _ColumnForm(StrEnum):
-    """How a column of texts is stored."""
+    """The form in which a column of texts is stored."""
 
     TEXTS = "texts"
     TIMES = "times"

@@ -40,8 +40,9 @@ class BuiltObject(NamedTuple):
         return relative_path(patched.file) if patched else self.file
 
     def locate(self, path: Path) -> tuple[int, int]:
-        """Return line and column, from 1, of the field in its file, or of its nearest ancestor there, or of the
-        beginning.
+        """Return line and column, from 1, of the field in its file.
+
+        If the file does not have the field, that is the nearest ancestor there, or the beginning.
         """
         if self.overlays and (change := self.overlays.find_patch(path)):
             return change.line, 1

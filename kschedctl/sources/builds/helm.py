@@ -61,8 +61,9 @@ class HelmRender:
 
 
 def find_helm_renders(files: Collection[str], values: Sequence[str] = (), kube_version: str = "") -> list[HelmRender]:
-    """Return the renderings of charts among the files, except subcharts and libraries. Raises UsageError without
-    helm.
+    """Return the renderings of charts among the files, except subcharts and libraries.
+
+    Raises UsageError if helm is not installed.
     """
     command = [*find_program("--helm", ("helm", "template"))]
     for file in values:

@@ -123,8 +123,9 @@ class KustomizeBuild:
 
 
 def find_kustomize_builds(files: Collection[str], with_helm: bool = False) -> list[KustomizeBuild]:
-    """Return the builds of kustomizations upon which no other one builds. Raises UsageError without a program for
-    it.
+    """Return the builds of kustomizations upon which no other one builds.
+
+    Raises UsageError if neither kustomize nor kubectl is installed.
     """
     command = find_program("--kustomize", ("kustomize", "build"), ("kubectl", "kustomize"))
     folders = [folder for folder in list_folders(files) if find_kustomization(folder)]

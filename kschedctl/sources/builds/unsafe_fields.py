@@ -38,6 +38,7 @@ class UnsafeField(NamedTuple):
 
     @property
     def error(self) -> InputError:
+        """The error that names the field and its file."""
         return InputError(f"{self.field}: {self.message}; it is not built", where=relative_path(self.file))
 
 
@@ -143,8 +144,9 @@ def _as_list(value: object) -> Iterable[object]:
 
 
 def _load_documents(file: str) -> list[JsonObject]:
-    """Return the documents of a kustomization or generator file, or none if it cannot be read; kustomize reports
-    that.
+    """Return the documents of a kustomization or generator file.
+
+    A file that cannot be read has none, since kustomize reports it.
     """
     try:
         content = load_content(file)
