@@ -36,7 +36,7 @@ from kschedctl.api.objects import LimitRange, ResourceQuota
 from kschedctl.api.observed.api_server import OPTIONAL_PLUGINS
 from kschedctl.api.quantity import QuantityError
 from kschedctl.api.validation import around_pods, manifests, unknown_fields
-from kschedctl.cluster import Cluster, without_nulls
+from kschedctl.cluster import Cluster, drop_nulls
 from kschedctl.errors import InputError
 from kschedctl.reports.admission import Admission, OtherOutcome
 from kschedctl.scheduler.configuration.validation_options import build_validation_options
@@ -103,7 +103,7 @@ def iter_outcomes(
         quota_order: Sequence[ResourceQuota],
     ) -> Admission:
         """Run admission once with LimitRanges and quotas in these orders."""
-        obj = copy.deepcopy(dict(without_nulls(manifest)))
+        obj = copy.deepcopy(dict(drop_nulls(manifest)))
         request = AdmissionRequest(cluster, kind, obj, namespace, mutating_order, quota_order)
         return _AdmissionRun(request, validating_order, skipped).run()
 

@@ -13,7 +13,7 @@ from kschedctl.api.objects import DeviceRequest, DeviceSubRequest, ExactDeviceRe
 from kschedctl.api.pod_requests import Quantities
 from kschedctl.api.quantity import Quantity
 from kschedctl.api.resource_names import DEVICE_CLASS_PREFIX, QUOTA_PREFIX
-from kschedctl.cluster import without_nulls
+from kschedctl.cluster import drop_nulls
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
 KIND, COUNT = "ResourceClaim", "count/resourceclaims.resource.k8s.io"
@@ -25,7 +25,7 @@ MAX_DEVICES = 32
 
 def compute_claim_usage(request: AdmissionRequest) -> Quantities:
     """Return what a claim uses, by the names that quotas have for it."""
-    spec = convert_builtins(without_nulls(request.spec), ResourceClaimSpec)
+    spec = convert_builtins(drop_nulls(request.spec), ResourceClaimSpec)
     devices: Counter[str] = Counter()
     for device_request in spec.devices.requests:
         devices.update(_count_devices(device_request))

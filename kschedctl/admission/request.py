@@ -17,7 +17,7 @@ from kschedctl.api.pod_requests import (
     compute_pod_requests,
     parse_quantities,
 )
-from kschedctl.cluster import Cluster, without_nulls
+from kschedctl.cluster import Cluster, drop_nulls
 
 Writable = dict[str, Any]
 """JSON that may be changed in place."""
@@ -113,7 +113,7 @@ class AdmissionRequest:
 
     def decode_pod(self) -> Pod:
         """Decode the pod as scheduling reads it."""
-        return convert_builtins(without_nulls(self.obj), api.Pod)
+        return convert_builtins(drop_nulls(self.obj), api.Pod)
 
     def sum_pod_resources(self, *, overhead: bool) -> tuple[Quantities, Quantities]:
         """Return the requests and the limits of the pod as a whole."""

@@ -35,11 +35,11 @@ class Builds:
             raise UsageError("--values is for charts", hint="add --helm")
         builds: list[Build] = []
         if self.kustomize:
-            from kschedctl.sources.builds.kustomize import kustomize_builds  # noqa: PLC0415 - few ask for it
+            from kschedctl.sources.builds.kustomize import find_kustomize_builds  # noqa: PLC0415 - few ask for it
 
-            builds += kustomize_builds(files, with_helm=self.helm)
+            builds += find_kustomize_builds(files, with_helm=self.helm)
         if self.helm:
-            from kschedctl.sources.builds.helm import helm_renders  # noqa: PLC0415 - few ask for it
+            from kschedctl.sources.builds.helm import find_helm_renders  # noqa: PLC0415 - few ask for it
 
-            builds += helm_renders(files, self.values, kube_version)
+            builds += find_helm_renders(files, self.values, kube_version)
         return builds

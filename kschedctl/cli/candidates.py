@@ -136,7 +136,7 @@ def _iter_names(kind: str, line: SourceWords) -> Iterator[str]:
         yield from re.findall(r"^\| `([a-z0-9-]+)`", page, re.MULTILINE)
         return
     if kind in CONFIGURED:
-        from kschedctl.sources.names import merge_kubeconfigs  # noqa: PLC0415 - a name costs no more than it needs
+        from kschedctl.sources.completion_names import merge_kubeconfigs  # noqa: PLC0415 - a name costs no more than it needs
 
         yield from merge_kubeconfigs(line.kubeconfigs)[kind]
         return
@@ -155,7 +155,7 @@ def _iter_names(kind: str, line: SourceWords) -> Iterator[str]:
 
 def _list_objects(kind: str, line: SourceWords) -> tuple[list[tuple[str, str, bool]], str]:
     """Return (namespace, name, is pending) of all objects of a kind, and the default namespace."""
-    from kschedctl.sources.names import iter_names_in_files, list_names_in_snapshot, merge_kubeconfigs  # noqa: PLC0415
+    from kschedctl.sources.completion_names import iter_names_in_files, list_names_in_snapshot, merge_kubeconfigs  # noqa: PLC0415
 
     home = line.namespace[-1] if line.namespace else "default"
     if line.files or line.demo:

@@ -32,7 +32,7 @@ from kschedctl.cli.manifests import (
 from kschedctl.cli.options import Source
 from kschedctl.cli.pods import asking_for
 from kschedctl.cli.source import NOTHING_MORE, LiveKinds, load_cluster, log_reading
-from kschedctl.cluster import ELSEWHERE, LIMITS, Cluster, namespaced
+from kschedctl.cluster import LIMITS, QUEUE_KINDS, Cluster, fill_namespace
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.creation_failures import CreationFailures
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
@@ -176,7 +176,7 @@ def _build_cluster(
 
 def _log_added_objects(reading: ReadResult) -> None:
     """Log the kinds that are not explained themselves but were added to the cluster."""
-    unread = (*POD_HOLDERS, *LIMITS, *ELSEWHERE)
+    unread = (*POD_HOLDERS, *LIMITS, *QUEUE_KINDS)
     others = {kind: objects for kind, objects in reading.objects.items() if kind not in unread and objects}
     if others:
         counts = ", ".join(f"{len(objects):,} {kind}" for kind, objects in others.items())
@@ -204,7 +204,7 @@ def _decode_workload(manifest: Manifest, namespace: str | None) -> _Workload:
     struct: Any = in_namespace(decode_manifest(manifest), namespace)
     meta = struct.metadata
     named = msgspec.structs.replace(meta, name=meta.name or meta.generate_name)
-    return _Workload(namespaced(msgspec.structs.replace(struct, metadata=named)), manifest.place)
+    return _Workload(fill_namespace(msgspec.structs.replace(struct, metadata=named)), manifest.place)
 
 
 def _identify_owner(manifest: Manifest, namespace: str | None) -> Owner:

@@ -40,9 +40,9 @@ from kschedctl.cluster import CLUSTER_SCOPED, Cluster, describe
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.manifests import SKIPPED_HOOKS_NOTE
 from kschedctl.sources.collector import Manifest
+from kschedctl.sources.decoding import decode_document as typed_document
 from kschedctl.sources.object_checks import iter_pod_resources, validate_quantities
 from kschedctl.sources.read import ReadResult, load_configuration_file, read
-from kschedctl.sources.typed import decode_document as typed_document
 from kschedctl.text.counts import first_few
 
 log = logging.getLogger(__name__)

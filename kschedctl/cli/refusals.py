@@ -9,8 +9,8 @@ from kschedctl.api.validation.manifests import KINDS
 from kschedctl.cluster import Cluster
 from kschedctl.replay.denials import find_denials, find_errors_without_pods, raise_errors
 from kschedctl.sources.collector import Manifest
+from kschedctl.sources.decoding import decode_document
 from kschedctl.sources.documents.positions import locate_field
-from kschedctl.sources.typed import decode_document
 
 
 def refuse_invalid(manifests: Iterable[Manifest], cluster: Cluster, namespace: str | None = None) -> None:

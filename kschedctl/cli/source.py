@@ -14,7 +14,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.observed.api_server import AS_BY_DEFAULT
 from kschedctl.api.observed.failed_creation import FAILED_CREATE, FAILURE_SOURCES
 from kschedctl.cli.options import Scope, Source, parse_feature_gates
-from kschedctl.cluster import ELSEWHERE, LIMITS, OBSERVED, OF_CREATION, Cluster, Gap
+from kschedctl.cluster import CREATION_KINDS, LIMITS, OBSERVED, QUEUE_KINDS, Cluster, Gap
 from kschedctl.errors import UsageError
 from kschedctl.sources.cluster import get_read_time
 from kschedctl.sources.read import ReadResult, load_configuration_file, read
@@ -46,9 +46,9 @@ EVICTION_KINDS = LiveKinds(("Job",))
 """Kinds that may fail for good when one of their pods is evicted."""
 CREATION_FAILURE_KINDS = LiveKinds((*FAILURE_SOURCES, *LIMITS, "HorizontalPodAutoscaler"), FAILED_CREATE)
 """Kinds that show or explain failed pod creations."""
-HELD_BACK_KINDS = LiveKinds((*ELSEWHERE, "Job", "PodGroup", "CoschedulingPodGroup", "VolcanoPodGroup"))
+HELD_BACK_KINDS = LiveKinds((*QUEUE_KINDS, "Job", "PodGroup", "CoschedulingPodGroup", "VolcanoPodGroup"))
 """Kinds that show pods that wait before kube-scheduler sees them."""
-ALL_KINDS = LiveKinds(tuple(dict.fromkeys((*OBSERVED, *OF_CREATION, *FAILURE_SOURCES, *HELD_BACK_KINDS.kinds))))
+ALL_KINDS = LiveKinds(tuple(dict.fromkeys((*OBSERVED, *CREATION_KINDS, *FAILURE_SOURCES, *HELD_BACK_KINDS.kinds))))
 """All kinds that any answer may need."""
 
 

@@ -16,7 +16,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kube_version import NEWEST_MINOR
 from kschedctl.api.labels import EVERYTHING, Selector, SelectorError, parse_selector
 from kschedctl.api.objects import Struct
-from kschedctl.cluster import without_nulls
+from kschedctl.cluster import drop_nulls
 from kschedctl.descheduling import arguments
 from kschedctl.descheduling.arguments import DefaultEvictorArgs, PluginArguments, Unsigned
 from kschedctl.descheduling.metrics_providers import MetricsCollector, MetricsProvider, validate_metrics
@@ -152,7 +152,7 @@ class DeschedulerPolicy(NamedTuple):
 def read_policy(document: JsonObject, where: str = "policy") -> DeschedulerPolicy:
     """Decode and validate a policy; ``where`` is its place in errors. Raises InputError."""
     _check_version(document, where)
-    cleaned = without_nulls(document)
+    cleaned = drop_nulls(document)
     decoded = _decode(cleaned, _Document, where)
     unknown_paths = (path for path, _ in iter_unknown_fields(cleaned, _Document, NEWEST_MINOR))
     limits = PolicyEvictionLimits(

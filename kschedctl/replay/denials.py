@@ -28,7 +28,7 @@ from kschedctl.api.validation import around_pods, written
 from kschedctl.api.validation.manifests import KINDS, iter_pod_templates, validate_manifest
 from kschedctl.api.validation.options import ValidationOptions
 from kschedctl.api.workloads import identity
-from kschedctl.cluster import Cluster, describe, without_nulls
+from kschedctl.cluster import Cluster, describe, drop_nulls
 from kschedctl.errors import InputError
 from kschedctl.scheduler.configuration.validation_options import build_validation_options
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
@@ -49,7 +49,7 @@ def raise_if_denied(manifest: JsonObject, cluster: Cluster, *, admission: bool =
     """
     kind, where = str(manifest["kind"]), describe(manifest)
     try:
-        obj = convert_builtins(without_nulls(manifest), {**KINDS, **around_pods.KINDS}[kind])
+        obj = convert_builtins(drop_nulls(manifest), {**KINDS, **around_pods.KINDS}[kind])
     except msgspec.ValidationError as error:
         raise InputError(str(error), where=where) from None
     denials = (
@@ -66,7 +66,7 @@ def raise_if_struct_denied(obj: Struct, cluster: Cluster, *, admission: bool = T
     Fields that the struct does not have are assumed to be right. Without ``admission``, only validation is checked.
     """
     document = {"kind": identity(obj).kind, **msgspec.to_builtins(obj)}
-    written_out = convert_builtins(without_nulls(document), KINDS[document["kind"]])
+    written_out = convert_builtins(drop_nulls(document), KINDS[document["kind"]])
     denials = find_denials(document, written_out, cluster, admission=admission)
     raise_errors(
         [InputError(w.message, where=describe(document), hint=w.hint) for w in denials if _has_path(obj, w.path)]

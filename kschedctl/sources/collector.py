@@ -30,20 +30,29 @@ from kschedctl.api.pod_table import PodRows, PodTableBuilder
 from kschedctl.api.validation.around_pods import KINDS as AROUND_PODS
 from kschedctl.api.validation.unknown_fields import KARPENTER_KINDS, POD_HOLDERS, find_unknown_fields
 from kschedctl.api.versions_read import is_newer_version, is_readable
-from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, NOT_GIVEN, OBSERVED, OF_CREATION, Gap, gaps_of, read_newer
+from kschedctl.cluster import (
+    CLUSTER_SCOPED,
+    CREATION_KINDS,
+    FIELDS,
+    NOT_GIVEN,
+    OBSERVED,
+    Gap,
+    build_gaps,
+    read_newer_version,
+)
 from kschedctl.errors import InputError
+from kschedctl.sources.decoding import decode_document
 from kschedctl.sources.documents.place import Place
-from kschedctl.sources.kinds import to_plain_struct
+from kschedctl.sources.item_decoders import to_plain_struct
 from kschedctl.sources.list_items import NodeItems, PodItems
 from kschedctl.sources.new_fields import FULLY_KNOWN_KINDS, NewFieldWarnings
 from kschedctl.sources.object_checks import RESOURCE_FIELDS, validate_names, validate_quantities
-from kschedctl.sources.typed import decode_document
 from kschedctl.text.counts import counted
 
 CONFIGURATION = "KubeSchedulerConfiguration"
 MAX_REPORTED_FIELDS = 20
 """Number of unknown fields of one document that are reported one by one."""
-STORED_WORKLOADS = frozenset(OF_CREATION) & POD_HOLDERS
+STORED_WORKLOADS = frozenset(CREATION_KINDS) & POD_HOLDERS
 """The kinds of workloads. Objects without a UID are manifests, which are not part of the cluster."""
 
 
@@ -72,6 +81,7 @@ class Origins(Mapping[tuple[str, str, str], str]):
 
     @cached_property
     def _by_key(self) -> dict[tuple[str, str, str], str]:
+        """The origins, built when they are first used."""
         return {
             _build_key(batch.kind, *key): batch.origin
             for batch in self._found
@@ -178,7 +188,7 @@ class Collector:
 
     def add_objects(self, kind: str, objects: list[Any] | PodRows, origin: str) -> None:
         """Add checked objects of one kind, and note the file that they come from."""
-        kept = self._objects.setdefault(kind, [])
+        collected = self._objects.setdefault(kind, [])
         if isinstance(objects, PodRows):
             self._pods.extend(objects)
             self.batches.append(ObjectBatch(kind, origin, objects.namespaces, objects.names))
@@ -186,7 +196,7 @@ class Collector:
         if kind == "Pod":
             self._pods.add(objects)
         else:
-            kept += objects
+            collected += objects
         metas = [obj.metadata for obj in objects]
         self.batches.append(
             ObjectBatch(kind, origin, [meta.namespace for meta in metas], [meta.name for meta in metas])
@@ -206,7 +216,7 @@ class Collector:
         cut = Gap("were read with a limit, so only a part of them")
         faulty = dict.fromkeys(self._faulty, Gap("could not all be read: some are of another shape"))
         return (
-            gaps_of(self.covered, NOT_GIVEN)
+            build_gaps(self.covered, NOT_GIVEN)
             | {kind: cut for kind in self._truncated if kind in FIELDS}
             | faulty
             | self.left_out
@@ -238,12 +248,12 @@ class Collector:
 
     def _add_newer(self, document: dict[str, object], kind: str, place: Place) -> None:
         """Add an object of a version newer than those known, or leave it out as a gap."""
-        gap = read_newer(kind, document, lambda: self._add_object(document, kind, place))
+        gap = read_newer_version(kind, document, lambda: self._add_object(document, kind, place))
         if gap is not None:
             self.left_out.setdefault(kind, gap)
             self.skipped[kind] += 1
-        elif (said := describe_accepted(kind, str(document["apiVersion"]))) not in self.warnings:
-            self.warnings.append(said)
+        elif (warning := describe_accepted(kind, str(document["apiVersion"]))) not in self.warnings:
+            self.warnings.append(warning)
 
     def _add_object(self, document: dict[str, object], kind: str, place: Place) -> None:
         """Decode an object of a kind that is read, check and add it. Raises InputError."""
@@ -257,8 +267,8 @@ class Collector:
         if kind in FULLY_KNOWN_KINDS:
             self.warn_of_new_fields(kind, document, place)
         if kind in OBSERVED:
-            if kept := self._filter_relevant(kind, [obj]):
-                self.add_objects(kind, kept, place.origin)
+            if relevant := self._filter_relevant(kind, [obj]):
+                self.add_objects(kind, relevant, place.origin)
             return
         _validate_object(kind, obj, lambda: place)
         self.add_objects(kind, [obj], place.origin)
@@ -277,10 +287,10 @@ class Collector:
 
     def _filter_relevant(self, kind: str, objects: list[Any]) -> list[Any]:
         """Return the objects that say how scheduling went, and count the others as skipped."""
-        kept = [obj for obj in objects if not is_irrelevant(obj)]
-        if len(kept) < len(objects):
-            self.skipped[kind] += len(objects) - len(kept)
-        return kept
+        relevant = [obj for obj in objects if not is_irrelevant(obj)]
+        if len(relevant) < len(objects):
+            self.skipped[kind] += len(objects) - len(relevant)
+        return relevant
 
     def _set_configuration(self, document: dict[str, object], place: Place) -> None:
         """Take the scheduler's configuration. Raises InputError if there already is one."""
@@ -292,8 +302,8 @@ class Collector:
         """Add the manifest of a pod or workload, with warnings about its API version and its fields."""
         self.manifests.append(Manifest(document, place))
         kind, version = str(document["kind"]), str(document.get("apiVersion"))
-        if said := describe_lifecycle(version, kind):
-            self.warnings.append(f"{place}: {kind} in apiVersion {version} {said}")
+        if warning := describe_lifecycle(version, kind):
+            self.warnings.append(f"{place}: {kind} in apiVersion {version} {warning}")
         self._warn_of_unknown_fields(document, place)
 
     def warn_of_new_pod_fields(self, pod: JsonObject, place: Place) -> None:

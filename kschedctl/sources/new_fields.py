@@ -22,7 +22,7 @@ from kschedctl.api.newer_versions import iter_unknown_paths
 from kschedctl.api.objects import Pod
 from kschedctl.api.validation.known_fields import fields_by_type
 from kschedctl.api.validation.unknown_fields import find_unknown_fields
-from kschedctl.cluster import without_nulls
+from kschedctl.cluster import drop_nulls
 
 _REVISION_LABEL = b"controller-revision-hash"
 _REVISION = re.compile(rb'"%s"\s*:\s*"([^"]*)"' % _REVISION_LABEL)
@@ -58,7 +58,7 @@ class NewFieldWarnings:
 
     def iter_warnings(self, kind: str, document: JsonObject, place: object) -> Iterator[str]:
         """Yield warnings about unknown fields of an object of one of FULLY_KNOWN_KINDS."""
-        paths = (str(path) for path in iter_unknown_paths(kind, without_nulls(document)))
+        paths = (str(path) for path in iter_unknown_paths(kind, drop_nulls(document)))
         fields = ((f'unknown field "{path}" of a {kind}', _drop_indices(path)) for path in paths)
         yield from self._iter_first_warnings(kind, fields, place)
 

@@ -57,8 +57,9 @@ def write_file(path: str, parts: Iterable[bytes], *, private: bool = False) -> N
 
 
 def _resolve_target(path: str) -> tuple[str, os.stat_result | None]:
-    """Return the file to which the path leads, and its status if it exists. Raises InputError if it cannot be
-    written.
+    """Return the file to which the path leads, and its status if it exists.
+
+    Raises InputError if it cannot be written.
     """
     try:
         status = os.stat(path)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kschedctl.sources.builds.build import Build
 
 BUILD_OPTIONS = {
-    **dict.fromkeys(kustomizations.NAMES, "--kustomize"),
+    **dict.fromkeys(kustomizations.FILE_NAMES, "--kustomize"),
     "Chart.yaml": "--helm",
 }
 """File that says how something is built -> the option that has it built."""
@@ -150,7 +150,7 @@ def _collect_builds(builds: Iterable[Build], collector: Collector) -> set[str]:
     """Collect the objects of the builds, and return the absolute paths of the files used. Raises InputError."""
     used_files = set[str]()
     for build in builds:
-        for built in build.objects():
+        for built in build.build_objects():
             collector.add_document(built.value, Place(display_path(built.file_of(())), 1, built.locate(())[0]))
         used_files |= build.files
     return used_files

@@ -14,9 +14,9 @@ from kschedctl.api.json_values import JsonObject, text_at
 from kschedctl.errors import InputError
 from kschedctl.sources.applied.appliers import Applier, is_applier
 from kschedctl.sources.applied.kustomizations import Kustomizations
+from kschedctl.sources.applied.manifest_tests import TestScripts, has_expectation_name, is_partial_workload
 from kschedctl.sources.applied.sets import CHART, AppliedSets
-from kschedctl.sources.applied.standing_alone import Folders, above
-from kschedctl.sources.applied.tests import TestScripts, is_expectation, is_part
+from kschedctl.sources.applied.standalone_folders import RepositoryFolders, iter_parents
 from kschedctl.sources.builds.build import Build, BuiltObject
 from kschedctl.sources.documents.documents import Content, load_content, parse_without_schemas
 from kschedctl.sources.documents.files import STDIN, display_path
@@ -24,7 +24,7 @@ from kschedctl.sources.documents.positions import LocatedObject, Text, iter_obje
 
 
 class SkipReason(StrEnum):
-    """Why a document or file is not linted, in the words of reports."""
+    """The reason why a document or file is not linted, in the words of reports."""
 
     TEMPLATE = "templates"
     CHART = "templates of charts"
@@ -100,7 +100,7 @@ class Repository(NamedTuple):
 class _RepositoryReader:
     """Reads files and builds one after the other."""
 
-    def __init__(self, kustomizations: Kustomizations, folders: Folders) -> None:
+    def __init__(self, kustomizations: Kustomizations, folders: RepositoryFolders) -> None:
         self.objects: list[LocatedObject | BuiltObject] = []
         self.broken: list[BrokenFile] = []
         self.passed_over: dict[SkipReason, list[str]] = {}
@@ -115,7 +115,7 @@ class _RepositoryReader:
     def read_build(self, build: Build) -> None:
         """Read what a build makes. If it fails, its files are read as they are."""
         try:
-            self.objects += [built for built in build.objects() if _is_object(built.value)]
+            self.objects += [built for built in build.build_objects() if _is_object(built.value)]
             self.built |= build.files
             self.readable += 1
         except InputError as error:
@@ -157,16 +157,18 @@ class _RepositoryReader:
                 self._note_references(os.path.abspath(file), located.value)
                 if (templated and _has_placeholder(located.value)) or _has_name_placeholder(located.value):
                     self._skip(_classify_template(name), where)
-                elif is_part(located.value) and self._folders.stands_alone(os.path.abspath(file)):
+                elif is_partial_workload(located.value) and self._folders.is_standalone(os.path.abspath(file)):
                     self._skip(SkipReason.TEST, where)
                 elif self._kustomizations.is_patch(file, located.value):
                     self._skip(SkipReason.PATCH, where)
                 else:
-                    self.objects.append(located._replace(value=self._kustomizations.completed(file, located.value)))
+                    self.objects.append(
+                        located._replace(value=self._kustomizations.complete_object(file, located.value))
+                    )
 
     def _note_references(self, path: str, value: JsonObject) -> None:
         """Note what an object says of other files: that it tests or applies them."""
-        self.tests.see(path, value)
+        self.tests.add_object(path, value)
         if is_applier(value):
             self.appliers.append(Applier(path, value))
 
@@ -181,10 +183,10 @@ class _RepositoryReader:
     def _is_expectation(self, file: str) -> bool:
         """Return whether the file has results that a test expects."""
         path = os.path.abspath(file)
-        return self.tests.expect(path) or (is_expectation(path) and self._folders.stands_alone(path))
+        return self.tests.is_expected_result(path) or (has_expectation_name(path) and self._folders.is_standalone(path))
 
     def _skip(self, reason: SkipReason, where: str) -> None:
-        """Record that something is skipped for a reason."""
+        """Record that a file or document is skipped for a reason."""
         self.passed_over.setdefault(reason, []).append(where)
 
 
@@ -208,7 +210,10 @@ def read_repository(
 
     Raises InputError if no file can be read, or, with ``strict``, if one cannot.
     """
-    kustomizations, folders = Kustomizations(files), Folders(os.path.abspath(file) for file in files if file != STDIN)
+    kustomizations, folders = (
+        Kustomizations(files),
+        RepositoryFolders(os.path.abspath(file) for file in files if file != STDIN),
+    )
     reader = _RepositoryReader(kustomizations, folders)
     done = progress("Building", len(builds))
     for build in builds:
@@ -231,7 +236,7 @@ def read_repository(
 
 def _classify_template(file: str) -> SkipReason:
     """Return the reason for skipping a file with placeholders: template of a chart, or of something else."""
-    for folder in above(os.path.abspath(file)):
+    for folder in iter_parents(os.path.abspath(file)):
         if os.path.basename(folder) == "templates" and os.path.isfile(os.path.join(os.path.dirname(folder), CHART)):
             return SkipReason.CHART
     return SkipReason.TEMPLATE

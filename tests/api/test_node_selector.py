@@ -26,7 +26,7 @@ from kschedctl.api.objects import (
     PreferredSchedulingTerm,
     SelectorRequirement,
 )
-from kschedctl.cluster import without_nulls
+from kschedctl.cluster import drop_nulls
 
 TABLE = Path(__file__).parent.parent / "golden" / "tables" / "corev1helpers.jsonl.gz"
 with gzip.open(TABLE, "rt", encoding="utf-8") as lines:
@@ -52,7 +52,7 @@ def outcome(function: Any, *args: Any) -> Any:
 
 @cases("nodeselector-match")
 def test_node_selector(case: dict[str, Any]) -> None:
-    compiled = compile_node_selector(msgspec.convert(without_nulls(case["nodeSelector"] or {}), NodeSelector))
+    compiled = compile_node_selector(msgspec.convert(drop_nulls(case["nodeSelector"] or {}), NodeSelector))
     if case["nodes"] == [None] and "error" in case["want"]:  # upstream parsed it eagerly
         assert outcome(compiled.raise_errors) == case["want"]["error"]
         return
@@ -78,7 +78,7 @@ def test_requirements(case: dict[str, Any]) -> None:
 @cases("pod-nodeaffinity-match")
 def test_required_node_affinity(case: dict[str, Any]) -> None:
     """Upstream's table takes an error for "does not match"."""
-    compiled = compile_required_node_affinity(msgspec.convert(without_nulls(case["pod"]["spec"]), PodSpec))
+    compiled = compile_required_node_affinity(msgspec.convert(drop_nulls(case["pod"]["spec"]), PodSpec))
     assert (outcome(compiled.match, *node_of(case)) is True) == case["want"]["matches"]
 
 

@@ -11,7 +11,7 @@ from conftest import Json, Run, Write, node, pod
 from kschedctl.api.pod_table import PodTable
 from kschedctl.sources.archive import sections
 
-PACK_PODS = sections._pod_record
+PACK_PODS = sections._build_pod_record
 OWNER = [{"controller": True, "kind": "ReplicaSet", "name": "web", "apiVersion": "apps/v1", "uid": "u"}]
 TAINT = {"key": "maintenance", "effect": "NoSchedule"}
 
@@ -159,7 +159,7 @@ def test_snapshots_keep_restarts_and_earlier_ones_do_not(run: Run, write: Write,
     def as_before(table: PodTable) -> msgspec.Struct:
         return msgspec.structs.replace(PACK_PODS(table), containers=None)
 
-    monkeypatch.setattr(sections, "_pod_record", as_before)
+    monkeypatch.setattr(sections, "_build_pod_record", as_before)
     assert run("snapshot", "save", "-o", saved, *given).code == 0
     answer = run(*question)
     document = json.loads(answer.out)

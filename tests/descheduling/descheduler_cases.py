@@ -13,7 +13,7 @@ import numpy as np
 
 from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.times import parse_microseconds
-from kschedctl.cluster import FIELDS, Cluster, convert, without_nulls
+from kschedctl.cluster import FIELDS, Cluster, convert, drop_nulls
 from kschedctl.descheduling.arguments import DefaultEvictorArgs, PluginArguments
 from kschedctl.descheduling.descheduler import PLUGIN_TYPES, build_round
 from kschedctl.descheduling.evictions import EvictionCounter
@@ -53,7 +53,7 @@ def fork(case: Case, *, ended: bool = False) -> Fork:
 
 
 def arguments(plugin: str, document: Case | None) -> PluginArguments:
-    return convert_builtins(without_nulls(document or {}), PLUGINS[plugin].arguments)
+    return convert_builtins(drop_nulls(document or {}), PLUGINS[plugin].arguments)
 
 
 def here(case: Case, evictor: str) -> tuple[DeschedulingRound, list[str]]:

@@ -14,7 +14,7 @@ from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import Cluster
 from kschedctl.sources.anonymize.cluster import anonymized
 from kschedctl.sources.archive.file import read_archive, write_archive
-from kschedctl.sources.archive.sections import pack, unpack
+from kschedctl.sources.archive.sections import decode_objects, encode_objects
 from kschedctl.sources.documents import documents
 from kschedctl.sources.read import read
 
@@ -215,8 +215,8 @@ def test_snapshots_of_before_have_none_of_it() -> None:
     import msgspec  # noqa: PLC0415
 
     table = Cluster.from_objects(PODS).pods
-    record = msgspec.msgpack.decode(pack("Pod", table))
-    before: Any = unpack("Pod", msgspec.msgpack.encode(record[:12]), len(PODS))
+    record = msgspec.msgpack.decode(encode_objects("Pod", table))
+    before: Any = decode_objects("Pod", msgspec.msgpack.encode(record[:12]), len(PODS))
     assert set(columns(before).values()) == {("", "", "", "")}
     assert before.names == table.names
 

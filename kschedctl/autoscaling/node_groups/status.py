@@ -13,7 +13,7 @@ import msgspec
 
 from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.objects import ConfigMap, Struct
-from kschedctl.cluster import without_nulls
+from kschedctl.cluster import drop_nulls
 
 BACKOFF, UNHEALTHY, IN_PROGRESS = "Backoff", "Unhealthy", "InProgress"
 KEY = "status"
@@ -118,7 +118,7 @@ def _parse_yaml(where: str, text: str) -> AutoscalerStatus:
     groups: list[NodeGroupStatus] = []
     for at, group in enumerate(listed):
         try:
-            groups.append(_build_group_status(convert_builtins(_quote_name(without_nulls(group)), _Group)))
+            groups.append(_build_group_status(convert_builtins(_quote_name(drop_nulls(group)), _Group)))
         except msgspec.ValidationError as error:
             faults.append(f"{where}: nodeGroups[{at}]: {error}")
     return AutoscalerStatus(where, time, tuple(groups), tuple(faults))

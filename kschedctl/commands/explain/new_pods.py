@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.objects import Pod
 from kschedctl.api.validation.manifests import KINDS
-from kschedctl.cluster import Cluster, convert, describe, namespaced
+from kschedctl.cluster import Cluster, convert, describe, fill_namespace
 from kschedctl.commands.explain.report import FINE, Explanation
 from kschedctl.errors import InputError
 from kschedctl.replay.controllers.creation import admit_pod
@@ -63,7 +63,7 @@ def admit_manifest(scheduler: Scheduler, manifest: JsonObject | Pod) -> Pod:
 
 def _to_pod(manifest: JsonObject | Pod) -> Pod:
     """Decode a manifest, and fill in the default namespace."""
-    pod: Pod = namespaced(manifest if isinstance(manifest, Pod) else convert(manifest))
+    pod: Pod = fill_namespace(manifest if isinstance(manifest, Pod) else convert(manifest))
     return pod
 
 

@@ -118,9 +118,9 @@ def _build_manifest_context(
     """Return the context of manifests and of the cluster that is given or that they describe."""
     described = cluster or find_described_cluster(manifests.objects, gates, destination.named_files)
     located = ((manifest.value, manifest) for manifest in manifests.objects)
-    manifests.sets.declare(destination.together)
+    manifests.sets.declare_clusters(destination.together)
     context = LintContext.from_manifests(
-        located, described.cluster, gates, destination.namespace, get_sets=manifests.sets.of
+        located, described.cluster, gates, destination.namespace, get_sets=manifests.sets.get_sets
     )
     unreadable = tuple(
         Subject("File", "", location=place).build_problem((), place.message) for place in manifests.broken

@@ -20,10 +20,10 @@ from kschedctl.lint.objects.manifests import TYPED
 from kschedctl.lint.objects.subject import Problem, Subject
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.sources.builds.build import BuiltObject
+from kschedctl.sources.decoding import decode_document
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.documents.positions import LocatedObject
 from kschedctl.sources.object_checks import RESOURCE_FIELDS, validate_quantities
-from kschedctl.sources.typed import decode_document
 
 _NOWHERE = Place("")
 Read = LocatedObject | BuiltObject

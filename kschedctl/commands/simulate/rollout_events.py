@@ -12,9 +12,9 @@ from kschedctl.api.observed.events import first_seen, get_reporter, parse_assign
 from kschedctl.api.times import parse_nanoseconds
 from kschedctl.commands.simulate.following.rollout import RealPlacement
 from kschedctl.errors import InputError
+from kschedctl.sources.decoding import decode_document
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.read import read_documents
-from kschedctl.sources.typed import decode_document
 
 MAX_EVENTS = 200_000
 NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")

@@ -22,7 +22,7 @@ from kschedctl.api.objects import (
 )
 from kschedctl.api.observed.noise import strip_noise
 from kschedctl.api.pod_table import PodTable
-from kschedctl.cluster import FIELDS, OBSERVED, OF_CREATION, Cluster
+from kschedctl.cluster import CREATION_KINDS, FIELDS, OBSERVED, Cluster
 from kschedctl.commands.snapshot.report import FieldChange, ObjectChange, SnapshotDiff
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
@@ -55,7 +55,7 @@ def compare_clusters(before: Cluster, after: Cluster, names: tuple[str, str]) ->
 def iter_differences(before: Cluster, after: Cluster) -> Iterator[Difference]:
     """Yield the objects that differ in what scheduling reads, sorted by kind and name."""
     for kind, field in FIELDS.items():
-        if kind in (*OBSERVED, *OF_CREATION):
+        if kind in (*OBSERVED, *CREATION_KINDS):
             continue
         sides = getattr(before, field), getattr(after, field)
         find = _iter_pod_changes if kind == "Pod" else _iter_object_changes

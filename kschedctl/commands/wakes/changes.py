@@ -12,7 +12,7 @@ from kschedctl.api.api_object import object_key
 from kschedctl.api.defaults import default_node
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import KINDS, get_kind
-from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, convert, describe, flatten, namespaced
+from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, convert, describe, fill_namespace, flatten_lists
 from kschedctl.commands.snapshot.archive_diff import iter_differences
 from kschedctl.errors import InputError
 from kschedctl.replay.edits import change_pods
@@ -59,7 +59,7 @@ def parse_changes(documents: Sequence[JsonObject], view: Fork, where: str = "") 
     name only is taken from the cluster. Raises InputError, also for kinds that scheduling does not read.
     """
     changed_objects = []
-    for number, document in enumerate(flatten(documents), 1):
+    for number, document in enumerate(flatten_lists(documents), 1):
         try:
             change = parse_change(_to_event(document, view), view)
         except InputError as error:
@@ -120,7 +120,7 @@ def _find_object(document: JsonObject, view: Fork) -> JsonObject | None:
     if kind not in FIELDS:
         return None
     wanted: Any = convert(document)
-    wanted = wanted if kind in CLUSTER_SCOPED else namespaced(wanted)
+    wanted = wanted if kind in CLUSTER_SCOPED else fill_namespace(wanted)
     obj: object = next(
         (obj for obj in getattr(view.cluster, FIELDS[kind]) if object_key(obj) == object_key(wanted)), None
     )
@@ -133,7 +133,7 @@ def default_object(kind: str, obj: Any, view: Fork) -> Any:
     if not obj.metadata.name:
         raise InputError("required", where=f"event, {kind}, metadata.name")
     if kind not in CLUSTER_SCOPED:
-        obj = namespaced(obj)
+        obj = fill_namespace(obj)
     if isinstance(obj, api.Pod):
         pod = view.stored(obj)
         PodInfo(pod, view.settings.requests).requests  # noqa: B018 - quantities that cannot be read are told now

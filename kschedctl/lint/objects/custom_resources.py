@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kschedctl.api import objects as api
 from kschedctl.api.json_values import JsonObject, array_at, object_at
 from kschedctl.api.operator_resources import KINDS_WITHOUT_PODS
-from kschedctl.cluster import without_nulls
+from kschedctl.cluster import drop_nulls
 from kschedctl.lint.objects.subject import Path, Subject
 from kschedctl.lint.objects.workload import InvalidFieldError, Workload, convert_field
 
@@ -78,7 +78,7 @@ def find_custom_workloads(subject: Subject) -> Iterator[Workload]:
         return
     known = group in _KNOWN_GROUPS or group.endswith(_ELASTIC)
     for pods in (*_find_pod_templates(spec), *_find_partial_pod_specs(subject, group)):
-        written = {"metadata": without_nulls(pods.metadata), "spec": without_nulls(pods.spec)}
+        written = {"metadata": drop_nulls(pods.metadata), "spec": drop_nulls(pods.spec)}
         try:
             typed = convert_field((), written, api.PodTemplateSpec)
         except InvalidFieldError:

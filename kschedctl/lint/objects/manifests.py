@@ -10,7 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from kschedctl.api import objects as api
 from kschedctl.api.json_values import JsonObject, field_at, object_at
 from kschedctl.api.kinds import KINDS, get_kind
-from kschedctl.cluster import CLUSTER_SCOPED, without_nulls
+from kschedctl.cluster import CLUSTER_SCOPED, drop_nulls
 from kschedctl.lint.objects.amounts import (
     explain_uncountable_requests,
     find_invalid_requests,
@@ -90,7 +90,7 @@ class ManifestObjects:
             self.invalid += (faulty := _find_faulty_quantities([workload]))
             self.workloads += [] if workload.owned or faulty or explain_uncountable_requests(workload) else [workload]
         elif struct := TYPED.get(get_kind(subject.document)) or get_manifest_struct(subject.document):
-            value = convert_field((), without_nulls(subject.document), struct)
+            value = convert_field((), drop_nulls(subject.document), struct)
             self.invalid += find_invalid_storage(subject, value)
             self.typed[struct].append(TypedObject(subject, value))
         else:

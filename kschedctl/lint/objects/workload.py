@@ -18,7 +18,7 @@ from kschedctl.api.labels import Selector, SelectorError, selector_from_api
 from kschedctl.api.ownership import Owner
 from kschedctl.api.pod_templates import POD_TEMPLATE_PATHS
 from kschedctl.api.workloads import UpdateStrategy
-from kschedctl.cluster import without_nulls
+from kschedctl.cluster import drop_nulls
 from kschedctl.lint.objects.stored_pods import to_written_spec
 from kschedctl.lint.objects.subject import Path, Problem, Subject, format_path
 
@@ -186,7 +186,7 @@ def read_workload(subject: Subject) -> Workload | None:
         return None
     template = object_at(subject.document, *at)
     metadata = object_at(template, "metadata")
-    written = {"metadata": without_nulls(metadata), "spec": without_nulls(template.get("spec") or {})}
+    written = {"metadata": drop_nulls(metadata), "spec": drop_nulls(template.get("spec") or {})}
     typed = convert_field(at, written, api.PodTemplateSpec)
     stored = subject.kind == "Pod" and "status" in subject.document
     spec = to_written_spec(api.Pod(api.PodMeta(labels=typed.metadata.labels), typed.spec)) if stored else typed.spec
@@ -212,7 +212,7 @@ def _find_disk_volumes(at: Path, spec: object) -> dict[int, str]:
 def _read_strategy(subject: Subject) -> UpdateStrategy:
     """Read the update strategy of a Deployment, or return the default one."""
     written = field_at(subject.document, "spec", "strategy") if subject.kind == "Deployment" else None
-    return convert_field(("spec", "strategy"), without_nulls(written or {}), UpdateStrategy)
+    return convert_field(("spec", "strategy"), drop_nulls(written or {}), UpdateStrategy)
 
 
 def is_in_core_group(subject: Subject) -> bool:
@@ -235,7 +235,7 @@ def _read_replicas(subject: Subject) -> int | None:
 def _read_owners(subject: Subject) -> tuple[api.OwnerReference, ...]:
     """Read the owner references."""
     owners = field_at(subject.document, "metadata", "ownerReferences") or ()
-    return convert_field(("metadata", "ownerReferences"), without_nulls(owners), tuple[api.OwnerReference, ...])
+    return convert_field(("metadata", "ownerReferences"), drop_nulls(owners), tuple[api.OwnerReference, ...])
 
 
 class InvalidFieldError(Exception):

@@ -13,7 +13,7 @@ from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.objects import PersistentVolumeClaim, Pod, Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.api.workloads import identity
-from kschedctl.cluster import without_nulls
+from kschedctl.cluster import drop_nulls
 from kschedctl.replay.controllers.workload_change import WorkloadChange
 
 NAMED_KINDS = ("Pod", "StatefulSet")
@@ -43,7 +43,7 @@ def build_pod_request(owner: Owner, pod: Pod, document: JsonObject | None) -> Cr
         return CreateRequest(
             owner, {"kind": "Pod", "metadata": pod_metadata, "spec": pod_fields["spec"]}, namespace, in_full=False
         )
-    template: Any = extract_pod(owner.kind, without_nulls(document))
+    template: Any = extract_pod(owner.kind, drop_nulls(document))
     labels = pod.metadata.labels
     template_metadata = {"labels": labels, "annotations": (template.get("metadata") or {}).get("annotations")}
     spec = {

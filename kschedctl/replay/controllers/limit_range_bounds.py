@@ -16,7 +16,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import LimitRangeItem
 from kschedctl.api.pod_requests import Quantities, parse_quantities
 from kschedctl.api.quantity import MILLI, Quantity
-from kschedctl.cluster import Cluster, without_nulls
+from kschedctl.cluster import Cluster, drop_nulls
 
 REQUESTS, LIMITS = "requests", "limits"
 PARTS = (REQUESTS, LIMITS)
@@ -58,7 +58,7 @@ def find_allowed_resources(cluster: Cluster, namespace: str, manifest: JsonObjec
     Return an empty list if nothing is wrong or the LimitRanges are not known.
     """
     ranges = tuple(map(limit_ranger.with_api_defaults, cluster.in_namespace("limit_ranges", namespace)))
-    request = AdmissionRequest(cluster, "Pod", copy.deepcopy(dict(without_nulls(manifest))), namespace, ranges)
+    request = AdmissionRequest(cluster, "Pod", copy.deepcopy(dict(drop_nulls(manifest))), namespace, ranges)
     if not ranges:
         return []
     defaults.set_defaults(request)

@@ -18,7 +18,7 @@ from kschedctl.api.objects import Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.api.validation.around_pods import KINDS as AROUND_PODS
 from kschedctl.api.workloads import KINDS, decode, identity, is_not_installed, makes_pods
-from kschedctl.cluster import FIELDS, Cluster, convert, describe, flatten, without_nulls
+from kschedctl.cluster import FIELDS, Cluster, convert, describe, drop_nulls, flatten_lists
 from kschedctl.errors import InputError, KschedctlError
 from kschedctl.replay.denials import raise_if_denied, raise_if_struct_denied
 
@@ -55,7 +55,7 @@ def sort_manifests(manifests: Iterable[JsonObject | Struct]) -> SortedManifests:
     """
     result = SortedManifests()
     for manifest in manifests:
-        for document in flatten((manifest,)) if isinstance(manifest, Mapping) else (manifest,):
+        for document in flatten_lists((manifest,)) if isinstance(manifest, Mapping) else (manifest,):
             _sort_manifest(document, result)
     return result
 
@@ -111,7 +111,7 @@ def _add_workload(manifest: Struct, result: SortedManifests) -> Owner:
 def _decode_workload(manifest: JsonObject) -> Struct:
     """Decode a workload's manifest. Raises InputError."""
     try:
-        return decode(without_nulls(manifest))
+        return decode(drop_nulls(manifest))
     except msgspec.ValidationError as error:
         raise InputError(str(error), where=describe(manifest)) from None
 

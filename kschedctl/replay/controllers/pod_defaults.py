@@ -17,7 +17,7 @@ from kschedctl.admission.request import AdmissionRequest, NotAdmittedError, Writ
 from kschedctl.api.copying import replace
 from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.objects import LimitRange, Pod, PodSpec, Toleration
-from kschedctl.cluster import Cluster, without_nulls
+from kschedctl.cluster import Cluster, drop_nulls
 from kschedctl.errors import InputError
 
 BY_CHANCE = "by chance, as any of several LimitRanges may come first:"
@@ -131,7 +131,7 @@ class PodDefaults:
 
     def _apply_plugins(self, pod: Pod, ranges: Iterable[LimitRange]) -> tuple[Pod, AdmissionRequest]:
         """Return the pod after LimitRanger with LimitRanges in this order, and after the optional plugins."""
-        obj: Writable = without_nulls(msgspec.to_builtins(replace(pod, spec=self._add_default_tolerations(pod.spec))))
+        obj: Writable = drop_nulls(msgspec.to_builtins(replace(pod, spec=self._add_default_tolerations(pod.spec))))
         obj.setdefault("metadata", {})
         request = AdmissionRequest(
             self.cluster, "Pod", obj, pod.metadata.namespace, tuple(ranges), name=pod.metadata.name

@@ -11,14 +11,14 @@ from kschedctl.admission.resource_quota import is_replayable
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
-from kschedctl.cluster import FIELDS, HOOKS, LIMITS, NOT_GIVEN, Cluster
+from kschedctl.cluster import ADMISSION_HOOK_KINDS, FIELDS, LIMITS, NOT_GIVEN, Cluster
 from kschedctl.replay.unknown import CREATION, VERDICT
 from kschedctl.reports.unknown import UnknownKind, describe_unread
 from kschedctl.text.counts import counted
 
 WEBHOOK_KIND, POLICY_KIND = "AdmissionWebhook", "AdmissionPolicy"
 """Names for kinds that exist in a mutating and a validating form."""
-HOOK_KINDS = {kind: WEBHOOK_KIND if kind in WEBHOOK_KINDS.values() else POLICY_KIND for kind in HOOKS}
+HOOK_KINDS = {kind: WEBHOOK_KIND if kind in WEBHOOK_KINDS.values() else POLICY_KIND for kind in ADMISSION_HOOK_KINDS}
 INTERMEDIATE_KINDS = {"Deployment": ("ReplicaSet",), "CronJob": ("Job",)}
 """Workload kind -> kinds that are created between the workload and its pods."""
 NAMED_HOOKS = 3
@@ -51,7 +51,7 @@ def find_unasked_hooks(cluster: Cluster, pods: Iterable[Pod], *, denied: bool = 
 
 def has_mutating_hooks(cluster: Cluster) -> bool:
     """Return whether webhooks or policies change objects before they are validated."""
-    return any(getattr(cluster, FIELDS[kind]) for kind in HOOKS if kind.startswith("Mutating"))
+    return any(getattr(cluster, FIELDS[kind]) for kind in ADMISSION_HOOK_KINDS if kind.startswith("Mutating"))
 
 
 def _describe_unasked(kind: str, names: list[str]) -> UnknownKind:

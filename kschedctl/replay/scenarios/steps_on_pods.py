@@ -11,7 +11,7 @@ from kschedctl.api.objects import ObjectMeta, Pod, PriorityClass
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.api.priority import find_priority_class, validate_priority_class
 from kschedctl.api.workloads import made_again
-from kschedctl.cluster import Cluster, flatten
+from kschedctl.cluster import Cluster, flatten_lists
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.plan_change import rank_for_removal
 from kschedctl.replay.controllers.workload_change import get_ordinal
@@ -96,6 +96,6 @@ def iter_manifests(part: parts.ApplyManifests, read: FileReader) -> Iterator[tup
     """Yield the manifests of an apply step with their places; Lists are flattened."""
     for name in part.files:
         for number, document in enumerate(read(name), 1):
-            yield from ((f"{name}: document {number}", manifest) for manifest in flatten((document,)))
+            yield from ((f"{name}: document {number}", manifest) for manifest in flatten_lists((document,)))
     for index, document in enumerate(part.manifests):
-        yield from ((f"manifests[{index}]", manifest) for manifest in flatten((document,)))
+        yield from ((f"manifests[{index}]", manifest) for manifest in flatten_lists((document,)))

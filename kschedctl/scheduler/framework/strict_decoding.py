@@ -12,7 +12,7 @@ from typing import Annotated, TypeVar
 import msgspec
 
 from kschedctl.api.decoding import convert_builtins, iter_unknown_fields
-from kschedctl.cluster import without_nulls
+from kschedctl.cluster import drop_nulls
 from kschedctl.errors import ConfigurationError
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ class GoDuration(float):
 def decode_strictly(document: object, target_type: type[T], path: str = "") -> T:
     """Decode a document found at `path`. Raises ConfigurationError for a wrong type; unknown fields are ignored."""
     try:
-        return convert_builtins(without_nulls(document), target_type, _decode_custom)
+        return convert_builtins(drop_nulls(document), target_type, _decode_custom)
     except msgspec.ValidationError as error:
         what, _, where = str(error).replace("`", "").replace(" | null", "").partition(" - at $")
         raise ConfigurationError(what[:1].lower() + what[1:], where=f"{path}{where}".lstrip(".")) from None

@@ -16,8 +16,8 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.observed.api_server import anonymize
 from kschedctl.api.observed.autoscaler import without_names
 from kschedctl.api.pod_table import PodTable
-from kschedctl.cluster import ELSEWHERE, NOT_ASKED_FOR, Cluster, Gap
 from kschedctl.cluster import FIELDS as KINDS
+from kschedctl.cluster import NOT_ASKED_FOR, QUEUE_KINDS, Cluster, Gap
 from kschedctl.scheduler.configuration.document import parse_document
 from kschedctl.sources.anonymize.configuration import configuration_under_pseudonyms
 from kschedctl.sources.anonymize.expressions import Expressions
@@ -104,7 +104,7 @@ def _why_unread(kind: str, gap: Gap) -> str:
 
     Whether anybody asked for the kinds of what waits elsewhere stays: files need not hold them.
     """
-    return gap.why if kind in ELSEWHERE and gap.why in NOT_ASKED_FOR else UNREAD
+    return gap.why if kind in QUEUE_KINDS and gap.why in NOT_ASKED_FOR else UNREAD
 
 
 def _containers(text: str, rewriter: Rewriter) -> str:

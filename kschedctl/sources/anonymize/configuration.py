@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from kschedctl.api.decoding import convert_builtins
-from kschedctl.cluster import without_nulls
+from kschedctl.cluster import drop_nulls
 from kschedctl.scheduler.framework.arguments import Naming
 from kschedctl.scheduler.registry.in_tree import ARGS
 from kschedctl.sources.anonymize.rewriter import Rewriter
@@ -26,7 +26,7 @@ def configuration_under_pseudonyms(document: Document, rewriter: Rewriter) -> di
     Without where the scheduler finds its cluster, TLS, and the arguments of plugins that are not in-tree, as nobody
     knows what they hold.
     """
-    made = {key: value for key, value in without_nulls(document).items() if key not in _DROPPED}
+    made = {key: value for key, value in drop_nulls(document).items() if key not in _DROPPED}
     if "profiles" in made:
         made["profiles"] = [_profile(profile, rewriter) for profile in made["profiles"]]
     if "extenders" in made:

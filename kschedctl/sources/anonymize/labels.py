@@ -11,7 +11,7 @@ from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.objects import NodeAffinity, Struct, Taint, Toleration
 from kschedctl.api.ownership import TEMPLATE_HASH
 from kschedctl.api.pod_table import PodTable
-from kschedctl.cluster import FIELDS, Cluster, without_nulls
+from kschedctl.cluster import FIELDS, Cluster, drop_nulls
 from kschedctl.snapshot.node_order import BETA_ZONE, ZONE
 
 COMPARISONS = frozenset({"Gt", "Lt"})
@@ -68,7 +68,7 @@ def added_affinities(configuration: Mapping[str, Any] | None) -> list[NodeAffini
     profiles = (configuration or {}).get("profiles") or ()
     configs = (config for profile in profiles for config in profile.get("pluginConfig") or ())
     affinities = ((config.get("args") or {}).get("addedAffinity") for config in configs)
-    return [convert_builtins(without_nulls(affinity), NodeAffinity) for affinity in affinities if affinity]
+    return [convert_builtins(drop_nulls(affinity), NodeAffinity) for affinity in affinities if affinity]
 
 
 def composed_names(cluster: Cluster) -> dict[str, tuple[str, ...]]:

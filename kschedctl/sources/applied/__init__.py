@@ -1,1 +1,1 @@
-"""What of a repository is applied together: a repository is not one cluster."""
+"""Which files of a repository are applied together, and which documents are patches or test data instead of objects."""

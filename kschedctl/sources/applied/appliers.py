@@ -1,4 +1,4 @@
-"""What is said to be applied: the folders that Argo CD, Flux and Fleet objects name, and the charts of helmfiles."""
+"""Folders that are applied, as declared by objects of Argo CD, Flux and Fleet, and by helmfiles."""
 
 from __future__ import annotations
 
@@ -10,85 +10,100 @@ from typing import NamedTuple
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.errors import InputError
-from kschedctl.sources.applied.kustomizations import listed
-from kschedctl.sources.applied.standing_alone import Folders
+from kschedctl.sources.applied.kustomizations import get_list
+from kschedctl.sources.applied.standalone_folders import RepositoryFolders
 from kschedctl.sources.documents.documents import load_content
 
 _ARGO, _FLUX, _FLEET = "argoproj.io", "kustomize.toolkit.fluxcd.io", "fleet.cattle.io"
-_KINDS = frozenset({(_ARGO, "Application"), (_ARGO, "ApplicationSet"), (_FLUX, "Kustomization"), (_FLEET, "GitRepo")})
+_APPLIER_KINDS = frozenset(
+    {(_ARGO, "Application"), (_ARGO, "ApplicationSet"), (_FLUX, "Kustomization"), (_FLEET, "GitRepo")}
+)
 _PLACEHOLDER = re.compile(r"\{\{.*?\}\}")
 _HELMFILE = re.compile(r"helmfile.*\.ya?ml|.*/helmfile\.d/.*\.ya?ml")
 _LOCAL_CHART = re.compile(r"^[ \t]*+(?:-[ \t]++)?chart:[ \t]*+[\"']?(\.{1,2}/[^\s\"'{]+)", re.MULTILINE)
 
 
-class Applied(NamedTuple):
-    """Folders that are applied as one; ``deep``: with the folders in them."""
+class AppliedFolders(NamedTuple):
+    """Folders that are applied as one set."""
 
     folders: tuple[str, ...]
     deep: bool = True
+    """Whether the folders inside are applied, too."""
 
 
 class Applier(NamedTuple):
-    """An object that says what is applied, and the file in which it is."""
+    """An object that declares which folders are applied, and the file that contains it."""
 
     file: str
     value: JsonObject
 
-    def applied(self, known: Folders) -> Iterator[Applied]:
-        """What of the known folders; paths of other repositories are none of them."""
-        spec = _mapping(self.value.get("spec"))
+    def iter_applied(self, all_folders: RepositoryFolders) -> Iterator[AppliedFolders]:
+        """Yield the sets of folders that the object applies. Paths in other repositories are ignored."""
+        spec = _as_mapping(self.value.get("spec"))
         kind = self.value.get("kind")
         if kind == "Kustomization":
-            yield Applied(self._found([spec.get("path")], known))
+            yield AppliedFolders(self._find_folders([spec.get("path")], all_folders))
         elif kind == "GitRepo":
-            for path in listed(spec, "paths"):
-                yield Applied(self._found([path], known))
+            for path in get_list(spec, "paths"):
+                yield AppliedFolders(self._find_folders([path], all_folders))
         elif kind == "Application":
-            yield self._of_application(spec, known)
+            yield self._find_application_folders(spec, all_folders)
         else:
-            yield from self._of_application_set(spec, known)
+            yield from self._iter_application_set(spec, all_folders)
 
-    def _of_application(self, spec: JsonObject, known: Folders) -> Applied:
-        sources = [_mapping(source) for source in (spec.get("source"), *listed(spec, "sources"))]
-        deep = any(_mapping(source.get("directory")).get("recurse") is True for source in sources)
-        return Applied(self._found([source.get("path") for source in sources], known), deep)
+    def _find_application_folders(self, spec: JsonObject, all_folders: RepositoryFolders) -> AppliedFolders:
+        """Return the folders that an Argo CD Application applies."""
+        sources = [_as_mapping(source) for source in (spec.get("source"), *get_list(spec, "sources"))]
+        deep = any(_as_mapping(source.get("directory")).get("recurse") is True for source in sources)
+        return AppliedFolders(self._find_folders([source.get("path") for source in sources], all_folders), deep)
 
-    def _of_application_set(self, spec: JsonObject, known: Folders) -> Iterator[Applied]:
-        """Each folder that the pattern of a generator, or a path with something to be put in, stands for."""
-        template = _mapping(_mapping(spec.get("template")).get("spec"))
-        sources = [_mapping(source) for source in (template.get("source"), *listed(template, "sources"))]
+    def _iter_application_set(self, spec: JsonObject, all_folders: RepositoryFolders) -> Iterator[AppliedFolders]:
+        """Yield each folder that matches a generator's pattern, or a path with placeholders, of an ApplicationSet."""
+        template = _as_mapping(_as_mapping(spec.get("template")).get("spec"))
+        sources = [_as_mapping(source) for source in (template.get("source"), *get_list(template, "sources"))]
         patterns = [_PLACEHOLDER.sub("*", path) for source in sources if isinstance(path := source.get("path"), str)]
         patterns = [pattern for pattern in patterns if pattern.strip("*/.")]
-        for pattern in (*patterns, *_directories(listed(spec, "generators"))):
-            yield from (Applied((folder,)) for folder in self._matching(pattern, known))
+        for pattern in (*patterns, *_iter_directory_patterns(get_list(spec, "generators"))):
+            yield from (AppliedFolders((folder,)) for folder in self._find_matching(pattern, all_folders))
 
-    def _found(self, paths: Iterable[object], known: Folders) -> tuple[str, ...]:
-        """The known folders of these paths: from the top of the repository, which is some folder above the file."""
-        folders = (self._folder(path.strip("/"), known) for path in paths if isinstance(path, str))
+    def _find_folders(self, paths: Iterable[object], all_folders: RepositoryFolders) -> tuple[str, ...]:
+        """Return the existing folders among the paths, which are relative to some folder above the file."""
+        folders = (self._find_folder(path.strip("/"), all_folders) for path in paths if isinstance(path, str))
         return tuple(folder for folder in folders if folder)
 
-    def _folder(self, path: str, known: Folders) -> str:
-        folders = (os.path.normpath(os.path.join(top, path)) for top in known.tops(self.file) if path.strip("./"))
-        return next(filter(known.all.__contains__, folders), "")
+    def _find_folder(self, path: str, all_folders: RepositoryFolders) -> str:
+        """Return the folder at a path below the top of the repository or below another folder above the file, or ""."""
+        folders = (
+            os.path.normpath(os.path.join(top, path))
+            for top in all_folders.list_ancestors(self.file)
+            if path.strip("./")
+        )
+        return next(filter(all_folders.all.__contains__, folders), "")
 
-    def _matching(self, pattern: str, known: Folders) -> list[str]:
-        """The folders of the first top below which there are any. A star stands for one step, as in Go."""
+    def _find_matching(self, pattern: str, all_folders: RepositoryFolders) -> list[str]:
+        """Return the folders that match the pattern below the first folder that has any.
+
+        A star stands for one step, as in Go.
+        """
         steps = pattern.strip("/").split("/")
-        for top in known.tops(self.file):
+        for top in all_folders.list_ancestors(self.file):
             start = top.rstrip(os.sep) + os.sep
-            ways = {folder: folder[len(start) :].split(os.sep) for folder in known.all if folder.startswith(start)}
-            if folders := [folder for folder, way in ways.items() if _matches(way, steps)]:
+            paths = {
+                folder: folder[len(start) :].split(os.sep) for folder in all_folders.all if folder.startswith(start)
+            }
+            if folders := [folder for folder, path in paths.items() if _match_steps(path, steps)]:
                 return sorted(folders)
         return []
 
 
 def is_applier(value: JsonObject) -> bool:
+    """Return whether the object is of a kind that declares which folders are applied."""
     group = str(value.get("apiVersion") or "").partition("/")[0]
-    return (group, value.get("kind")) in _KINDS
+    return (group, value.get("kind")) in _APPLIER_KINDS
 
 
-def charts_of_helmfile(file: str) -> Applied | None:
-    """The folders of this machine that the releases of a helmfile are made of; None for other files."""
+def find_helmfile_charts(file: str) -> AppliedFolders | None:
+    """Return the local chart folders of a helmfile's releases, or None if the file is not a helmfile."""
     if not _HELMFILE.fullmatch(file) and not _HELMFILE.fullmatch(os.path.basename(file)):
         return None
     try:
@@ -96,30 +111,33 @@ def charts_of_helmfile(file: str) -> Applied | None:
     except InputError:
         return None
     folder = os.path.dirname(file)
-    return Applied(tuple(os.path.normpath(os.path.join(folder, path)) for path in _LOCAL_CHART.findall(text)))
+    return AppliedFolders(tuple(os.path.normpath(os.path.join(folder, path)) for path in _LOCAL_CHART.findall(text)))
 
 
-def _matches(way: list[str], steps: list[str]) -> bool:
-    return len(way) == len(steps) and all(map(fnmatchcase, way, steps))
+def _match_steps(path: list[str], patterns: list[str]) -> bool:
+    """Return whether each step of a path matches the step of a pattern."""
+    return len(path) == len(patterns) and all(map(fnmatchcase, path, patterns))
 
 
-def _directories(generators: object) -> Iterator[str]:
-    """The patterns of the git generators among these, also of those within others."""
-    open_ = [generators]
-    while open_:
-        one = open_.pop()
-        if isinstance(one, dict):
-            yield from _patterns(listed(one, "directories"))
-            open_ += one.values()
-        elif isinstance(one, list):
-            open_ += one
+def _iter_directory_patterns(generators: object) -> Iterator[str]:
+    """Yield the patterns of git generators, including those nested in other generators."""
+    unvisited = [generators]
+    while unvisited:
+        value = unvisited.pop()
+        if isinstance(value, dict):
+            yield from _iter_included_patterns(get_list(value, "directories"))
+            unvisited += value.values()
+        elif isinstance(value, list):
+            unvisited += value
 
 
-def _patterns(directories: Iterable[object]) -> Iterator[str]:
-    for directory in map(_mapping, directories):
+def _iter_included_patterns(directories: Iterable[object]) -> Iterator[str]:
+    """Yield the patterns of a git generator that do not exclude folders."""
+    for directory in map(_as_mapping, directories):
         if isinstance(path := directory.get("path"), str) and not directory.get("exclude"):
             yield path
 
 
-def _mapping(value: object) -> JsonObject:
+def _as_mapping(value: object) -> JsonObject:
+    """Return the value if it is a mapping, else an empty one."""
     return value if isinstance(value, dict) else {}

@@ -1,6 +1,7 @@
-"""Kustomize's folders, as far as they say what the objects of a file are without building them.
+"""Kustomizations, read only as far as they tell what the objects of a file are without a build.
 
-Patches, and what generators and charts take, are no objects; to others a selector, labels and replicas are given.
+Patches, and files of generators and charts, are not objects. Others get a selector, labels and replicas from their
+kustomization.
 """
 
 from __future__ import annotations
@@ -15,123 +16,131 @@ from kschedctl.errors import InputError
 from kschedctl.sources.documents.documents import Content, load_content, load_documents, parse_documents
 from kschedctl.sources.documents.files import STDIN
 
-NAMES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
-_LISTS = ("patches", "patchesJson6902", "replacements")
-_FILES = ("patchesStrategicMerge", "transformers", "generators", "configurations", "crds")
+FILE_NAMES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
+_FILE_ENTRY_FIELDS = ("patches", "patchesJson6902", "replacements")
+_FILE_FIELDS = ("patchesStrategicMerge", "transformers", "generators", "configurations", "crds")
 _GENERATORS = ("configMapGenerator", "secretGenerator")
-_SELECTING = frozenset({"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"})
-"""Kinds that the API takes only with a selector."""
-_APART = ("affinity", "topologySpreadConstraints")
-_BUILT_UPON = ("resources", "bases", "components")
+_KINDS_WITH_SELECTOR = frozenset({"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"})
+"""Kinds for which the API requires a selector."""
+_SPREADING_FIELDS = ("affinity", "topologySpreadConstraints")
+_BASE_FIELDS = ("resources", "bases", "components")
 
-_PATCH = re.compile(r"(^|[-_.])patch(es)?[-_.]")
-"""What people call files of patches, whoever applies them."""
+_PATCH_NAME = re.compile(r"(^|[-_.])patch(es)?[-_.]")
+"""What people call files of patches, whichever program applies them."""
 
 
 class Kustomizations:
-    """The kustomizations in the folders of these files."""
+    """The kustomizations in the folders of files."""
 
     def __init__(self, files: Iterable[str]) -> None:
         self._aside: set[str] = set()
         self._read: dict[str, list[JsonObject]] = {}
         self._folders: dict[str, tuple[str, ...]] = {}
         self._labels: dict[str, dict[str, str]] = {}
-        self._given: dict[str, dict[tuple[str, str], dict[str, Json]]] = {}
-        for folder in folders_of(files):
-            if kustomization_file(folder):
+        self._overrides: dict[str, dict[tuple[str, str], dict[str, Json]]] = {}
+        for folder in list_folders(files):
+            if find_kustomization(folder):
                 self._read[folder] = documents = read_kustomization(folder)
-                self._folders[folder] = tuple(_referenced(folder, documents))
-                self._aside |= {os.path.abspath(os.path.join(folder, file)) for file in _aside(documents)}
+                self._folders[folder] = tuple(_iter_bases(folder, documents))
+                self._aside |= {os.path.abspath(os.path.join(folder, file)) for file in _iter_other_files(documents)}
         self._used = {path for paths in self._folders.values() for path in paths}
         for folder, documents in self._read.items():
-            labels, given = _labels_for_selectors(documents), dict(_given(folder, documents))
-            for path in self._changed_by(folder) if labels or given else ():
+            labels, given = _get_selector_labels(documents), dict(_iter_overrides(folder, documents))
+            for path in self._find_changed(folder) if labels or given else ():
                 self._labels[path] = labels | self._labels.get(path, {})
-                self._given[path] = given | self._given.get(path, {})
+                self._overrides[path] = given | self._overrides.get(path, {})
 
-    def has(self, folder: str) -> bool:
-        """Whether a folder is one of them."""
+    def contains(self, folder: str) -> bool:
+        """Return whether the folder is a kustomization."""
         return folder in self._folders
 
-    def builds(self, wanted: Collection[str] = ()) -> Iterator[tuple[str, set[str]]]:
-        """The folders that no other one builds upon, or that are wanted; with the files and folders of each build."""
+    def iter_roots(self, wanted: Collection[str] = ()) -> Iterator[tuple[str, set[str]]]:
+        """Yield each root folder with the files and folders that it builds upon.
+
+        Roots are kustomizations that no other one builds upon, except components, and those that are ``wanted``.
+        """
         for folder in self._folders:
             if folder in wanted or (folder not in self._used and not _is_component(self._read[folder])):
-                yield folder, self._built_upon(folder)
+                yield folder, self._find_bases(folder)
 
     def is_patch(self, file: str, document: JsonObject) -> bool:
-        """Whether an object of a file changes another one, rather than being one."""
+        """Return whether an object of a file is a patch of another object."""
         path = os.path.abspath(file)
-        if path in self._aside or _PATCH.search(os.path.basename(path)):
+        if path in self._aside or _PATCH_NAME.search(os.path.basename(path)):
             return True
         spec = document.get("spec")
-        if document.get("kind") not in _SELECTING or not isinstance(spec, dict) or "selector" in spec:
+        if document.get("kind") not in _KINDS_WITH_SELECTOR or not isinstance(spec, dict) or "selector" in spec:
             return _has_directive(document)
-        containers = _containers(spec)
+        containers = _get_containers(spec)
         if not all(isinstance(c, dict) and "image" in c for c in containers):
             return True
         if not containers:
             return bool(self._folders)
         unnamed = bool(self._folders) and path not in self._used
-        return unnamed and not _field(spec, "template", "metadata", "labels")
+        return unnamed and not _get_field(spec, "template", "metadata", "labels")
 
-    def completed(self, file: str, document: JsonObject) -> JsonObject:
-        """The object of a file, with what some kustomization gives it.
-
-        Replicas and what holds them apart, a selector, labels of its pods.
-        """
+    def complete_object(self, file: str, document: JsonObject) -> JsonObject:
+        """Return the object with the replicas, spreading, selector and labels that a kustomization gives it."""
         path, kind = os.path.abspath(file), str(document.get("kind"))
-        name = str(_mapping(document.get("metadata")).get("name"))
-        known = self._given.get(path, {})
-        for given in (known.get((kind, name)), known.get(("", name))):
-            document = _with(document, given) if given and kind in _SELECTING else document
-        return self._labelled(path, document)
+        name = str(_as_mapping(document.get("metadata")).get("name"))
+        known = self._overrides.get(path, {})
+        for overrides in (known.get((kind, name)), known.get(("", name))):
+            document = _apply_overrides(document, overrides) if overrides and kind in _KINDS_WITH_SELECTOR else document
+        return self._add_labels(path, document)
 
-    def _labelled(self, path: str, document: JsonObject) -> JsonObject:
+    def _add_labels(self, path: str, document: JsonObject) -> JsonObject:
+        """Return the object with the labels that a kustomization adds to selectors and pods."""
         labels, spec = self._labels.get(path), document.get("spec")
-        if not labels or document.get("kind") not in _SELECTING or _field(spec, "selector", "matchLabels"):
+        if (
+            not labels
+            or document.get("kind") not in _KINDS_WITH_SELECTOR
+            or _get_field(spec, "selector", "matchLabels")
+        ):
             return document
-        template = _mapping(_field(spec, "template"))
-        metadata = _mapping(template.get("metadata"))
-        template |= {"metadata": metadata | {"labels": _mapping(metadata.get("labels")) | labels}}
-        selector = _mapping(_field(spec, "selector")) | {"matchLabels": labels}
-        return {**document, "spec": _mapping(spec) | {"selector": selector, "template": template}}
+        template = _as_mapping(_get_field(spec, "template"))
+        metadata = _as_mapping(template.get("metadata"))
+        template |= {"metadata": metadata | {"labels": _as_mapping(metadata.get("labels")) | labels}}
+        selector = _as_mapping(_get_field(spec, "selector")) | {"matchLabels": labels}
+        return {**document, "spec": _as_mapping(spec) | {"selector": selector, "template": template}}
 
-    def _changed_by(self, folder: str) -> set[str]:
-        """The files and folders that a kustomization changes: a component changes what else its users build upon."""
+    def _find_changed(self, folder: str) -> set[str]:
+        """Return the files and folders that a kustomization changes.
+
+        A component changes everything that its users build upon.
+        """
         users = (
             [user for user, used in self._folders.items() if folder in used]
             if _is_component(self._read[folder])
             else []
         )
-        return self._built_upon(folder).union(*map(self._built_upon, users))
+        return self._find_bases(folder).union(*map(self._find_bases, users))
 
-    def _built_upon(self, folder: str) -> set[str]:
-        """The files and folders that go into a folder."""
-        upon: set[str] = set()
-        open_ = list(self._folders[folder])
-        while open_:
-            path = open_.pop()
-            if path not in upon:
-                upon.add(path)
-                open_ += self._folders.get(path, ())
-        return upon
+    def _find_bases(self, folder: str) -> set[str]:
+        """Return all files and folders that a folder builds upon."""
+        bases: set[str] = set()
+        unvisited = list(self._folders[folder])
+        while unvisited:
+            path = unvisited.pop()
+            if path not in bases:
+                bases.add(path)
+                unvisited += self._folders.get(path, ())
+        return bases
 
 
-def folders_of(files: Iterable[str]) -> list[str]:
-    """The absolute paths of the folders in which these files are."""
+def list_folders(files: Iterable[str]) -> list[str]:
+    """Return the absolute paths of the folders that contain the files."""
     return sorted({os.path.dirname(os.path.abspath(file)) for file in files if file != STDIN})
 
 
-def kustomization_file(folder: str) -> str:
-    """The path of the kustomization of a folder; empty where it has none."""
-    paths = (os.path.join(folder, name) for name in NAMES)
+def find_kustomization(folder: str) -> str:
+    """Return the path of a folder's kustomization, or ""."""
+    paths = (os.path.join(folder, name) for name in FILE_NAMES)
     return next(filter(os.path.isfile, paths), "")
 
 
 def read_kustomization(folder: str) -> list[JsonObject]:
-    """The documents of the kustomization of a folder; none where it cannot be read."""
-    if not (file := kustomization_file(folder)):
+    """Return the documents of a folder's kustomization, or none if it cannot be read."""
+    if not (file := find_kustomization(folder)):
         return []
     try:
         documents: list[object] = [document.value for document in load_documents(file)]
@@ -140,33 +149,35 @@ def read_kustomization(folder: str) -> list[JsonObject]:
     return [value for value in documents if isinstance(value, Mapping)]
 
 
-def referenced(folder: str) -> Iterator[str]:
-    """The files and folders of this machine upon which the kustomization of a folder builds, as absolute paths."""
-    yield from _referenced(folder, read_kustomization(folder))
+def iter_bases(folder: str) -> Iterator[str]:
+    """Yield the absolute paths of local files and folders upon which a folder's kustomization builds."""
+    yield from _iter_bases(folder, read_kustomization(folder))
 
 
 def is_component(folder: str) -> bool:
+    """Return whether the folder is a component."""
     return _is_component(read_kustomization(folder))
 
 
-def _referenced(folder: str, documents: Iterable[JsonObject]) -> Iterator[str]:
+def _iter_bases(folder: str, documents: Iterable[JsonObject]) -> Iterator[str]:
+    """Yield the existing files and folders upon which the documents of a kustomization build."""
     for document in documents:
-        for key in _BUILT_UPON:
-            for entry in listed(document, key):
+        for key in _BASE_FIELDS:
+            for entry in get_list(document, key):
                 if isinstance(entry, str) and "\n" not in entry and "\0" not in entry:
                     path = os.path.abspath(os.path.join(folder, entry))
                     if os.path.exists(path):
                         yield path
 
 
-def _labels_for_selectors(documents: Iterable[JsonObject]) -> dict[str, str]:
-    """The labels that a kustomization adds to selectors, and to the pods that these select."""
+def _get_selector_labels(documents: Iterable[JsonObject]) -> dict[str, str]:
+    """Return the labels that a kustomization adds to selectors and to the pods that they select."""
     labels: dict[str, str] = {}
     for document in documents:
         pairs = [document.get("commonLabels")]
         pairs += [
             entry.get("pairs")
-            for entry in listed(document, "labels")
+            for entry in get_list(document, "labels")
             if isinstance(entry, dict) and entry.get("includeSelectors") is True
         ]
         for pair in pairs:
@@ -175,52 +186,61 @@ def _labels_for_selectors(documents: Iterable[JsonObject]) -> dict[str, str]:
 
 
 def _is_component(documents: Iterable[JsonObject]) -> bool:
+    """Return whether one of the documents is a Component."""
     return any(document.get("kind") == "Component" for document in documents)
 
 
-def _given(folder: str, documents: Iterable[JsonObject]) -> Iterator[tuple[tuple[str, str], dict[str, object]]]:
-    """((kind, name), what the kustomization of a folder gives); without a kind to whatever has the name."""
+def _iter_overrides(
+    folder: str, documents: Iterable[JsonObject]
+) -> Iterator[tuple[tuple[str, str], dict[str, object]]]:
+    """Yield ((kind, name), replicas and spreading) that a kustomization sets.
+
+    The kind is "" if objects of any kind with that name are meant.
+    """
     for document in documents:
-        for entry in listed(document, "replicas"):
+        for entry in get_list(document, "replicas"):
             if isinstance(entry, dict) and type(entry.get("count")) is int:
                 yield ("", str(entry.get("name"))), {"replicas": entry["count"]}
-        for patch in _patches(folder, document):
-            pods = _mapping(_field(patch, "spec", "template", "spec"))
-            given = {key: pods[key] for key in _APART if key in pods}
-            if type(replicas := _field(patch, "spec", "replicas")) is int:
-                given["replicas"] = replicas
-            if given:
-                yield (str(_field(patch, "kind")), str(_field(patch, "metadata", "name"))), given
+        for patch in _iter_patches(folder, document):
+            pods = _as_mapping(_get_field(patch, "spec", "template", "spec"))
+            overrides = {key: pods[key] for key in _SPREADING_FIELDS if key in pods}
+            if type(replicas := _get_field(patch, "spec", "replicas")) is int:
+                overrides["replicas"] = replicas
+            if overrides:
+                yield (str(_get_field(patch, "kind")), str(_get_field(patch, "metadata", "name"))), overrides
 
 
-def _with(document: JsonObject, given: JsonObject) -> JsonObject:
-    """The object with these replicas, and with what holds them apart where it has nothing of the kind."""
-    spec = _mapping(document.get("spec"))
-    template = _mapping(spec.get("template"))
-    template["spec"] = {key: given[key] for key in _APART if key in given} | _mapping(template.get("spec"))
-    replicas = {"replicas": given["replicas"]} if "replicas" in given else {}
+def _apply_overrides(document: JsonObject, overrides: JsonObject) -> JsonObject:
+    """Return the object with the replicas, and with the spreading unless it has its own."""
+    spec = _as_mapping(document.get("spec"))
+    template = _as_mapping(spec.get("template"))
+    template["spec"] = {key: overrides[key] for key in _SPREADING_FIELDS if key in overrides} | _as_mapping(
+        template.get("spec")
+    )
+    replicas = {"replicas": overrides["replicas"]} if "replicas" in overrides else {}
     return {**document, "spec": spec | replicas | {"template": template}}
 
 
-def patch_files(folder: str) -> list[str]:
-    """The files with patches that the kustomization of a folder names."""
-    return [file for document in read_kustomization(folder) for file in _patch_files(folder, document)]
+def list_patch_files(folder: str) -> list[str]:
+    """Return the files with patches that a folder's kustomization names."""
+    return [file for document in read_kustomization(folder) for file in _iter_patch_files(folder, document)]
 
 
-def _patch_files(folder: str, kustomization: JsonObject) -> Iterator[str]:
-    paths = [patch.get("path") if isinstance(patch, dict) else patch for patch in listed(kustomization, "patches")]
-    paths += listed(kustomization, "patchesStrategicMerge")
-    paths += [patch.get("path") for patch in listed(kustomization, "patchesJson6902") if isinstance(patch, dict)]
+def _iter_patch_files(folder: str, kustomization: JsonObject) -> Iterator[str]:
+    """Yield the existing files with patches that a kustomization names."""
+    paths = [patch.get("path") if isinstance(patch, dict) else patch for patch in get_list(kustomization, "patches")]
+    paths += get_list(kustomization, "patchesStrategicMerge")
+    paths += [patch.get("path") for patch in get_list(kustomization, "patchesJson6902") if isinstance(patch, dict)]
     for path in paths:
         if isinstance(path, str) and os.path.isfile(file := os.path.join(folder, path.replace("\0", ""))):
             yield file
 
 
-def _patches(folder: str, kustomization: JsonObject) -> Iterator[object]:
-    """The patches that are objects themselves; what is broken is left out."""
-    written = [patch for patch in listed(kustomization, "patches") if isinstance(patch, dict)]
+def _iter_patches(folder: str, kustomization: JsonObject) -> Iterator[object]:
+    """Yield the patches that have the shape of objects. Invalid ones are left out."""
+    written = [patch for patch in get_list(kustomization, "patches") if isinstance(patch, dict)]
     texts = [text for patch in written if isinstance(text := patch.get("patch"), str)]
-    for file in _patch_files(folder, kustomization):
+    for file in _iter_patch_files(folder, kustomization):
         with suppress(InputError):
             texts.append(load_content(file).text)
     for text in texts:
@@ -228,57 +248,64 @@ def _patches(folder: str, kustomization: JsonObject) -> Iterator[object]:
             yield from [document.value for document in parse_documents(Content(folder, text, is_json=False))]
 
 
-def _aside(documents: Iterable[JsonObject]) -> Iterator[str]:
-    """The files that a kustomization names and that are no resources, from its folder."""
+def _iter_other_files(documents: Iterable[JsonObject]) -> Iterator[str]:
+    """Yield the files that a kustomization names and that are not resources, relative to its folder."""
     for value in documents:
-        yield from (path for path in _named(value) if isinstance(path, str) and "\n" not in path and "\0" not in path)
+        yield from (
+            path
+            for path in _iter_other_entries(value)
+            if isinstance(path, str) and "\n" not in path and "\0" not in path
+        )
 
 
-def _named(kustomization: JsonObject) -> Iterator[object]:
-    for key in _LISTS:
-        yield from (entry.get("path") if isinstance(entry, dict) else entry for entry in listed(kustomization, key))
-    for key in _FILES:
-        yield from listed(kustomization, key)
+def _iter_other_entries(kustomization: JsonObject) -> Iterator[object]:
+    """Yield the entries of a kustomization's fields with files that are not resources."""
+    for key in _FILE_ENTRY_FIELDS:
+        yield from (entry.get("path") if isinstance(entry, dict) else entry for entry in get_list(kustomization, key))
+    for key in _FILE_FIELDS:
+        yield from get_list(kustomization, key)
     for key in _GENERATORS:
-        for entry in listed(kustomization, key):
-            files = listed(entry, "files") if isinstance(entry, dict) else []
+        for entry in get_list(kustomization, key):
+            files = get_list(entry, "files") if isinstance(entry, dict) else []
             yield from (str(file).rpartition("=")[2] for file in files)
-    for chart in listed(kustomization, "helmCharts"):
+    for chart in get_list(kustomization, "helmCharts"):
         if isinstance(chart, dict):
-            yield from (chart.get("valuesFile"), *listed(chart, "additionalValuesFiles"))
+            yield from (chart.get("valuesFile"), *get_list(chart, "additionalValuesFiles"))
 
 
-def listed(value: JsonObject, key: str) -> list[object]:
-    """The items of a field that should be a list; none where it is something else."""
+def get_list(value: JsonObject, key: str) -> list[object]:
+    """Return the items of a field, or none if it is not a list."""
     elements = value.get(key)
     return elements if isinstance(elements, list) else []
 
 
-def _containers(spec: JsonObject) -> list[object]:
-    """The containers in the pod template of a workload."""
-    containers = _field(spec, "template", "spec", "containers")
+def _get_containers(spec: JsonObject) -> list[object]:
+    """Return the containers in the pod template of a workload."""
+    containers = _get_field(spec, "template", "spec", "containers")
     return containers if isinstance(containers, list) else []
 
 
-def _mapping(value: object) -> dict[str, object]:
+def _as_mapping(value: object) -> dict[str, object]:
+    """Return a copy of the value if it is a mapping, else an empty one."""
     return dict(value) if isinstance(value, dict) else {}
 
 
-def _field(value: object, *path: str) -> object:
+def _get_field(value: object, *path: str) -> object:
+    """Return the value at the path in nested mappings, or None."""
     for step in path:
         value = value.get(step) if isinstance(value, dict) else None
     return value
 
 
 def _has_directive(value: object) -> bool:
-    """Whether ``$patch`` stands in it somewhere."""
-    open_ = [value]
-    while open_:
-        one = open_.pop()
-        if isinstance(one, dict):
-            if "$patch" in one:
+    """Return whether the value contains ``$patch`` anywhere."""
+    unvisited = [value]
+    while unvisited:
+        inner_value = unvisited.pop()
+        if isinstance(inner_value, dict):
+            if "$patch" in inner_value:
                 return True
-            open_ += one.values()
-        elif isinstance(one, list):
-            open_ += one
+            unvisited += inner_value.values()
+        elif isinstance(inner_value, list):
+            unvisited += inner_value
     return False

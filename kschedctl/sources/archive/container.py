@@ -1,6 +1,7 @@
-"""The container of a snapshot: a zip file, of which every member has a checksum and any archiver can list the members.
+"""The zip file of a snapshot. Limits follow from the size of the file, since nothing that it says about itself is
+trusted.
 
-Nothing that the file says of itself is believed: what is unpacked has bounds that follow from the size of the file.
+A zip file has a checksum for each member, and any archiver can list the members.
 """
 
 from __future__ import annotations
@@ -22,113 +23,120 @@ from kschedctl.errors import InputError
 from kschedctl.sources.documents.files import STDIN, display_path, open_raw
 
 MAGIC = b"PK\x03\x04"
-LARGEST_FILE = 1 << 30
-HELD_ANYWAY, MOST_HELD = 1 << 30, 300
-"""Bytes of memory that a snapshot may take: so many, or so many times its size. Those of real clusters take 50 times
-theirs; what is made up can take a thousand, and what is in that another two hundred."""
-BYTES_OF_MAP, BYTES_OF_OTHER, BYTES_OF_PLACE = 200, 56, 8
-"""What msgpack stores in a byte takes in memory: the largest struct; any other object; the place of it in a list."""
-_LEVEL = 6
-_HEAD = 512
+MAX_FILE_SIZE = 1 << 30
+MIN_MEMORY_LIMIT = 1 << 30
+"""Bytes of memory that every snapshot may take."""
+MAX_MEMORY_RATIO = 300
+"""Bytes of memory that a snapshot may take for each byte of its file.
+
+Those of real clusters take 50. Constructed ones could take a thousand, and what they contain two hundred times that.
+"""
+MAP_BYTES, OBJECT_BYTES, REFERENCE_BYTES = 200, 56, 8
+"""Memory for what msgpack stores in one byte: the largest struct, any other object, and its place in a list."""
+_COMPRESSION_LEVEL = 6
+_HEAD_SIZE = 512
 _FIRST_FORMAT = re.compile(rb'\{"apiVersion":"kschedctl.dev/v1","kind":"Snapshot","format":(\d+),')
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the least that zip knows: the header says when it was written
-_BLOCK = 1 << 16
-_DAMAGED = (
+_BLOCK_SIZE = 1 << 16
+_DAMAGE_ERRORS = (
     *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, MemoryError, RecursionError),
     *(ValueError, KeyError, IndexError, OverflowError, NotImplementedError, RuntimeError),
 )
-"""What zipfile and the decoders raise for bytes that nobody wrote like that; msgspec.DecodeError is a ValueError."""
+"""What zipfile and the decoders raise for damaged files. msgspec.DecodeError is a ValueError."""
 
 
-def archive(members: Mapping[str, bytes]) -> bytes:
-    """The zip file of these members, the same for the same members."""
+def build_archive(members: Mapping[str, bytes]) -> bytes:
+    """Return the zip file of the members. Equal members give equal files."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w") as file:
         for name, data in members.items():
-            file.writestr(zipfile.ZipInfo(name, _EPOCH), data, zipfile.ZIP_DEFLATED, _LEVEL)
+            file.writestr(zipfile.ZipInfo(name, _EPOCH), data, zipfile.ZIP_DEFLATED, _COMPRESSION_LEVEL)
     return made.getvalue()
 
 
 class Archive:
-    """Reads the members of a zip file of so many bytes; several threads may at once."""
+    """Reads the members of a zip file, also from several threads."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._zip = zipfile.ZipFile(file)
-        self._limit = max(HELD_ANYWAY, MOST_HELD * size)
+        self._limit = max(MIN_MEMORY_LIMIT, MAX_MEMORY_RATIO * size)
         self._held = 0
 
     def __contains__(self, name: str) -> bool:
         return name in self._zip.NameToInfo
 
-    def read(self, name: str, longest: int = LARGEST_FILE) -> bytes:
-        """A member. Raises InputError where it would be too large, and whatever zipfile raises for damages."""
+    def read(self, name: str, max_size: int = MAX_FILE_SIZE) -> bytes:
+        """Return a member. Raises InputError if it is too large, and zipfile's errors if it is damaged."""
         info = self._zip.getinfo(name)
-        if info.file_size > longest:
-            raise InputError(f"{name} in it is larger than {longest >> 20:,} MiB")
-        self._hold((1 + BYTES_OF_PLACE) * info.file_size)
+        if info.file_size > max_size:
+            raise InputError(f"{name} in it is larger than {max_size >> 20:,} MiB")
+        self._reserve((1 + REFERENCE_BYTES) * info.file_size)
         with self._zip.open(info) as stream:
             data = stream.read(info.file_size + 1)
         if len(data) != info.file_size:
             raise ValueError(f"{name} does not have the size in the directory")
-        self._hold(_weight(data))
+        self._reserve(_estimate_memory(data))
         return data
 
-    def _hold(self, size: int) -> None:
+    def _reserve(self, size: int) -> None:
+        """Count memory that is needed. Raises InputError if it exceeds the limit."""
         self._held += size
         if self._held > self._limit:
             raise InputError(f"would take more than {self._limit >> 20:,} MiB of memory")
 
 
-def _weight(data: bytes) -> int:
-    """The most that objects made of msgpack take beside their places in lists, counted by their first bytes.
+def _estimate_memory(data: bytes) -> int:
+    """Return the most memory that objects decoded from msgpack take, apart from their places in lists.
 
-    >>> _weight(bytes([0x92, 0x80, 0xA1, 0x61])) == BYTES_OF_MAP + 2 * BYTES_OF_OTHER
+    It is estimated by counting the bytes that can begin an object.
+
+    >>> _estimate_memory(bytes([0x92, 0x80, 0xA1, 0x61])) == MAP_BYTES + 2 * OBJECT_BYTES
     True
     """
     bytes_read = np.frombuffer(data, np.int8)  # what begins an object is from 0x80 on: negative; up to 0x8f a map
     maps = others = 0
-    for start in range(0, len(bytes_read), _BLOCK):
-        block = bytes_read[start : start + _BLOCK]
+    for start in range(0, len(bytes_read), _BLOCK_SIZE):
+        block = bytes_read[start : start + _BLOCK_SIZE]
         others += int(np.count_nonzero(block < 0))
         maps += int(np.count_nonzero(block < 0x90 - 0x100))
-    return BYTES_OF_MAP * maps + BYTES_OF_OTHER * (others - maps)
+    return MAP_BYTES * maps + OBJECT_BYTES * (others - maps)
 
 
 @contextmanager
 def open_archive(path: str) -> Iterator[Archive]:
-    """The zip file of the path, ``-`` for standard input.
+    """Open the zip file at the path, or on standard input for ``-``.
 
-    Raises InputError, also for all that goes wrong with it while it is open: then the file is damaged.
+    Raises InputError, also for every error while it is open, since the file is damaged then.
     """
-    with _opened(path) as (file, size):
+    with _open_seekable(path) as (file, size):
         try:
             yield Archive(file, size)
         except InputError as error:
             raise InputError(error.what, where=display_path(path), hint=error.hint) from None
-        except _DAMAGED as error:
+        except _DAMAGE_ERRORS as error:
             words = " ".join(str(error).split()).rstrip(".") or type(error).__name__
             raise InputError(f"damaged snapshot: {words[:120]}", where=display_path(path)) from None
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[tuple[BinaryIO, int]]:
-    """A file in which one can seek, and its size."""
+def _open_seekable(path: str) -> Iterator[tuple[BinaryIO, int]]:
+    """Yield a file that can seek, and its size."""
     with open_raw(path) as (file, first):
-        head = first + file.read(_HEAD)
+        head = first + file.read(_HEAD_SIZE)
         if path != STDIN and stat.S_ISREG((status := os.fstat(file.fileno())).st_mode):
-            _check(head, status.st_size, path)
+            _validate_head(head, status.st_size, path)
             yield file, status.st_size
         else:
-            _check(head, len(head), path)
-            data = head + file.read(LARGEST_FILE)
-            _check(head, len(data), path)
+            _validate_head(head, len(head), path)
+            data = head + file.read(MAX_FILE_SIZE)
+            _validate_head(head, len(data), path)
             yield io.BytesIO(data), len(data)
 
 
-def _check(head: bytes, size: int, path: str) -> None:
-    """Refuse what is no zip file before the rest of it is read."""
-    if size > LARGEST_FILE:
-        raise InputError(f"larger than {LARGEST_FILE >> 20:,} MiB", where=display_path(path))
+def _validate_head(head: bytes, size: int, path: str) -> None:
+    """Raise InputError if the file is not a zip file, before the rest of it is read."""
+    if size > MAX_FILE_SIZE:
+        raise InputError(f"larger than {MAX_FILE_SIZE >> 20:,} MiB", where=display_path(path))
     if match := _FIRST_FORMAT.match(head):
         raise InputError(f"a snapshot of format {match[1].decode()}", where=display_path(path), hint="save it again")
     if not head.startswith(MAGIC):

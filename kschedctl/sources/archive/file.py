@@ -1,7 +1,7 @@
-"""Snapshots: a Cluster in one file, compressed, only what scheduling reads; made to be read back fast.
+"""Snapshot files, which hold what scheduling reads of a cluster and are fast to read.
 
-It is a zip file: ``snapshot.json`` says what it is and how many objects of each kind it holds
-(``unzip -p FILE snapshot.json``), and each kind is a member of its own.
+A snapshot is a zip file. ``snapshot.json`` says what it is and how many objects of each kind it holds (``unzip -p FILE
+snapshot.json``). Each kind is a member of its own.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from kschedctl.api.json_values import Json, JsonDict
 from kschedctl.api.kube_version import KubeVersion, clamp_minor, describe_substitute
 from kschedctl.api.observed.api_server import AS_BY_DEFAULT, ApiServerInstance
 from kschedctl.api.observed.autoscaler import AutoscalerInstance
-from kschedctl.cluster import FIELDS, NOT_HELD, OF_CREATION, Cluster, Gap, Provenance
+from kschedctl.cluster import CREATION_KINDS, FIELDS, NOT_HELD, Cluster, Gap, Provenance
 from kschedctl.errors import InputError
 from kschedctl.scheduler.configuration.secrets import redact_secrets
-from kschedctl.sources.archive.container import Archive, archive, open_archive
-from kschedctl.sources.archive.sections import pack, unpack
+from kschedctl.sources.archive.container import Archive, build_archive, open_archive
+from kschedctl.sources.archive.sections import decode_objects, encode_objects
 from kschedctl.sources.output_file import write_file
 
 FORMAT = 2
 KIND = "Snapshot"
-HEADER, LONGEST_HEADER = "snapshot.json", 16 << 20
+HEADER, MAX_HEADER_SIZE = "snapshot.json", 16 << 20
 
 
-class _Format(msgspec.Struct, frozen=True, rename="camel"):
-    """The fields of a header that every version has."""
+class _HeaderFormat(msgspec.Struct, frozen=True, rename="camel"):
+    """The fields that headers of every version have."""
 
     kind: str = ""
     format: int = 0
@@ -38,10 +38,7 @@ class _Format(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Header(msgspec.Struct, frozen=True, rename="camel", omit_defaults=False):
-    """What a snapshot says of itself. ``objects``: how many of each kind; ``stays``: what has no pseudonym.
-
-    ``kinds``: those that it would hold if there were objects of them; the first snapshots of this format do not say.
-    """
+    """The description of a snapshot."""
 
     api_version: str = "kschedctl.dev/v1"
     kind: str = KIND
@@ -50,6 +47,7 @@ class Header(msgspec.Struct, frozen=True, rename="camel", omit_defaults=False):
     written_at: str = ""
     anonymized: bool = False
     stays: tuple[str, ...] = ()
+    """Names that were not replaced by pseudonyms."""
     kube_version: str = ""
     feature_gates: dict[str, bool] = {}
     configuration: dict[str, Json] | None = None
@@ -57,7 +55,9 @@ class Header(msgspec.Struct, frozen=True, rename="camel", omit_defaults=False):
     gaps: dict[str, Gap] = {}
     provenance: Provenance | None = msgspec.field(default=None, name="picture")
     objects: dict[str, int] = {}
+    """Number of objects of each kind."""
     kinds: tuple[str, ...] = ()
+    """The kinds that the snapshot can hold. The first snapshots of this format do not say."""
     autoscaler: AutoscalerInstance | None = None
     api_server: ApiServerInstance = AS_BY_DEFAULT
 
@@ -68,9 +68,9 @@ class Header(msgspec.Struct, frozen=True, rename="camel", omit_defaults=False):
 def write_archive(
     cluster: Cluster, path: str, *, written_by: str = "", anonymized: bool = False, stays: tuple[str, ...] = ()
 ) -> Header:
-    """Write the file, ``-`` for standard output; ``stays``: what has no pseudonym if it is ``anonymized``.
+    """Write a snapshot to the file, or to standard output for ``-``. Raises InputError if it cannot be written.
 
-    Raises InputError where it cannot be written.
+    ``stays`` are the names that have no pseudonyms if it is ``anonymized``.
     """
     by_kind = {kind: getattr(cluster, field) for kind, field in FIELDS.items() if getattr(cluster, field)}
     header = Header(
@@ -89,8 +89,10 @@ def write_archive(
         autoscaler=cluster.autoscaler,
         api_server=cluster.api_server,
     )
-    members = {HEADER: msgspec.json.encode(header)} | {_member(kind): pack(kind, by_kind[kind]) for kind in by_kind}
-    write_file(path, [archive(members)], private=True)
+    members = {HEADER: msgspec.json.encode(header)} | {
+        _get_member_name(kind): encode_objects(kind, by_kind[kind]) for kind in by_kind
+    }
+    write_file(path, [build_archive(members)], private=True)
     return header
 
 
@@ -98,22 +100,22 @@ def write_archive(
 
 
 def read_header(path: str) -> Header:
-    """What the file is and holds. Raises InputError."""
+    """Return the header of a snapshot. Raises InputError."""
     with open_archive(path) as members:
-        return _header(members)
+        return _decode_header(members)
 
 
 def read_archive(path: str) -> Cluster:
-    """The Cluster of the file, ``-`` for standard input. Raises InputError."""
+    """Return the cluster of a snapshot, or of standard input for ``-``. Raises InputError."""
     with without_garbage_collection(), open_archive(path) as members:
-        header = _header(members)
-        return _cluster(header, _objects(header, members))
+        header = _decode_header(members)
+        return _build_cluster(header, _load_objects(header, members))
 
 
-def _header(members: Archive) -> Header:
-    """Raises InputError, msgspec.DecodeError, KeyError."""
-    data = members.read(HEADER, LONGEST_HEADER) if HEADER in members else b"{}"
-    form = decode_json(data, _Format)
+def _decode_header(members: Archive) -> Header:
+    """Return the header. Raises InputError, msgspec.DecodeError, KeyError."""
+    data = members.read(HEADER, MAX_HEADER_SIZE) if HEADER in members else b"{}"
+    form = decode_json(data, _HeaderFormat)
     if form.kind != KIND:
         raise InputError("not a snapshot", hint="kschedctl snapshot save writes them; -f reads other files")
     if form.format != FORMAT:
@@ -122,45 +124,47 @@ def _header(members: Archive) -> Header:
     return decode_json(data, Header)
 
 
-def _objects(header: Header, members: Archive) -> dict[str, object]:
-    """By field of the Cluster; kinds that this version does not know are passed over."""
+def _load_objects(header: Header, members: Archive) -> dict[str, object]:
+    """Return the objects by field of the Cluster. Kinds that this version does not know are skipped."""
     known = {kind: count for kind, count in header.objects.items() if kind in FIELDS}
     with ThreadPoolExecutor(4) as threads:  # unpacking leaves the interpreter to the others
-        read = {kind: threads.submit(members.read, _member(kind)) for kind in known}
-        return {FIELDS[kind]: unpack(kind, read.pop(kind).result(), count) for kind, count in known.items()}
+        read = {kind: threads.submit(members.read, _get_member_name(kind)) for kind in known}
+        return {FIELDS[kind]: decode_objects(kind, read.pop(kind).result(), count) for kind, count in known.items()}
 
 
-def _cluster(header: Header, objects: JsonDict) -> Cluster:
+def _build_cluster(header: Header, objects: JsonDict) -> Cluster:
+    """Return the cluster of header and objects."""
     return Cluster(
         configuration=header.configuration,
         feature_gates=header.feature_gates,
         kube_version=header.kube_version,
         admit=header.admit,
-        gaps=_gaps(header),
+        gaps=_build_gaps(header),
         provenance=header.provenance,
-        warnings=_warnings(header),
+        warnings=_build_warnings(header),
         autoscaler=header.autoscaler,
         api_server=header.api_server,
         **objects,
     )
 
 
-def _gaps(header: Header) -> dict[str, Gap]:
-    """What was not read then, and what snapshots of that version do not hold."""
-    newer = OF_CREATION if not header.kinds else [kind for kind in FIELDS if kind not in header.kinds]
+def _build_gaps(header: Header) -> dict[str, Gap]:
+    """Return the gaps of the cluster, and of kinds that snapshots of that version do not hold."""
+    newer = CREATION_KINDS if not header.kinds else [kind for kind in FIELDS if kind not in header.kinds]
     return {kind: Gap(NOT_HELD) for kind in newer if kind not in header.objects} | header.gaps
 
 
-def _warnings(header: Header) -> tuple[str, ...]:
-    """A warning that the rules of another version are used than that of the server that was read."""
+def _build_warnings(header: Header) -> tuple[str, ...]:
+    """Return the warning that the server had another version than the rules that are replayed, if so."""
     server_version = header.provenance.server_version if header.provenance else ""
     try:
         minor = KubeVersion.parse(server_version).minor
     except ValueError:
         return ()
-    said = describe_substitute(server_version, minor)
-    return (said,) if said and KubeVersion.parse(header.kube_version).minor == clamp_minor(minor) else ()
+    warning = describe_substitute(server_version, minor)
+    return (warning,) if warning and KubeVersion.parse(header.kube_version).minor == clamp_minor(minor) else ()
 
 
-def _member(kind: str) -> str:
+def _get_member_name(kind: str) -> str:
+    """Return the name of the member with the objects of a kind."""
     return f"{kind}.msgpack"

@@ -1,12 +1,13 @@
-"""The objects of a kind as the bytes that a snapshot keeps of them: msgpack, of pods and nodes as tables.
+"""The objects of a kind as bytes in a snapshot: msgpack, with pods and nodes as tables.
 
-Pods are stored as their table: distinct parts once, and for each pod which of them it has; nodes without their images,
-which many have in common. What is read back is checked as far as the rest of the program relies on it.
+Pods are stored as their table: distinct parts once, and for each pod the numbers of its parts. Nodes are stored without
+their images, which many share. Everything that other modules rely on is checked when a section is read.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
 from types import GenericAlias
 from typing import Any
 
@@ -36,19 +37,26 @@ from kschedctl.api.pod_table import PodTable
 from kschedctl.sources.object_checks import validate_stored_names
 
 
-class _Column(msgspec.Struct, array_like=True):
-    """Texts as numbers: int32 codes of the distinct ``values``, int64 times, or the bytes of UIDs."""
+class _ColumnForm(StrEnum):
+    """The form in which a column of texts is stored."""
 
-    form: str
+    TEXTS = "texts"
+    TIMES = "times"
+    UIDS = "uids"
+
+
+class _Column(msgspec.Struct, array_like=True):
+    """A column of texts, stored as one of three forms."""
+
+    form: _ColumnForm
     data: bytes
+    """int32 codes of ``values``, int64 times in seconds, or the bytes of UIDs."""
     values: list[str] = []
+    """The distinct texts."""
 
 
 class _PodRecord(msgspec.Struct, array_like=True):
-    """A PodTable. ``templates``: int32 (T, 5), which metadata, spec, affinity, volumes and status a template has.
-
-    From ``scheduled`` on there was nothing in the first snapshots of this format.
-    """
+    """A PodTable. The first snapshots of this format end before ``scheduled``."""
 
     metadata: list[PodMeta]
     specs: list[PodSpec]
@@ -56,7 +64,9 @@ class _PodRecord(msgspec.Struct, array_like=True):
     volumes: list[tuple[Volume, ...]]
     statuses: list[PodStatus]
     templates: bytes
+    """int32, shape (T, 5): the numbers of metadata, spec, affinity, volumes and status of each template."""
     template: bytes
+    """int32, shape (P,): the template of each pod."""
     names: list[str]
     uids: _Column
     node: _Column
@@ -70,47 +80,53 @@ class _PodRecord(msgspec.Struct, array_like=True):
 
 
 class _NodeRecord(msgspec.Struct, array_like=True):
-    """Nodes without images; the distinct images; int32 how many a node has, and which, one node after the other."""
+    """A table of nodes."""
 
     nodes: list[Node]
+    """The nodes without images."""
     images: list[ContainerImage]
+    """The distinct images."""
     counts: bytes
+    """int32: the number of images of each node."""
     codes: bytes
+    """int32: the numbers of the images of all nodes, one node after the other."""
 
 
 # -- writing ------------------------------------------------------------------------------------------------------
 
 
-def pack(kind: str, objects: Sequence[Any]) -> bytes:
-    """The section of a kind."""
+def encode_objects(kind: str, objects: Sequence[Any]) -> bytes:
+    """Return the section for the objects of a kind."""
     if kind == "Pod":
-        record: object = _pod_record(PodTable.from_pods(objects))
+        record: object = _build_pod_record(PodTable.from_pods(objects))
     elif kind == "Node":
-        record = _node_record([strip_noise(node) for node in objects])
+        record = _build_node_record([strip_noise(node) for node in objects])
     else:
         record = [strip_noise(obj) for obj in objects]
     return msgspec.msgpack.encode(record)
 
 
-class _Distinct:
-    """The distinct ones of many parts, and the number of each."""
+class _DistinctParts:
+    """Numbers the distinct values among many parts."""
 
     def __init__(self) -> None:
         self.parts: list[Any] = []
         self._known: dict[bytes, int] = {}
         self._encode = msgspec.msgpack.Encoder().encode
 
-    def number(self, part: object) -> int:
+    def get_number(self, part: object) -> int:
+        """Return the number of a part. Equal parts have the same number."""
         place = self._known.setdefault(self._encode(part), len(self.parts))
         if place == len(self.parts):
             self.parts.append(part)
         return place
 
 
-def _pod_record(table: PodTable) -> _PodRecord:
-    parts = [_Distinct() for _ in range(5)]
+def _build_pod_record(table: PodTable) -> _PodRecord:
+    """Return the record of a pod table."""
+    parts = [_DistinctParts() for _ in range(5)]
     rows = [
-        [column.number(part) for column, part in zip(parts, _parts(template), strict=True)]
+        [column.get_number(part) for column, part in zip(parts, _split_template(template), strict=True)]
         for template in table.templates
     ]
     metadata, specs, affinities, volumes, statuses = (column.parts for column in parts)
@@ -120,14 +136,15 @@ def _pod_record(table: PodTable) -> _PodRecord:
         affinities,
         volumes,
         statuses,
-        _bytes(rows),
-        _bytes(table.template),
+        _encode_numbers(rows),
+        _encode_numbers(table.template),
         list(table.names),
-        *map(_column, table.columns),
+        *map(_encode_column, table.columns),
     )
 
 
-def _parts(template: Pod) -> tuple[object, ...]:
+def _split_template(template: Pod) -> tuple[object, ...]:
+    """Return the five parts of a template that are stored separately."""
     spec = template.spec
     return (
         template.metadata,
@@ -138,39 +155,42 @@ def _parts(template: Pod) -> tuple[object, ...]:
     )
 
 
-def _node_record(nodes: list[Node]) -> _NodeRecord:
-    images = _Distinct()
-    codes = [images.number(image) for node in nodes for image in node.status.images]
+def _build_node_record(nodes: list[Node]) -> _NodeRecord:
+    """Return the record of nodes."""
+    images = _DistinctParts()
+    codes = [images.get_number(image) for node in nodes for image in node.status.images]
     return _NodeRecord(
         [replace(node, status=replace(node.status, images=())) for node in nodes],
         images.parts,
-        _bytes([len(node.status.images) for node in nodes]),
-        _bytes(codes),
+        _encode_numbers([len(node.status.images) for node in nodes]),
+        _encode_numbers(codes),
     )
 
 
-def _column(column: TextColumn) -> _Column:
+def _encode_column(column: TextColumn) -> _Column:
+    """Return the record of a column."""
     match column:
         case TimeColumn():
-            return _Column("times", column.seconds.astype("<i8").tobytes())
+            return _Column(_ColumnForm.TIMES, column.seconds.astype("<i8").tobytes())
         case UidColumn():
-            return _Column("uids", column.data)
+            return _Column(_ColumnForm.UIDS, column.data)
         case InternedTexts():
-            return _Column("texts", _bytes(column.codes), list(column.values))
+            return _Column(_ColumnForm.TEXTS, _encode_numbers(column.codes), list(column.values))
     raise TypeError(column)
 
 
-def _bytes(numbers: object) -> bytes:
+def _encode_numbers(numbers: object) -> bytes:
+    """Return the numbers as little-endian int32."""
     return np.asarray(numbers, "<i4").tobytes()
 
 
 # -- reading ------------------------------------------------------------------------------------------------------
 
 
-def unpack(kind: str, data: bytes, count: int) -> Sequence[Struct]:
-    """The ``count`` objects of a section. Raises ValueError for what ``pack`` does not make of so many."""
-    unpacked = _UNPACK.get(kind)
-    objects = unpacked(data) if unpacked else _others(kind, data)
+def decode_objects(kind: str, data: bytes, count: int) -> Sequence[Struct]:
+    """Return the objects of a section. Raises ValueError if it is not a section of so many objects."""
+    unpacked = _DECODERS.get(kind)
+    objects = unpacked(data) if unpacked else _decode_list(kind, data)
     if len(objects) != count:
         raise ValueError(f"{len(objects):,} objects of kind {kind} instead of {count:,}")
     if kind != "Pod":
@@ -178,7 +198,8 @@ def unpack(kind: str, data: bytes, count: int) -> Sequence[Struct]:
     return objects
 
 
-def _pods(data: bytes) -> PodTable:
+def _decode_pods(data: bytes) -> PodTable:
+    """Return the pods of a section. Raises ValueError."""
     record = decode_msgpack(data, _PodRecord)
     validate_stored_names(record.names)
     validate_stored_names(meta.namespace for meta in record.metadata)
@@ -189,9 +210,9 @@ def _pods(data: bytes) -> PodTable:
         record.volumes,
         record.statuses,
     )
-    rows = _ints(record.templates).reshape(-1, len(parts))
+    rows = _decode_numbers(record.templates).reshape(-1, len(parts))
     for column, part in zip(rows.T, parts, strict=True):
-        _check_codes(column, len(part))
+        _validate_codes(column, len(part))
     templates = [
         Pod(
             record.metadata[m],
@@ -200,36 +221,39 @@ def _pods(data: bytes) -> PodTable:
         )
         for m, s, a, v, t in rows.tolist()
     ]
-    template, count = _ints(record.template), len(record.names)
-    _check_codes(template, len(templates))
-    _check_length(len(template), count)
-    return PodTable(templates, template, record.names, _columns(record, count))
+    template, count = _decode_numbers(record.template), len(record.names)
+    _validate_codes(template, len(templates))
+    _validate_length(len(template), count)
+    return PodTable(templates, template, record.names, _decode_columns(record, count))
 
 
-def _columns(record: _PodRecord, count: int) -> OwnColumns:
+def _decode_columns(record: _PodRecord, count: int) -> OwnColumns:
+    """Return the columns of a table of so many pods. Raises ValueError."""
     return OwnColumns(
-        uids=_any_column(record.uids, count),
-        node=_texts(record.node, count),
-        created=_any_column(record.created, count),
-        started=_any_column(record.started, count),
-        scheduled=_any_column(record.scheduled or _nothing(count), count),
-        disrupted=_texts(record.disrupted or _nothing(count), count),
-        message=_texts(record.message or _nothing(count), count),
-        unschedulable_message=_texts(record.refusal or _nothing(count), count),
-        containers=_texts(record.containers or _nothing(count, NOT_RECORDED), count),
+        uids=_decode_column(record.uids, count),
+        node=_decode_texts(record.node, count),
+        created=_decode_column(record.created, count),
+        started=_decode_column(record.started, count),
+        scheduled=_decode_column(record.scheduled or _build_constant_column(count), count),
+        disrupted=_decode_texts(record.disrupted or _build_constant_column(count), count),
+        message=_decode_texts(record.message or _build_constant_column(count), count),
+        unschedulable_message=_decode_texts(record.refusal or _build_constant_column(count), count),
+        containers=_decode_texts(record.containers or _build_constant_column(count, NOT_RECORDED), count),
     )
 
 
-def _nothing(count: int, text: str = "") -> _Column:
-    return _Column("texts", bytes(4 * count), [text])
+def _build_constant_column(count: int, text: str = "") -> _Column:
+    """Return a column with the same text in every row."""
+    return _Column(_ColumnForm.TEXTS, bytes(4 * count), [text])
 
 
-def _nodes(data: bytes) -> tuple[Node, ...]:
+def _decode_nodes(data: bytes) -> tuple[Node, ...]:
+    """Return the nodes of a section. Raises ValueError."""
     record = decode_msgpack(data, _NodeRecord)
-    images, counts, codes = record.images, _ints(record.counts), _ints(record.codes)
-    _check_codes(codes, len(images))
-    _check_codes(counts, len(codes) + 1)
-    _check_length(int(counts.sum(dtype=np.int64)), len(codes))
+    images, counts, codes = record.images, _decode_numbers(record.counts), _decode_numbers(record.codes)
+    _validate_codes(codes, len(images))
+    _validate_codes(counts, len(codes) + 1)
+    _validate_length(int(counts.sum(dtype=np.int64)), len(codes))
     numbers, ends = codes.tolist(), np.cumsum(counts, dtype=np.int64).tolist()
     held = (tuple([images[code] for code in numbers[start:end]]) for start, end in zip([0, *ends], ends, strict=False))
     return tuple(
@@ -238,48 +262,53 @@ def _nodes(data: bytes) -> tuple[Node, ...]:
     )
 
 
-def _others(kind: str, data: bytes) -> tuple[Struct, ...]:
+def _decode_list(kind: str, data: bytes) -> tuple[Struct, ...]:
+    """Return the objects of a section that is a list. Raises ValueError."""
     objects: Any = GenericAlias(tuple, (KINDS[kind].struct, ...))
     decoded: tuple[Struct, ...] = decode_msgpack(data, objects)
     return decoded
 
 
-def _texts(column: _Column, count: int) -> InternedTexts:
-    if column.form != "texts":
+def _decode_texts(column: _Column, count: int) -> InternedTexts:
+    """Return a column of texts. Raises ValueError."""
+    if column.form != _ColumnForm.TEXTS:
         raise ValueError(f"a column of {column.form}")
-    codes = _ints(column.data)
-    _check_codes(codes, len(column.values))
-    _check_length(len(codes), count)
+    codes = _decode_numbers(column.data)
+    _validate_codes(codes, len(column.values))
+    _validate_length(len(codes), count)
     return InternedTexts(codes, column.values)
 
 
-def _any_column(column: _Column, count: int) -> TextColumn:
+def _decode_column(column: _Column, count: int) -> TextColumn:
+    """Return a column of any form. Raises ValueError."""
     match column.form:
-        case "times":
+        case _ColumnForm.TIMES:
             seconds = np.frombuffer(column.data, "<i8").astype(np.int64, copy=False)
-            _check_length(len(seconds), count)
+            _validate_length(len(seconds), count)
             if count and not NEVER <= seconds.min() <= seconds.max() <= LATEST:
                 raise ValueError("an invalid time")
             return TimeColumn(seconds)
-        case "uids":
-            _check_length(len(column.data), count * UID_BYTES)
+        case _ColumnForm.UIDS:
+            _validate_length(len(column.data), count * UID_BYTES)
             return UidColumn(column.data)
-    return _texts(column, count)
+    return _decode_texts(column, count)
 
 
-def _ints(data: bytes) -> Ints:
+def _decode_numbers(data: bytes) -> Ints:
+    """Return little-endian int32 numbers."""
     return np.frombuffer(data, "<i4").astype(np.int32, copy=False)
 
 
-def _check_codes(codes: Ints, values: int) -> None:
-    """Each is the place of one of so many values. Raises ValueError."""
+def _validate_codes(codes: Ints, values: int) -> None:
+    """Raise ValueError if a code is not the index of one of so many values."""
     if len(codes) and not 0 <= codes.min() <= codes.max() < values:
         raise ValueError("an unknown code")
 
 
-def _check_length(length: int, wanted: int) -> None:
+def _validate_length(length: int, wanted: int) -> None:
+    """Raise ValueError if the length is not the one wanted."""
     if length != wanted:
         raise ValueError("columns of different length")
 
 
-_UNPACK: Mapping[str, Callable[[bytes], Sequence[Struct]]] = {"Pod": _pods, "Node": _nodes}
+_DECODERS: Mapping[str, Callable[[bytes], Sequence[Struct]]] = {"Pod": _decode_pods, "Node": _decode_nodes}

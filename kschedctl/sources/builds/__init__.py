@@ -1,1 +1,1 @@
-"""What kustomize and helm make of the folders of a repository, and the file that each object of that is made of."""
+"""Builds of manifests by Kustomize and Helm, and the file and line that each built field comes from."""

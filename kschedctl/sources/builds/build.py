@@ -1,4 +1,4 @@
-"""One folder that a program turns into manifests, and the objects that come of it."""
+"""Folders that a program builds into manifests, the objects built, and how the programs are run."""
 
 from __future__ import annotations
 
@@ -18,28 +18,33 @@ from kschedctl.sources.documents.positions import LocatedObject, Path
 
 
 class BuiltObject(NamedTuple):
-    """An object as it was built in the folder ``build``, and the ``file`` that it was made of.
-
-    ``origin``: the object there, where that is one; ``lines``: else the lines of fields' names that the file has once.
-    ``overlays``: what changed it on the way.
-    """
+    """An object that a program built."""
 
     value: JsonObject
     build: str
+    """The folder that was built."""
     file: str
+    """The file that the object was made of."""
     source: str = ""
+    """The chart template from which Helm rendered the object, or ""."""
     origin: LocatedObject | None = None
+    """The object in the file, if it is one there."""
     lines: Mapping[str, int] = {}
+    """Lines of fields whose names occur once in a template."""
     overlays: Overlays | None = None
+    """The kustomizations that changed the object."""
 
     def file_of(self, path: Path) -> str:
-        """The file of the patch, or of the kustomization, which made the field what it is; else that of the object."""
-        change = self.overlays.change(path) if self.overlays else None
-        return relative_path(change.file) if change else self.file
+        """Return the patch or kustomization that set the field, else the file of the object."""
+        patched = self.overlays.find_patch(path) if self.overlays else None
+        return relative_path(patched.file) if patched else self.file
 
     def locate(self, path: Path) -> tuple[int, int]:
-        """Line and column, from 1: of the field in its file, of what is next above it there, else of its begin."""
-        if self.overlays and (change := self.overlays.change(path)):
+        """Return line and column, from 1, of the field in its file.
+
+        If the file does not have the field, that is the nearest ancestor there, or the beginning.
+        """
+        if self.overlays and (change := self.overlays.find_patch(path)):
             return change.line, 1
         if self.origin is not None:
             return self.origin.locate(self.overlays.written_path(path) if self.overlays else path)
@@ -51,27 +56,27 @@ class Build(Protocol):
 
     @property
     def name(self) -> str:
-        """The file that says how, as messages call it."""
+        """The file that defines the build, as messages name it."""
         ...
 
     @property
     def files(self) -> frozenset[str]:
-        """Absolute paths of what goes into the build, and is no manifest of its own."""
+        """Absolute paths of the files that the build uses, which are no manifests of their own."""
         ...
 
-    def objects(self) -> Iterable[BuiltObject]:
-        """What is built. Raises InputError with what the program says."""
+    def build_objects(self) -> Iterable[BuiltObject]:
+        """Build the folder and return its objects. Raises InputError with the program's message."""
         ...
 
 
-PATIENCE_SECONDS = 120
-"""For one build; kustomize may fetch what it refers to."""
-MOST_TOLD = 500  # characters
-NOTHING_MORE: Mapping[str, str] = MappingProxyType({})
+BUILD_TIMEOUT_SECONDS = 120
+"""For one build. Kustomize may fetch remote bases."""
+MAX_MESSAGE_LENGTH = 500  # characters
+NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 
-def program(option: str, *commands: Sequence[str]) -> tuple[str, ...]:
-    """The first of these commands that is installed, with its whole path. Raises UsageError where none is."""
+def find_program(option: str, *commands: Sequence[str]) -> tuple[str, ...]:
+    """Return the first of the commands that is installed, with its full path. Raises UsageError if none is."""
     for name, *arguments in commands:
         if path := shutil.which(name):
             return path, *arguments
@@ -79,34 +84,37 @@ def program(option: str, *commands: Sequence[str]) -> tuple[str, ...]:
     raise UsageError(f"{option} needs {names}, which is not on the PATH", hint=f"install {names}")
 
 
-def output_of(command: Sequence[str], name: str, environment: Mapping[str, str] = NOTHING_MORE) -> Content:
-    """What the command prints; ``name`` is what it is about, ``environment`` what it gets more. Raises InputError."""
+def run_program(command: Sequence[str], subject: str, environment: Mapping[str, str] = NO_VARIABLES) -> Content:
+    """Run the command without a shell and return its output. Raises InputError with the program's message."""
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=PATIENCE_SECONDS,
+            timeout=BUILD_TIMEOUT_SECONDS,
             check=False,
             env={**os.environ, **environment},
         )
     except subprocess.TimeoutExpired:
-        raise InputError(f"{_called(command)} took more than {PATIENCE_SECONDS} s", where=name) from None
+        raise InputError(
+            f"{_describe_command(command)} took more than {BUILD_TIMEOUT_SECONDS} s", where=subject
+        ) from None
     except OSError as error:
-        raise InputError(f"{_called(command)}: {error.strerror or error}", where=name) from None
-    if done.returncode:
-        raise InputError(f"{_called(command)}: {_said(done.stderr)}", where=name)
-    if len(done.stdout) > MAX_SIZE:
-        raise InputError(f"{_called(command)} printed more than {MAX_SIZE >> 20} MiB", where=name)
-    return Content(name, decode_utf8(done.stdout, name), is_json=False)
+        raise InputError(f"{_describe_command(command)}: {error.strerror or error}", where=subject) from None
+    if completed.returncode:
+        raise InputError(f"{_describe_command(command)}: {_get_last_words(completed.stderr)}", where=subject)
+    if len(completed.stdout) > MAX_SIZE:
+        raise InputError(f"{_describe_command(command)} printed more than {MAX_SIZE >> 20} MiB", where=subject)
+    return Content(subject, decode_utf8(completed.stdout, subject), is_json=False)
 
 
-def _called(command: Sequence[str]) -> str:
+def _describe_command(command: Sequence[str]) -> str:
+    """Return program and subcommand, such as ``helm template``."""
     words = (command[0].rpartition("/")[2], *command[1:2])
     return " ".join(words)
 
 
-def _said(stderr: bytes) -> str:
-    """What the program says on one line; the end of it, where the cause stands."""
+def _get_last_words(stderr: bytes) -> str:
+    """Return the end of the program's error output on one line."""
     words = " ".join(stderr.decode(errors="replace").split()).removeprefix("Error: ").removeprefix("error: ")
-    return (f"…{words[-MOST_TOLD:]}" if len(words) > MOST_TOLD else words) or "failed without a word"
+    return (f"…{words[-MAX_MESSAGE_LENGTH:]}" if len(words) > MAX_MESSAGE_LENGTH else words) or "failed without a word"

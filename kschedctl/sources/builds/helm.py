@@ -1,4 +1,4 @@
-"""Renders of Helm's charts, and the template that each object of theirs comes from."""
+"""Rendering of Helm charts, with the template that each object comes from."""
 
 from __future__ import annotations
 
@@ -10,81 +10,84 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from kschedctl.errors import InputError
-from kschedctl.sources.builds.build import BuiltObject, output_of, program
+from kschedctl.sources.builds.build import BuiltObject, find_program, run_program
 from kschedctl.sources.documents.documents import load_content, load_documents
 from kschedctl.sources.documents.files import STDIN, relative_path
 from kschedctl.sources.documents.positions import parse_objects
 
 CHART = "Chart.yaml"
-_OWN_FOLDERS = ("templates", "charts", "crds")
+_CHART_FOLDERS = ("templates", "charts", "crds")
 _FIELD = re.compile(r"[ \t-]*+([A-Za-z][\w./-]*+):")
 
 
 @dataclass(frozen=True)
 class HelmRender:
-    """A rendering of the chart in one folder, by this command."""
+    """The rendering of the chart in a folder by a command."""
 
     folder: str
     command: Sequence[str]
 
     @property
     def name(self) -> str:
+        """The chart's description file, as messages name it."""
         return relative_path(os.path.join(self.folder, CHART))
 
     @cached_property
     def files(self) -> frozenset[str]:
-        """All of the chart's own folders, its description and its values."""
-        paths = {os.path.join(self.folder, entry) for entry in os.listdir(self.folder) if _is_of_chart(entry)}
-        for own_folder in _OWN_FOLDERS:
+        """The chart's templates, subcharts and CRDs, its description and its values."""
+        paths = {os.path.join(self.folder, entry) for entry in os.listdir(self.folder) if _is_chart_file(entry)}
+        for own_folder in _CHART_FOLDERS:
             for parent, _, names in os.walk(os.path.join(self.folder, own_folder)):
                 paths |= {os.path.join(parent, name) for name in names}
         return frozenset(map(os.path.abspath, paths))
 
-    def objects(self) -> Iterator[BuiltObject]:
+    def build_objects(self) -> Iterator[BuiltObject]:
+        """Render the chart and yield its objects. Raises InputError with Helm's message."""
         release = re.sub(r"[^a-z0-9-]", "-", os.path.basename(self.folder).lower()).strip("-")[:40] or "release"
-        content = output_of([*self.command, release, self.folder, "--skip-tests"], self.name)
+        content = run_program([*self.command, release, self.folder, "--skip-tests"], self.name)
         lines: dict[str, dict[str, int]] = {"": {}}
         for manifest in parse_objects(self.name, content):
-            template = self._template(manifest.source)
+            template = self._find_template(manifest.source)
             if template not in lines:
-                lines[template] = _lines(template)
+                lines[template] = _find_unique_lines(template)
             file = relative_path(template) if template else self.name
             yield BuiltObject(manifest.value, relative_path(self.folder), file, manifest.source, lines=lines[template])
 
-    def _template(self, source: str) -> str:
-        """The file that Helm calls ``chart/templates/web.yaml``; empty where it is packed into another one."""
+    def _find_template(self, source: str) -> str:
+        """Return the file that Helm calls ``chart/templates/web.yaml``, or "" if it is inside a packed chart."""
         path = os.path.join(self.folder, *source.split("/")[1:])
         inside = os.path.abspath(path).startswith(os.path.abspath(self.folder) + os.sep)
         return path if source and inside and os.path.isfile(path) else ""
 
 
-def helm_renders(files: Collection[str], values: Sequence[str] = (), kube_version: str = "") -> list[HelmRender]:
-    """Renderings of the charts among these files that are no parts of others, with files of values as Helm takes them.
+def find_helm_renders(files: Collection[str], values: Sequence[str] = (), kube_version: str = "") -> list[HelmRender]:
+    """Return the renderings of charts among the files, except subcharts and libraries.
 
-    Raises UsageError where helm is not there.
+    Raises UsageError if helm is not installed.
     """
-    command = [*program("--helm", ("helm", "template"))]
+    command = [*find_program("--helm", ("helm", "template"))]
     for file in values:
         command += ["--values", file]
     if kube_version:
         command += ["--kube-version", kube_version]
     named = {os.path.dirname(os.path.abspath(f)) for f in files if f != STDIN and os.path.basename(f) == CHART}
-    charts = sorted(folder for folder in named if not _is_part(folder) and not _is_library(folder))
+    charts = sorted(folder for folder in named if not _is_subchart(folder) and not _is_library(folder))
     return [HelmRender(folder, command) for folder in charts]
 
 
-def _is_of_chart(entry: str) -> bool:
+def _is_chart_file(entry: str) -> bool:
+    """Return whether a chart's folder has this file for the chart itself."""
     return entry in (CHART, "Chart.lock") or (entry.startswith("values") and entry.endswith((".yaml", ".yml", ".json")))
 
 
-def _is_part(folder: str) -> bool:
-    """Whether it lies in the folder of another chart's parts."""
+def _is_subchart(folder: str) -> bool:
+    """Return whether the folder is a subchart of another chart."""
     parent = os.path.dirname(folder)
     return os.path.basename(parent) == "charts" and os.path.isfile(os.path.join(os.path.dirname(parent), CHART))
 
 
 def _is_library(folder: str) -> bool:
-    """Whether Helm refuses to render it by itself."""
+    """Return whether the chart is a library, which Helm does not render."""
     try:
         documents: list[object] = [document.value for document in load_documents(os.path.join(folder, CHART))]
     except InputError:  # Helm says what is wrong with it
@@ -92,8 +95,8 @@ def _is_library(folder: str) -> bool:
     return any(isinstance(value, Mapping) and value.get("type") == "library" for value in documents)
 
 
-def _lines(template: str) -> dict[str, int]:
-    """The line of each field's name that stands in a template once."""
+def _find_unique_lines(template: str) -> dict[str, int]:
+    """Return the lines of field names that occur once in a template."""
     try:
         lines = load_content(template).text.splitlines()
     except InputError:

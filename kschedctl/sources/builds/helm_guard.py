@@ -1,7 +1,8 @@
-"""Stands before helm where kustomize calls it: runs it only with the options that kustomize itself gives.
+"""Guard between kustomize and helm that runs helm only with the options that kustomize itself passes.
 
-Kustomize puts values of a repository on helm's command line as they are, where one that begins with a dash is an
-option: ``releaseName: --post-renderer=…`` runs a program. Run as a file by ``python -I``, it needs nothing but Python.
+Kustomize puts values of a repository on helm's command line unchecked, where a value that begins with a dash is an
+option: ``releaseName: --post-renderer=…`` runs a program. The file is run by ``python -I`` and needs nothing but
+Python.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 
-COMMANDS = frozenset({"version", "template", "pull"})
-OPTIONS = frozenset(
+ALLOWED_COMMANDS = frozenset({"version", "template", "pull"})
+ALLOWED_OPTIONS = frozenset(
     {
         "--generate-name",
         "--include-crds",
@@ -26,70 +27,74 @@ OPTIONS = frozenset(
         "-c",
     }
 )
-WITH_VALUE = frozenset(
+OPTIONS_WITH_VALUE = frozenset(
     {"--namespace", "--name-template", "-f", "--values", "--api-versions", "--kube-version", "--untardir", "--repo"}
     | {"--version"}
 )
-HOMES = ("HELM_CONFIG_HOME", "HELM_CACHE_HOME", "HELM_DATA_HOME")
-"""Where helm looks for its configuration and plugins; kustomize sets them, to a folder that it makes."""
+HOME_VARIABLES = ("HELM_CONFIG_HOME", "HELM_CACHE_HOME", "HELM_DATA_HOME")
+"""Where helm looks for configuration and plugins. Kustomize points them to a temporary folder."""
 _READS_ENVIRONMENT = re.compile(r"\b(env|expandenv|getHostByName)\b")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-_FETCHED = ("http://", "https://", "oci://")
+_ALLOWED_SCHEMES = ("http://", "https://", "oci://")
 
 
-def refusal(arguments: Sequence[str], environment: Mapping[str, str], top: str) -> str:
-    """What of a call is not kustomize's own, empty where all is. ``top``: the folder of the repository."""
-    if not arguments or arguments[0] not in COMMANDS:
+def find_refusal(arguments: Sequence[str], environment: Mapping[str, str], top: str) -> str:
+    """Return why a call of helm is refused, or "". ``top`` is the top folder of the repository."""
+    if not arguments or arguments[0] not in ALLOWED_COMMANDS:
         return f"{' '.join(['helm', *arguments[:1]])} is not a command that kustomize needs"
     words = iter(arguments[1:])
     for word in words:
-        value = next(words, "") if word in WITH_VALUE else word
-        if word.startswith("-") and word not in OPTIONS | WITH_VALUE:
+        value = next(words, "") if word in OPTIONS_WITH_VALUE else word
+        if word.startswith("-") and word not in ALLOWED_OPTIONS | OPTIONS_WITH_VALUE:
             return f'"{word}" would be an option of helm'
-        if said := refused_value(word if word in WITH_VALUE else "", value, top):
-            return said
-    homes = {name: environment[name] for name in HOMES if name in environment}
-    return next((f'{name} is "{home}": {CONFIGURED}' for name, home in homes.items() if not _is_made(home)), "")
+        if reason := check_value(word if word in OPTIONS_WITH_VALUE else "", value, top):
+            return reason
+    homes = {name: environment[name] for name in HOME_VARIABLES if name in environment}
+    return next(
+        (f'{name} is "{home}": {HOME_REFUSAL}' for name, home in homes.items() if not _is_kustomize_home(home)), ""
+    )
 
 
-CONFIGURED = "a repository does not say where helm has its configuration and plugins"
+HOME_REFUSAL = "a repository does not say where helm has its configuration and plugins"
 
 
-def refused_value(option: str, value: str, top: str) -> str:
-    """What is wrong with a value of an option, or with a word by itself, where none is named."""
-    if value.startswith("-") and (option or value not in OPTIONS):
+def check_value(option: str, value: str, top: str) -> str:
+    """Return why a value of an option, or of a positional argument if ``option`` is "", is refused, or ""."""
+    if value.startswith("-") and (option or value not in ALLOWED_OPTIONS):
         return f'"{value}" would be an option of helm'
     if option == "--name-template" and _READS_ENVIRONMENT.search(value):
         return f'"{value}" reads the environment'
-    if (option == "--repo" or _SCHEME.match(value)) and not value.lower().startswith(_FETCHED):
+    if (option == "--repo" or _SCHEME.match(value)) and not value.lower().startswith(_ALLOWED_SCHEMES):
         return f'"{value}" is fetched neither by HTTP nor from a registry'
-    if option == "--untardir" and not (_is_within(value, top) or _is_clone(value)):
+    if option == "--untardir" and not (_is_within(value, top) or _is_kustomize_folder(value)):
         return f'"{value}" is outside of the repository, and charts are not written there'
     return ""
 
 
 def _is_within(path: str, folder: str) -> bool:
+    """Return whether the real path is the folder or below it."""
     path, folder = os.path.realpath(path), os.path.realpath(folder)
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
-def _is_clone(path: str) -> bool:
-    """Whether it is in one of kustomize's own folders, such as that of a remote base."""
+def _is_kustomize_folder(path: str) -> bool:
+    """Return whether the path is in a temporary folder of kustomize, such as that of a remote base."""
     made = os.path.join(os.path.realpath(tempfile.gettempdir()), "kustomize-")
     return os.path.realpath(path).startswith(made)
 
 
-def _is_made(home: str) -> bool:
+def _is_kustomize_home(home: str) -> bool:
+    """Return whether the folder is the temporary one that kustomize makes for helm."""
     made = os.path.join(os.path.realpath(tempfile.gettempdir()), "kustomize-helm-")
     return os.path.realpath(home).startswith(made)
 
 
-def main(helm: str, top: str, *arguments: str) -> None:
-    """Become helm, unless something is refused."""
-    if said := refusal(arguments, os.environ, top):
-        sys.exit(f"not run: {said}")
+def run_helm(helm: str, top: str, *arguments: str) -> None:
+    """Become helm, unless the call is refused."""
+    if reason := find_refusal(arguments, os.environ, top):
+        sys.exit(f"not run: {reason}")
     os.execv(helm, [helm, *arguments])
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    run_helm(*sys.argv[1:])

@@ -1,4 +1,4 @@
-"""Which kustomization changed a field of an object on its way from the file in which it was written."""
+"""Find the patch or kustomization that changed a field of a built object."""
 
 from __future__ import annotations
 
@@ -9,65 +9,69 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from kschedctl.errors import InputError
-from kschedctl.sources.applied.kustomizations import patch_files
+from kschedctl.sources.applied.kustomizations import list_patch_files
 from kschedctl.sources.documents.documents import Content, load_content, parse_documents
 from kschedctl.sources.documents.positions import Path
 
 TRANSFORMATIONS = "alpha.config.kubernetes.io/transformations"
-_NAMES = ("name", "key", "topologyKey", "containerPort")
-"""By which items of a list are known again where others were put before them."""
+_IDENTIFYING_FIELDS = ("name", "key", "topologyKey", "containerPort")
+"""Fields by which items of a list are matched if others were inserted before them."""
 
 
 class PatchedField(NamedTuple):
-    """A file that changes a field, and the line on which it names it."""
+    """The file that changes a field, and the line that names the field."""
 
     file: str
     line: int
 
 
 class Overlays(NamedTuple):
-    """Kustomizations that changed something of an object: their files, the inner ones first."""
+    """The kustomizations that changed an object."""
 
     files: Sequence[str]
+    """The kustomizations, the innermost first."""
     written: object
+    """The object as it was written."""
     built: object
+    """The object as it was built."""
 
-    def change(self, path: Path) -> PatchedField | None:
-        """What overlays did to a field that was written otherwise, or not at all; None where it is as written."""
+    def find_patch(self, path: Path) -> PatchedField | None:
+        """Return the file and line that changed or added a field, or None if it is as it was written."""
         if not self.files or not _is_changed(self.written, self.built, path):
             return None
         fields = [step for step in reversed(path) if isinstance(step, str)]
         for field in fields[:2]:
             for kustomization in reversed(self.files):
-                for file in (*patch_files(os.path.dirname(kustomization)), kustomization):
-                    if line := _line(file, field):
+                for file in (*list_patch_files(os.path.dirname(kustomization)), kustomization):
+                    if line := _find_line(file, field):
                         return PatchedField(file, line)
         return PatchedField(self.files[-1], 1)
 
     def written_path(self, path: Path) -> Path:
-        """The way to the field in the object as it was written, where items may stand at other places."""
-        written, built, way = self.written, self.built, list(path)
+        """Return the path of the field in the object as it was written, where items may have other indices."""
+        written, built, steps = self.written, self.built, list(path)
         for at, step in enumerate(path):
             if isinstance(step, int) and isinstance(built, list) and isinstance(written, list) and step < len(built):
-                item = _same(built[step], step, written)
-                way[at] = next((i for i, sibling in enumerate(written) if sibling is item), step)
+                item = _find_written_item(built[step], step, written)
+                steps[at] = next((i for i, sibling in enumerate(written) if sibling is item), step)
                 written, built = item, built[step]
             else:
-                written, built = _field(written, step), _field(built, step)
-        return tuple(way)
+                written, built = _get_field(written, step), _get_field(built, step)
+        return tuple(steps)
 
 
-def transforming(annotation: str, folder: str) -> list[str]:
-    """The files of the kustomizations that the annotation names, from a folder."""
+def list_kustomizations(annotation: str, folder: str) -> list[str]:
+    """Return the kustomizations that an annotation names, relative to a folder."""
     paths: dict[str, None] = {}
-    for transformation in _parsed(annotation):
+    for transformation in _parse_annotation(annotation):
         path = transformation.get("configuredIn") if isinstance(transformation, dict) else None
         if isinstance(path, str) and os.path.isfile(file := os.path.normpath(os.path.join(folder, path))):
             paths[file] = None
     return list(paths)
 
 
-def _parsed(annotation: str) -> list[object]:
+def _parse_annotation(annotation: str) -> list[object]:
+    """Return the first list in the annotation's YAML, or []."""
     try:
         documents: list[object] = [
             document.value for document in parse_documents(Content(TRANSFORMATIONS, annotation, is_json=False))
@@ -78,47 +82,45 @@ def _parsed(annotation: str) -> list[object]:
 
 
 def _is_changed(written: object, built: object, path: Path) -> bool:
-    """Mappings and lists that were there count as written, whatever else is in them now."""
+    """Return whether a build changed the field. Mappings and lists that existed before count as unchanged."""
     for step in path:
         if isinstance(built, list) and isinstance(step, int):
             item = built[step] if step < len(built) else None
-            written, built = _same(item, step, written), item
+            written, built = _find_written_item(item, step, written), item
         else:
-            written, built = _field(written, step), _field(built, step)
+            written, built = _get_field(written, step), _get_field(built, step)
     if isinstance(written, Mapping | list) and isinstance(built, Mapping | list):
         return False
     return bool(path) and built is not None and written != built
 
 
-def _field(value: object, step: str | int) -> object:
+def _get_field(value: object, step: str | int) -> object:
+    """Return the value of a key, or None."""
     return value.get(step) if isinstance(value, Mapping) else None
 
 
-def _same(item: object, index: int, written: object) -> object:
-    """The item of a list as it was written: that of its name, else that of its place."""
-    items = written if isinstance(written, list) else []
-    for name in _NAMES:
+def _find_written_item(item: object, index: int, written_list: object) -> object:
+    """Return the item of a list as it was written: by its identifying field, else by its index."""
+    items = written_list if isinstance(written_list, list) else []
+    for name in _IDENTIFYING_FIELDS:
         if isinstance(item, Mapping) and item.get(name) is not None:
-            return next(
-                (
-                    candidate
-                    for candidate in items
-                    if isinstance(candidate, Mapping) and candidate.get(name) == item[name]
-                ),
-                None,
-            )
+            for candidate in items:
+                if isinstance(candidate, Mapping) and candidate.get(name) == item[name]:
+                    return candidate
+            return None
     return items[index] if index < len(items) else None
 
 
-def _line(file: str, field: str) -> int:
-    """The first one on which a file names a field, 0 where none does."""
-    ways = "|".join(map(re.escape, (field, field.replace("/", "~1"))))  # as keys, and as RFC 6901 has them
-    word = re.compile(rf"(?<![\w.-])(?:{ways})(?![\w-])")
-    return next((number for number, line in enumerate(_lines(file), 1) if word.search(line)), 0)
+def _find_line(file: str, field: str) -> int:
+    """Return the first line of a file that names the field, or 0."""
+    alternatives = "|".join(map(re.escape, (field, field.replace("/", "~1"))))  # as keys, and as RFC 6901 has them
+    word = re.compile(rf"(?<![\w.-])(?:{alternatives})(?![\w-])")
+    return next((number for number, line in enumerate(_read_lines(file), 1) if word.search(line)), 0)
 
 
 @lru_cache(maxsize=256)
-def _lines(file: str) -> list[str]:
+def _read_lines(file: str) -> list[str]:
+    """Return the lines of a file, or none if it cannot be read."""
     try:
         return load_content(file).text.splitlines()
     except InputError:

@@ -1,7 +1,7 @@
-"""What a kustomization would give to helm or git as an option: refused before anything is built.
+"""Refuse kustomizations that would pass options to helm or git, before anything is built.
 
-Keys are compared as Go's JSON does, in any case. What a remote base holds cannot be looked at here: there
-``helm_guard`` stands before helm, and git may use no other protocols than HTTP and SSH.
+Keys are compared regardless of case, as Go's JSON does. Remote bases cannot be checked here: helm_guard guards helm
+there, and git is limited to HTTP and SSH.
 """
 
 from __future__ import annotations
@@ -13,60 +13,64 @@ from urllib.parse import parse_qs
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.errors import InputError
-from kschedctl.sources.applied.kustomizations import NAMES, kustomization_file
-from kschedctl.sources.builds.helm_guard import CONFIGURED, refused_value
+from kschedctl.sources.applied.kustomizations import FILE_NAMES, find_kustomization
+from kschedctl.sources.builds.helm_guard import HOME_REFUSAL, check_value
 from kschedctl.sources.documents.documents import Content, load_content, parse_documents
 from kschedctl.sources.documents.files import relative_path
 
-_BUILT_UPON = ("resources", "bases", "components", "generators", "transformers", "validators")
-_PLUGINS = ("generators", "transformers", "validators")
-_CHARTS = ("helmcharts", "helmchartinflationgenerator")
+_BASE_FIELDS = ("resources", "bases", "components", "generators", "transformers", "validators")
+_PLUGIN_FIELDS = ("generators", "transformers", "validators")
+_CHART_FIELDS = ("helmcharts", "helmchartinflationgenerator")
 _GENERATOR = "HelmChartInflationGenerator"
-_CONFIGURING = frozenset({"confighome", "helmhome", "helmbin", "extraargs"})
+_FORBIDDEN_FIELDS = frozenset({"confighome", "helmhome", "helmbin", "extraargs"})
 _OPTIONS = {"repo": "--repo", "chartrepourl": "--repo", "nametemplate": "--name-template"}
-_PATHS = frozenset({"name", "chartname", "version", "chartversion"})
-"""Fields of which kustomize makes names of files."""
-_FREE = frozenset({"valuesinline", "valueslocal"})
+_PATH_FIELDS = frozenset({"name", "chartname", "version", "chartversion"})
+"""Fields that kustomize uses in file names."""
+_FREE_TEXT_FIELDS = frozenset({"valuesinline", "valueslocal"})
 
 
 class UnsafeField(NamedTuple):
-    """A field of a file, and what is wrong with it."""
+    """A field of a file that must not be built."""
 
     file: str
     field: str
-    what: str
+    message: str
 
     @property
     def error(self) -> InputError:
-        return InputError(f"{self.field}: {self.what}; it is not built", where=relative_path(self.file))
+        """The error that names the field and its file."""
+        return InputError(f"{self.field}: {self.message}; it is not built", where=relative_path(self.file))
 
 
-def unsafe_fields(folder: str, top: str, *, with_helm: bool) -> Iterator[UnsafeField]:
-    """What is wrong in the kustomization of a folder of the repository ``top``, and in all that it builds upon here."""
+def find_unsafe_fields(folder: str, top: str, *, with_helm: bool) -> Iterator[UnsafeField]:
+    """Yield the unsafe fields of a kustomization and of everything local that it builds upon."""
     seen: set[str] = set()
-    open_ = [os.path.abspath(folder)]
-    while open_:
-        path = open_.pop()
-        file = kustomization_file(path) if os.path.isdir(path) else path
+    unvisited = [os.path.abspath(folder)]
+    while unvisited:
+        path = unvisited.pop()
+        file = find_kustomization(path) if os.path.isdir(path) else path
         if not file or file in seen:
             continue
         seen.add(file)
-        for document in _documents(file):
-            yield from _of_document(file, document, top if with_helm else "")
-            for _, entry in _entries(document):
+        for document in _load_documents(file):
+            yield from _check_document(file, document, top if with_helm else "")
+            for _, entry in _iter_bases(document):
                 inner = os.path.abspath(os.path.join(os.path.dirname(file), entry))
-                open_ += [inner] * os.path.exists(inner)
+                unvisited += [inner] * os.path.exists(inner)
 
 
-def _of_document(file: str, document: JsonObject, top: str) -> Iterator[UnsafeField]:
-    yield from (UnsafeField(file, field, what) for field, entry in _entries(document) if (what := _remote(entry)))
+def _check_document(file: str, document: JsonObject, top: str) -> Iterator[UnsafeField]:
+    """Yield the unsafe fields of a document."""
+    yield from (
+        UnsafeField(file, field, what) for field, entry in _iter_bases(document) if (what := _check_reference(entry))
+    )
     if top:
-        for field, chart in _charts(document):
-            yield from (UnsafeField(file, field + name, what) for name, what in _of_chart(chart, file, top))
+        for field, chart in _iter_charts(document):
+            yield from (UnsafeField(file, field + name, what) for name, what in _check_chart(chart, file, top))
 
 
-def _remote(reference: str) -> str:
-    """What is wrong with a reference to another repository, empty for others."""
+def _check_reference(reference: str) -> str:
+    """Return why a reference to another repository is unsafe, or ""."""
     query = parse_qs(reference.partition("?")[2])
     for value in (*query.get("ref", ()), *query.get("version", ())):
         if value.startswith("-"):
@@ -78,74 +82,82 @@ def _remote(reference: str) -> str:
     return ""
 
 
-def _entries(document: JsonObject) -> Iterator[tuple[str, str]]:
-    """(field, path or URL) of what a kustomization builds upon."""
-    folded = _folded(document)
-    for key in _BUILT_UPON:
-        for number, entry in enumerate(_list(folded.get(key))):
+def _iter_bases(document: JsonObject) -> Iterator[tuple[str, str]]:
+    """Yield (field, path or URL) of the bases of a kustomization."""
+    folded = _fold_keys(document)
+    for key in _BASE_FIELDS:
+        for number, entry in enumerate(_as_list(folded.get(key))):
             if isinstance(entry, str) and "\n" not in entry and "\0" not in entry:
                 yield f"{key}[{number}]", entry
 
 
-def _charts(document: JsonObject) -> Iterator[tuple[str, JsonObject]]:
-    """(field, chart or settings for all): of a kustomization, and of generators, also such as stand within one."""
-    folded = _folded(document)
+def _iter_charts(document: JsonObject) -> Iterator[tuple[str, JsonObject]]:
+    """Yield (field, chart) of a kustomization and of its generators, including inline ones."""
+    folded = _fold_keys(document)
     if document.get("kind") == _GENERATOR:
         yield "", document
-    yield "helmGlobals.", _mapping(folded.get("helmglobals"))
-    for key, name in zip(_CHARTS, ("helmCharts", "helmChartInflationGenerator"), strict=True):
-        yield from ((f"{name}[{i}].", _mapping(chart)) for i, chart in enumerate(_list(folded.get(key))))
-    for key in _PLUGINS:
-        for number, entry in enumerate(_list(folded.get(key))):
+    yield "helmGlobals.", _as_mapping(folded.get("helmglobals"))
+    for key, name in zip(_CHART_FIELDS, ("helmCharts", "helmChartInflationGenerator"), strict=True):
+        yield from ((f"{name}[{i}].", _as_mapping(chart)) for i, chart in enumerate(_as_list(folded.get(key))))
+    for key in _PLUGIN_FIELDS:
+        for number, entry in enumerate(_as_list(folded.get(key))):
             if isinstance(entry, str) and "\n" in entry:
-                for inner in _parsed(Content(key, entry, is_json=False)):
-                    yield from ((f"{key}[{number}].{field}", chart) for field, chart in _charts(inner))
+                for inner in _parse_mappings(Content(key, entry, is_json=False)):
+                    yield from ((f"{key}[{number}].{field}", chart) for field, chart in _iter_charts(inner))
 
 
-def _of_chart(chart: JsonObject, file: str, top: str) -> Iterator[tuple[str, str]]:
-    """(field, what is wrong with it)."""
+def _check_chart(chart: JsonObject, file: str, top: str) -> Iterator[tuple[str, str]]:
+    """Yield (field, message) for the unsafe fields of a chart."""
     for name, value in chart.items():
         key = name.casefold()
-        if key in _CONFIGURING and value:
-            yield name, f'"{value}": {CONFIGURED}'
-        for text in map(str, value if isinstance(value, list) else [value] if key not in _FREE else []):
-            if said := _of_field(key, text, file, top):
-                yield name, said
+        if key in _FORBIDDEN_FIELDS and value:
+            yield name, f'"{value}": {HOME_REFUSAL}'
+        for text in map(str, value if isinstance(value, list) else [value] if key not in _FREE_TEXT_FIELDS else []):
+            if message := _check_chart_field(key, text, file, top):
+                yield name, message
 
 
-def _of_field(key: str, text: str, file: str, top: str) -> str:
+def _check_chart_field(key: str, text: str, file: str, top: str) -> str:
+    """Return why the value of a chart's field is unsafe, or ""."""
     if not text:
         return ""
     if key == "charthome":
-        return refused_value("--untardir", os.path.join(os.path.dirname(file), text), top)
-    if key in _PATHS and (".." in text.split("/") or text.startswith("/")):
+        return check_value("--untardir", os.path.join(os.path.dirname(file), text), top)
+    if key in _PATH_FIELDS and (".." in text.split("/") or text.startswith("/")):
         return f'"{text}" leads to another folder'
-    return refused_value(_OPTIONS.get(key, ""), text, top)
+    return check_value(_OPTIONS.get(key, ""), text, top)
 
 
-def _folded(value: JsonObject) -> dict[str, object]:
+def _fold_keys(value: JsonObject) -> dict[str, object]:
+    """Return the mapping with keys in lower case."""
     return {key.casefold(): inner for key, inner in value.items()}
 
 
-def _mapping(value: object) -> JsonObject:
+def _as_mapping(value: object) -> JsonObject:
+    """Return the value if it is a mapping, else an empty one."""
     return value if isinstance(value, Mapping) else {}
 
 
-def _list(value: object) -> Iterable[object]:
+def _as_list(value: object) -> Iterable[object]:
+    """Return the value if it is a list, else an empty one."""
     return value if isinstance(value, list) else ()
 
 
-def _documents(file: str) -> list[JsonObject]:
-    """The documents of a kustomization, or of a file with generators; none where unreadable: kustomize says so."""
+def _load_documents(file: str) -> list[JsonObject]:
+    """Return the documents of a kustomization or generator file.
+
+    A file that cannot be read has none, since kustomize reports it.
+    """
     try:
         content = load_content(file)
     except InputError:
         return []
-    asked = os.path.basename(file) in NAMES or _GENERATOR in content.text
-    return list(_parsed(content)) if asked else []
+    is_relevant = os.path.basename(file) in FILE_NAMES or _GENERATOR in content.text
+    return list(_parse_mappings(content)) if is_relevant else []
 
 
-def _parsed(content: Content) -> Iterator[JsonObject]:
+def _parse_mappings(content: Content) -> Iterator[JsonObject]:
+    """Yield the documents that are mappings, or none if they cannot be parsed."""
     try:
         documents: list[object] = [document.value for document in parse_documents(content)]
     except InputError:

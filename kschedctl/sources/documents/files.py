@@ -184,6 +184,7 @@ class _CountingStream(io.RawIOBase):
         self._unread, self.count = self.head, 0
 
     def read(self, size: int = -1) -> bytes:
+        """Read at most so many bytes, the first of which may be known."""
         data = self._unread + self._raw.read(max(size - len(self._unread), 0) if size >= 0 else -1)
         self._unread = b""
         self.count += len(data)

@@ -18,9 +18,7 @@ _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def parse_json(text: str, file: str, first_number: int = 1) -> Iterator[ParsedDocument]:
-    """Parse the JSON documents of a text, which follow each other, and number them from ``first_number``. Raises
-    InputError.
-    """
+    """Parse the JSON documents of a text, which follow each other. Raises InputError."""
     counted_to, line, end = 0, 1, skip_space(text, 0)
     while end < len(text):
         line += text.count("\n", counted_to, end)

@@ -64,10 +64,12 @@ class Text:
 
     @cached_property
     def _json(self) -> JsonPositions:
+        """The positions of a JSON text."""
         return JsonPositions(self.content.text)
 
     @cached_property
     def _yaml(self) -> YamlPositions:
+        """The positions of a YAML text."""
         from kschedctl.sources.documents.yaml_positions import YamlPositions  # noqa: PLC0415 - JSON needs no YAML parser
 
         return YamlPositions(self.content.text)
@@ -97,6 +99,7 @@ class LocatedObject(NamedTuple):
 
     @property
     def file(self) -> str:
+        """The file that contains the object."""
         return self.text.file
 
     def file_of(self, path: Path) -> str:
@@ -162,6 +165,7 @@ class JsonPositions:
 
     @cached_property
     def _line_starts(self) -> list[int]:
+        """Offsets at which lines begin."""
         return [0, *(end.end() for end in re.finditer("\n", self._text))]
 
     def _find_document(self, number: int) -> int:

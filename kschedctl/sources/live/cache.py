@@ -20,8 +20,8 @@ from kschedctl.api.decoding import decode_json
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.pod_table import PodTable
 from kschedctl.errors import InputError
-from kschedctl.sources.archive.container import archive, open_archive
-from kschedctl.sources.archive.sections import pack, unpack
+from kschedctl.sources.archive.container import build_archive, open_archive
+from kschedctl.sources.archive.sections import decode_objects, encode_objects
 from kschedctl.sources.live.lists import Listing, Others
 from kschedctl.sources.output_file import write_file
 from kschedctl.text.version import VERSION
@@ -87,8 +87,8 @@ class ReadingCache(NamedTuple):
         """Write them down. Raises InputError where that is not possible."""
         header = _Header(VERSION, {kind: _kept(listing) for kind, listing in lists.items()})
         members = {HEADER: msgspec.json.encode(header)}
-        members |= {kind: pack(kind, listing.objects) for kind, listing in lists.items()}
-        write_file(str(self.path), [archive(members)], private=True)
+        members |= {kind: encode_objects(kind, listing.objects) for kind, listing in lists.items()}
+        write_file(str(self.path), [build_archive(members)], private=True)
 
 
 def _kept(listing: Listing) -> KeptList:
@@ -96,6 +96,6 @@ def _kept(listing: Listing) -> KeptList:
 
 
 def _listing(kind: str, kept: KeptList, packed: bytes) -> Listing:
-    objects = unpack(kind, packed, kept.objects)
+    objects = decode_objects(kind, packed, kept.objects)
     made = objects if isinstance(objects, PodTable) else Others(objects)
     return Listing(made, kept.resource_version, kept.path, kept.fields)

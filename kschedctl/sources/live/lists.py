@@ -28,9 +28,9 @@ from kschedctl.api.observed.events import is_irrelevant
 from kschedctl.api.observed.noise import strip_noise
 from kschedctl.api.pod_table import Key, PodTable, PodTableBuilder
 from kschedctl.api.versions_read import is_newer_version
-from kschedctl.cluster import OBSERVED, without_nulls
+from kschedctl.cluster import OBSERVED, drop_nulls
 from kschedctl.errors import ClusterError
-from kschedctl.sources.kinds import build_item_type
+from kschedctl.sources.item_decoders import build_item_type
 from kschedctl.sources.list_items import PodItems
 from kschedctl.sources.live.http import End, RefusedError, Server, TooLargeError, segment, unreadable
 from kschedctl.sources.new_fields import FULLY_KNOWN_KINDS, NewFieldWarnings, NewPodFields
@@ -321,7 +321,7 @@ class _Documents(msgspec.Struct, frozen=True):
 def _check_fields(kind: str, version: str, documents: Iterable[JsonObject]) -> None:
     """Raises LeftOutError for a field that is not known here, or of another type."""
     for document in documents:
-        whole = without_nulls(document)
+        whole = drop_nulls(document)
         why = find_unknown_field(kind, whole)
         try:
             convert_builtins(whole, KINDS[kind].struct)
@@ -377,7 +377,7 @@ def _decoded(into: type[T], body: bytes) -> T:
         if b"null" not in body:
             raise
         # to the API server a null is an absent field
-        return convert_builtins(without_nulls(msgspec.json.decode(body)), into)
+        return convert_builtins(drop_nulls(msgspec.json.decode(body)), into)
 
 
 @contextmanager

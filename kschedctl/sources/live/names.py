@@ -18,7 +18,7 @@ import msgspec
 
 from kschedctl.api.decoding import decode_json
 from kschedctl.api.json_values import JsonObject
-from kschedctl.sources.names import Kubeconfig, Meta, ObjectName
+from kschedctl.sources.completion_names import Kubeconfig, Meta, ObjectName
 
 MOST = 500
 SECONDS = 1.0

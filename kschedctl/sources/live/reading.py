@@ -23,18 +23,18 @@ from kschedctl.api.objects import Namespace, Pod, PodSpec
 from kschedctl.api.pod_table import PodTable
 from kschedctl.api.versions_read import is_newer_version
 from kschedctl.cluster import (
+    ADMISSION_HOOK_KINDS,
     CLUSTER_SCOPED,
-    ELSEWHERE,
+    CREATION_KINDS,
     FIELDS,
-    HOOKS,
     LIMITS,
     NOT_LISTED,
     OBSERVED,
-    OF_CREATION,
+    QUEUE_KINDS,
     Cluster,
     Gap,
     Provenance,
-    gaps_of,
+    build_gaps,
 )
 from kschedctl.errors import ClusterError, ConfigurationError
 from kschedctl.scheduler.framework.feature_gates import GATE_STAGES
@@ -150,7 +150,7 @@ def _read_kinds(
             kind: threads.submit(_read, server, kind, namespace, fields.get(kind, ""), kept.get(kind)) for kind in kinds
         }
 
-    elsewhere = {*ELSEWHERE} & {*wishes.also}
+    elsewhere = {*QUEUE_KINDS} & {*wishes.also}
     served = served_groups(server) if elsewhere else None
     absent = {kind for kind in elsewhere if served is not None and group_of(KINDS[kind].versions[0]) not in served}
     lists = read(
@@ -172,7 +172,7 @@ def _read_kinds(
     listings |= apart
     if needless.keys() - replayed.needless(_specs(listings["Pod"])).keys():  # a pod came that needs one of them
         return _read_kinds(connection, replace(wishes, pods_alone=False), threads, kept)
-    gaps = gaps_of({*by_kind, *absent, OTHER_CUSTOM_RESOURCE}, NOT_LISTED) | {
+    gaps = build_gaps({*by_kind, *absent, OTHER_CUSTOM_RESOURCE}, NOT_LISTED) | {
         kind: Gap(f"{NOT_LISTED}: {why}") for kind, why in needless.items()
     }
     gaps |= {kind: gap for kind, (_, gap) in by_kind.items() if gap is not None}
@@ -284,7 +284,7 @@ def _read_what_may_be(server: Server, kind: str, namespace: str, fields: str) ->
     except RefusedError as error:
         refused = error
     except ClusterError as error:
-        if isinstance(error, LeftOutError) or kind not in (*OBSERVED, *OF_CREATION):
+        if isinstance(error, LeftOutError) or kind not in (*OBSERVED, *CREATION_KINDS):
             raise
         return None, Gap(f"could not be read: {error.what}")
     namespace = KINDS[kind].home or namespace
@@ -296,7 +296,9 @@ def _read_what_may_be(server: Server, kind: str, namespace: str, fields: str) ->
             pass
     if kind in ESSENTIAL:
         raise ClusterError(refused.message, where=server.host, hint=RIGHTS)
-    if refused.code == NOT_FOUND and (kind in (*HOOKS, *ELSEWHERE) or is_custom_api(KINDS[kind].versions[0])):
+    if refused.code == NOT_FOUND and (
+        kind in (*ADMISSION_HOOK_KINDS, *QUEUE_KINDS) or is_custom_api(KINDS[kind].versions[0])
+    ):
         return None, None  # nobody can have created one
     no_api = f"are not served in {' or '.join(KINDS[kind].versions)}"
     return None, Gap(no_api if refused.code == NOT_FOUND else f"could not be read: {refused.message}")

@@ -13,7 +13,7 @@ from test_recordings import DUMP, PENDING, PLACED
 from written_manifests import Json, refused
 
 from kschedctl.api.validation.manifests import KINDS
-from kschedctl.cluster import flatten
+from kschedctl.cluster import flatten_lists
 from kschedctl.scheduler.configuration.validation_options import build_validation_options
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
@@ -53,7 +53,7 @@ INVENTED = {
 
 def workloads(documents: list[Json]) -> Iterator[Json]:
     """The pods, and what makes pods."""
-    return (document for document in flatten(documents) if document and document.get("kind") in KINDS)
+    return (document for document in flatten_lists(documents) if document and document.get("kind") in KINDS)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -9,7 +9,7 @@ import msgspec
 
 from kschedctl.api.validation.manifests import KINDS, validate_manifest
 from kschedctl.api.validation.options import ValidationOptions
-from kschedctl.cluster import without_nulls
+from kschedctl.cluster import drop_nulls
 
 Json = dict[str, Any]
 AFFINITY_TERMS = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -44,6 +44,6 @@ def workload(kind: str, template: Json | None = None, **spec: Any) -> Json:
 
 def refused(manifest: Json, **options: bool) -> list[str]:
     """What the API server says of it."""
-    document = without_nulls(deepcopy(manifest))
+    document = drop_nulls(deepcopy(manifest))
     found = msgspec.convert(document, KINDS[manifest["kind"]])
     return [str(error) for error in validate_manifest(manifest["kind"], found, ValidationOptions(**options))]

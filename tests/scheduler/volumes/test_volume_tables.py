@@ -12,7 +12,7 @@ from golden_cases import Json
 from plugin_cases import answer, cases, filtered, gate, pod_info, pre_filter, scores, snapshot
 
 from kschedctl.api.objects import Node, ObjectMeta, PersistentVolume, PersistentVolumeClaim
-from kschedctl.cluster import Cluster, without_nulls
+from kschedctl.cluster import Cluster, drop_nulls
 from kschedctl.scheduler.plugins.helper.volumes.listers import Listers
 from kschedctl.scheduler.plugins.helper.volumes.topology import Topology
 from kschedctl.scheduler.plugins.node_volume_limits.plugin import NodeVolumeLimits
@@ -140,7 +140,7 @@ def test_storage_of_which_there_is_none_is_full_whatever_is_asked_of_it() -> Non
 @cases("volumehelpers", "pvnodeaffinity")
 def test_volume_node_affinity(case: Json) -> None:
     nodes = AllNodes([Node(ObjectMeta(name="node", labels=case["nodeLabels"]))])
-    volume = msgspec.convert(without_nulls(case["pv"]), PersistentVolume)
+    volume = msgspec.convert(drop_nulls(case["pv"]), PersistentVolume)
     assert Topology(nodes).reachable_mask(volume.spec.node_affinity).tolist() == [case["want"]["matches"]]
 
 

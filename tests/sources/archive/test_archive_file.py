@@ -22,7 +22,7 @@ from kschedctl import demo
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import FIELDS, Cluster, Gap, Provenance
 from kschedctl.errors import InputError
-from kschedctl.sources.archive.container import LARGEST_FILE
+from kschedctl.sources.archive.container import MAX_FILE_SIZE
 from kschedctl.sources.archive.file import read_archive, read_header, write_archive
 from kschedctl.sources.read import read
 
@@ -267,8 +267,8 @@ def test_a_member_that_is_shorter_than_the_directory_says_is_told(tmp_path: Path
 def test_a_file_that_is_larger_than_any_snapshot_is_not_read(tmp_path: Path) -> None:
     path = zipped(tmp_path / "s", {"snapshot.json": POD_HEADER})
     with path.open("r+b") as file:
-        file.truncate(LARGEST_FILE + 1)
-    with pytest.raises(InputError, match=f"larger than {LARGEST_FILE >> 20:,} MiB"):
+        file.truncate(MAX_FILE_SIZE + 1)
+    with pytest.raises(InputError, match=f"larger than {MAX_FILE_SIZE >> 20:,} MiB"):
         read_archive(str(path))
 
 

@@ -14,7 +14,7 @@ from api_server import Response, for_path, recorded_error, recordings, replayed,
 from live_fixtures import WAITED, fixture_server_at, nobody  # noqa: F401 - fixtures
 
 from kschedctl.api.kinds import KINDS
-from kschedctl.cluster import OBSERVED, OF_CREATION
+from kschedctl.cluster import CREATION_KINDS, OBSERVED
 from kschedctl.errors import ClusterError, InputError
 from kschedctl.sources.live import http as live_http
 from kschedctl.sources.live import lists as live_lists
@@ -31,7 +31,7 @@ NOT_RECORDED = {
     "ElasticQuota",
     "NodeResourceTopology",
 }
-NOT_RECORDED |= {"CoschedulingPodGroup", "VolcanoPodGroup", *OBSERVED, *OF_CREATION}
+NOT_RECORDED |= {"CoschedulingPodGroup", "VolcanoPodGroup", *OBSERVED, *CREATION_KINDS}
 
 
 def page(*names: str, version: str = "7", token: str = "", kind: str = "Pod") -> Response:

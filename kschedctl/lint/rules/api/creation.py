@@ -9,7 +9,7 @@ from kschedctl.api.api_versions import is_custom_api
 from kschedctl.api.json_values import field_at, object_at
 from kschedctl.api.validation import around_pods, manifests
 from kschedctl.api.validation.unknown_fields import KARPENTER_KINDS, find_unknown_fields
-from kschedctl.cluster import without_nulls
+from kschedctl.cluster import drop_nulls
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.field_edits import FieldEdit, RenameField, SetField, is_pod_count
@@ -86,7 +86,7 @@ def _validate(subject: Subject, context: LintContext) -> Iterator[Problem]:
     if subject.kind not in structs or not is_user_authored(subject):
         return
     try:
-        manifest = convert_field((), without_nulls(subject.document), structs[subject.kind])
+        manifest = convert_field((), drop_nulls(subject.document), structs[subject.kind])
     except InvalidFieldError as error:
         yield subject.build_problem(error.path, str(error))
         return

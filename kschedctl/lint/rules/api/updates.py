@@ -16,7 +16,7 @@ from kschedctl.api.labels import Selector
 from kschedctl.api.ownership import TEMPLATE_HASH, Owner, find_controller
 from kschedctl.api.quantity import QuantityError, parse
 from kschedctl.api.validation import around_pods, manifests, updates, written
-from kschedctl.cluster import Cluster, without_nulls
+from kschedctl.cluster import Cluster, drop_nulls
 from kschedctl.lint.framework.context import LintContext, N
 from kschedctl.lint.framework.rule import ERROR, Rule
 from kschedctl.lint.objects.subject import Problem, Subject
@@ -36,7 +36,7 @@ def find_immutable_changes(context: LintContext) -> Iterator[Problem]:
         if subject.kind not in VALIDATED_STRUCTS or not is_user_authored(subject) or _is_hook(subject):
             continue
         try:
-            manifest = convert_builtins(without_nulls(subject.document), VALIDATED_STRUCTS[subject.kind])
+            manifest = convert_builtins(drop_nulls(subject.document), VALIDATED_STRUCTS[subject.kind])
         except msgspec.ValidationError:
             continue
         for error in _keep_first_per_field(_iter_update_errors(subject, manifest, deployed)):
@@ -66,7 +66,7 @@ def _iter_update_errors(subject: Subject, manifest: api.Struct, deployed: _Deplo
     elif isinstance(manifest, api.PersistentVolumeClaim) and (claim := deployed.claims.get(owner[1:])):
         yield from updates.validate_claim_update(manifest.spec, claim.spec)
     elif isinstance(manifest, written.Workload):
-        spec = without_nulls(object_at(subject.document, "spec"))
+        spec = drop_nulls(object_at(subject.document, "spec"))
         yield from _iter_workload_update_errors(owner, manifest, spec, deployed)
 
 
@@ -193,7 +193,7 @@ class _DeployedObjects:
         selectors = {}
         for owner, document in self.documents.items():
             try:
-                typed = convert_builtins(without_nulls(document), written.Workload)
+                typed = convert_builtins(drop_nulls(document), written.Workload)
             except msgspec.ValidationError:
                 continue
             selector = compile_selector(typed.spec.selector)

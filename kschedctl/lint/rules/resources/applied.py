@@ -17,7 +17,7 @@ from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.objects import ResourceQuota
 from kschedctl.api.observed.failed_creation import shorten_api_message
 from kschedctl.api.pod_templates import POD_TEMPLATE_PATHS
-from kschedctl.cluster import LIMITS, NOT_GIVEN, NOT_LISTED, Cluster, without_nulls
+from kschedctl.cluster import LIMITS, NOT_GIVEN, NOT_LISTED, Cluster, drop_nulls
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, Rule
 from kschedctl.lint.objects.subject import Problem
@@ -77,7 +77,7 @@ class _AdmissionReplay:
         """
         subject = workload.subject
         namespace = subject.namespace or DEFAULT_NAMESPACE
-        template = extract_pod(subject.kind, without_nulls(subject.document))
+        template = extract_pod(subject.kind, drop_nulls(subject.document))
         spec = object_at(template, "spec")
         if not spec:
             return ""

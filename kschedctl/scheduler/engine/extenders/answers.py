@@ -14,7 +14,7 @@ import msgspec
 from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.json_values import Json, JsonObject
 from kschedctl.api.objects import Node
-from kschedctl.cluster import without_nulls
+from kschedctl.cluster import drop_nulls
 
 INT64 = range(-(2**63), 2**63)
 NIL_POINTER = "runtime error: invalid memory address or nil pointer dereference"
@@ -111,7 +111,7 @@ def parse_preemption_result(body: Json) -> dict[str, MetaVictims]:
 def parse_node(document: JsonObject) -> Node:
     """Parse a node that an extender returned. Raises ExtenderError."""
     try:
-        return convert_builtins(without_nulls(document), Node)
+        return convert_builtins(drop_nulls(document), Node)
     except msgspec.ValidationError as error:
         raise ExtenderError(f"json: cannot unmarshal into Go struct field NodeList.items: {error}") from None
 

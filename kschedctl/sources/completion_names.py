@@ -39,10 +39,14 @@ class Meta(msgspec.Struct):
 
 
 class _Spec(msgspec.Struct, rename="camel"):
+    """The part of a pod's spec that says whether the pod is bound."""
+
     node_name: str | None = None
 
 
 class _Status(msgspec.Struct):
+    """The part of a pod's status that says whether the pod has ended."""
+
     phase: str | None = None
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from kschedctl.api.decoding import convert_builtins, locate_mismatch
 from kschedctl.api.json_values import JsonObject, field_at
-from kschedctl.cluster import without_nulls
+from kschedctl.cluster import drop_nulls
 from kschedctl.errors import InputError
 from kschedctl.sources.documents.place import Place
 
@@ -18,7 +18,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 def decode_document(document: JsonObject, struct: type[T], place: Place) -> T:
     """Decode a document into the struct. Raises InputError."""
-    document = without_nulls(document)
+    document = drop_nulls(document)
     try:
         obj = convert_builtins(document, struct)
         _encode(obj)
