@@ -59,7 +59,7 @@ class VersionedField(NamedTuple):
         """Return what it would take to have the field read, or "".
 
         >>> field = VersionedField("spec.resources", "PodLevelResources")
-        >>> [field.needs(FeatureGates(version)) for version in ("1.33", "1.34")]
+        >>> [field.describe_requirement(FeatureGates(version)) for version in ("1.33", "1.34")]
         ['needs 1.34, or the feature gate PodLevelResources', '']
         """
         if self.is_read(gates):

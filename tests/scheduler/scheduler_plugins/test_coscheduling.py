@@ -223,7 +223,7 @@ def created(document: Json, when: str) -> Json:
 def test_queue_sort(pods: list[Json], groups: list[Json], order: str) -> None:
     simulation = Simulation(Scheduler(cluster_of(node("node"), *pods, *groups)))
     objects = simulation.view.pods.objects
-    found = simulation.queue(simulation.view.pods.index.values())
+    found = simulation.sort_for_queue(simulation.view.pods.index.values())
     assert "".join(objects[position].metadata.name for position in found) == order
 
 

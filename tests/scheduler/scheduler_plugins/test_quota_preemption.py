@@ -423,9 +423,9 @@ def test_who_was_driven_away_often_drives_nobody_away() -> None:
     framework, preemptors = simulation.framework(web), Preemptors(simulation.view)
     info = simulation.placements.build_arriving_info(web)
     assert framework is not None
-    assert preemptors.eligible(framework, web, info)
+    assert preemptors.may_preempt(framework, web, info)
     preemptors.preemption_counts[web] = MAX_RETURNS
-    assert not preemptors.eligible(framework, web, info)
+    assert not preemptors.may_preempt(framework, web, info)
 
 
 def test_the_queue_tries_it_again_once_its_victim_went() -> None:
