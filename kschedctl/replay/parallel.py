@@ -237,7 +237,7 @@ def _open_dask(
         raise UsageError(f"no Dask scheduler answers: {error}", where=f"--dask {address}") from None
     with client, _silence_logger("distributed"):  # its messages are part of our errors
         try:
-            shared = client.break_patterns(context, broadcast=True, hash=False)
+            shared = client.scatter(context, broadcast=True, hash=False)
             yield partial(_submit_to_dask, client, scenario, shared), client, distributed.as_completed
         except (CancelledError, OSError):  # connection errors, as scenarios do no I/O
             raise ClusterError("the Dask scheduler is gone", where=f"--dask {address}") from None

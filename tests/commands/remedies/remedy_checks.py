@@ -53,7 +53,7 @@ def assert_all_hold(world: World, most: int = 2) -> int:
         assert within_budgets(world, trial.changes)
         assert moved_fit(world, trial), [change.text for change in trial.changes]
         for fewer in combinations(trial.changes, len(trial.changes) - 1):
-            assert_helps_not(world, asked.of(fewer), any(change.kind == PREEMPTS for change in trial.changes))
+            assert_helps_not(world, asked.replay(fewer), any(change.kind == PREEMPTS for change in trial.changes))
     return len(remedies)
 
 
