@@ -1,4 +1,4 @@
-"""How a live cluster's kube-apiserver runs, as far as its static pods can be seen."""
+"""Detection of the kube-apiserver settings of a live cluster from its static pods."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PODS, SELECTOR = f"/api/v1/namespaces/{HOME}/pods", f"component={PROGRAM}"
 
 
 def read_api_server(server: Server) -> ApiServerInstance:
-    """Its flags that decide; as by default where no such pod runs, or none may be seen."""
+    """Read the relevant flags of kube-apiserver, or return the defaults if no such pod is visible."""
     try:
         owners = owners_of_containers(server, PODS, SELECTOR)
     except (RefusedError, ClusterError) as error:

@@ -1,4 +1,4 @@
-"""How a live cluster's Cluster Autoscaler runs, as far as its pods can be seen."""
+"""Detection of the Cluster Autoscaler of a live cluster from its pods."""
 
 from __future__ import annotations
 
@@ -26,12 +26,15 @@ class _Pods(msgspec.Struct, frozen=True):
 
 
 def owners_of_containers(server: Server, path: str, selector: str) -> tuple[ContainerOwner, ...]:
-    """The pods of a label selector, as far as their command lines go. Raises RefusedError, ClusterError."""
+    """Return the command lines of the pods that a label selector selects.
+
+    Raises RefusedError, ClusterError.
+    """
     return server.decoded(path, {"labelSelector": selector}, get_json_decoder(_Pods).decode).items or ()
 
 
 def read_autoscaler(server: Server) -> AutoscalerInstance | None:
-    """The autoscaler's flags and version; None where no such pod runs, or none may be seen."""
+    """Read the autoscaler's flags and version, or return None if no such pod is visible."""
     for selector in SELECTORS:
         try:
             owners = owners_of_containers(server, PODS, selector)

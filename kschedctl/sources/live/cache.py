@@ -1,4 +1,4 @@
-"""What was read of a live cluster, kept in a file, so that the next reading asks only for what changed since.
+"""File cache of a live cluster's lists, so that the next reading only requests the changes.
 
 A kind is kept with the version that its list had: a watch from there on tells what changed. Where the API server does
 not remember that version any more it is listed again.
@@ -34,12 +34,13 @@ HEADER, LONGEST_HEADER, SUFFIX = "cache.json", 1 << 20, ".cache"
 
 
 class KeptList(msgspec.Struct, frozen=True):
-    """How a kind was listed, and how many objects there were."""
+    """Metadata of a cached list."""
 
     path: str
     fields: str
     resource_version: str
     objects: int
+    """Number of objects."""
 
 
 class _Header(msgspec.Struct, frozen=True):
@@ -48,13 +49,16 @@ class _Header(msgspec.Struct, frozen=True):
 
 
 class ReadingCache(NamedTuple):
-    """A file for what ``key`` names: a server, who asks it, and what for."""
+    """Cache file for one server, user and set of requested kinds."""
 
     path: Path
 
     @classmethod
     def of(cls, *key: object) -> ReadingCache:
-        """In the user's own folder for caches, which nobody else may look into. Raises InputError."""
+        """Return the cache for the key in the user's private cache folder, and delete expired cache files.
+
+        Raises InputError.
+        """
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kschedctl"
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -66,7 +70,7 @@ class ReadingCache(NamedTuple):
         return cls(folder / f"{sha256(repr(key).encode()).hexdigest()[:32]}{SUFFIX}")
 
     def lists(self) -> dict[str, Listing]:
-        """Lists that were kept; none where the file is not there, old, another version's or damaged."""
+        """Return the cached lists by kind, or {} if the file is missing, expired, damaged or from another version."""
         try:
             if not 0 <= time.time() - self.path.stat().st_mtime <= FRESH_SECONDS:
                 return {}
@@ -75,7 +79,7 @@ class ReadingCache(NamedTuple):
                 if header.version != VERSION:
                     return {}
                 return {
-                    kind: _listing(kind, kept, members.read(kind))
+                    kind: _decode_listing(kind, kept, members.read(kind))
                     for kind, kept in header.lists.items()
                     if kind in KINDS
                 }
@@ -84,18 +88,23 @@ class ReadingCache(NamedTuple):
             return {}
 
     def keep(self, lists: Mapping[str, Listing]) -> None:
-        """Write them down. Raises InputError where that is not possible."""
-        header = _Header(VERSION, {kind: _kept(listing) for kind, listing in lists.items()})
+        """Write the lists to the cache file.
+
+        Raises InputError if it cannot be written.
+        """
+        header = _Header(VERSION, {kind: _describe_listing(listing) for kind, listing in lists.items()})
         members = {HEADER: msgspec.json.encode(header)}
         members |= {kind: encode_objects(kind, listing.objects) for kind, listing in lists.items()}
         write_file(str(self.path), [build_archive(members)], private=True)
 
 
-def _kept(listing: Listing) -> KeptList:
+def _describe_listing(listing: Listing) -> KeptList:
+    """Return the metadata under which a listing is cached."""
     return KeptList(listing.path, listing.fields, listing.resource_version, len(listing.objects))
 
 
-def _listing(kind: str, kept: KeptList, packed: bytes) -> Listing:
+def _decode_listing(kind: str, kept: KeptList, packed: bytes) -> Listing:
+    """Decode a cached listing."""
     objects = decode_objects(kind, packed, kept.objects)
     made = objects if isinstance(objects, PodTable) else Others(objects)
     return Listing(made, kept.resource_version, kept.path, kept.fields)

@@ -1,4 +1,4 @@
-"""The way to an API server that kubectl would take: kubeconfig files, contexts, credentials, or a service account.
+"""Connection to an API server as kubectl would make it, from kubeconfig files or a service account.
 
 The official client reads them; nothing is ever written back to them. It is imported when a cluster is asked for.
 """
@@ -39,7 +39,10 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 
 @dataclass(frozen=True)
 class Access:
-    """Which cluster, and as whom: kubectl's options of these names. None: what the kubeconfig says."""
+    """Choice of cluster and user by kubectl's options of the same names.
+
+    None means that the kubeconfig decides.
+    """
 
     kubeconfig: str | None = None
     context: str | None = None
@@ -52,30 +55,34 @@ class Access:
 
 @dataclass(frozen=True)
 class Connection:
-    """A server, the name of the context that led to it, and the namespace that the context prefers.
-
-    ``who``: what tells apart those who ask, as far as options and files do.
-    """
+    """API server with the context that led to it."""
 
     server: Server
     context: str
     namespace: str
+    """Default namespace of the context."""
     who: tuple[str, ...] = ()
+    """Kubeconfig files and user options that identify the user, for cache keys."""
 
 
 def connect(access: Access) -> Connection:
-    """Find the cluster; no request is sent to it yet. Raises ClusterError, UsageError."""
+    """Load the configuration of the chosen cluster without sending a request to it.
+
+    Raises ClusterError, UsageError.
+    """
     seconds = (seconds_of(access.request_timeout) or float("inf")) if access.request_timeout else None
-    files = _kubeconfig_files(access)
+    files = _find_kubeconfig_files(access)
     configuration: Configuration = import_module("kubernetes.client").Configuration()
-    if not files and _in_cluster(access):
-        account = _service_account(configuration)
+    if not files and _is_in_cluster(access):
+        account = _load_service_account(configuration)
     else:
-        account = _kubeconfig(configuration, access, files)
-    configuration.proxy, configuration.no_proxy = _proxy(configuration.host, account.proxy)
+        account = _load_kubeconfig(configuration, access, files)
+    configuration.proxy, configuration.no_proxy = _choose_proxy(configuration.host, account.proxy)
     configuration.connection_pool_maxsize = 32
-    pool = _pool(configuration)
-    credentials = Credentials(configuration, account.load, tuple(_impersonated(access, account.user)), pool)
+    pool = _build_pool(configuration)
+    credentials = Credentials(
+        configuration, account.load, tuple(_iter_impersonation_headers(access, account.user)), pool
+    )
     server = Server(
         configuration.host.rstrip("/"),
         pool,
@@ -89,7 +96,7 @@ def connect(access: Access) -> Connection:
 
 
 def seconds_of(duration: str, option: str = "--request-timeout") -> float:
-    """A duration as kubectl takes it, 0 for no limit. Raises UsageError that names the option.
+    """Parse a duration in kubectl's syntax, in which 0 means no limit. Raises UsageError that names the option.
 
     >>> seconds_of("1m30s"), seconds_of("45"), seconds_of("0")
     (90.0, 45.0, 0.0)
@@ -101,8 +108,11 @@ def seconds_of(duration: str, option: str = "--request-timeout") -> float:
     return sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(duration))
 
 
-def _kubeconfig_files(access: Access) -> list[str]:
-    """The files that are there, in order; one that the user names must be. Raises ClusterError."""
+def _find_kubeconfig_files(access: Access) -> list[str]:
+    """Return the existing kubeconfig files in order of precedence.
+
+    Raises ClusterError if the file of --kubeconfig does not exist.
+    """
     if access.kubeconfig:
         if not os.path.isfile(access.kubeconfig):
             raise ClusterError("no such file", where=access.kubeconfig, hint="--kubeconfig names a kubeconfig")
@@ -111,37 +121,44 @@ def _kubeconfig_files(access: Access) -> list[str]:
     return [path for part in listed.split(os.pathsep) if part and os.path.isfile(path := os.path.expanduser(part))]
 
 
-def _in_cluster(access: Access) -> bool:
+def _is_in_cluster(access: Access) -> bool:
+    """Return whether kschedctl runs in a pod and no context, cluster or user was chosen."""
     chosen = access.context or access.cluster or access.user
     return bool(os.environ.get("KUBERNETES_SERVICE_HOST")) and not chosen
 
 
-class _Found(NamedTuple):
-    """Context and namespace, the user as the kubeconfig has it, and what reads its credentials again.
-
-    ``proxy``: the cluster's own, if it has one.
-    """
+class _Account(NamedTuple):
+    """Loaded context and credentials."""
 
     context: str
     namespace: str
     user: JsonObject
+    """User entry of the kubeconfig."""
     load: Callable[[], None]
+    """Function that loads the credentials again."""
     proxy: str = ""
+    """Proxy URL of the cluster entry, or ""."""
 
 
-def _service_account(configuration: Configuration) -> _Found:
-    """Become the pod's service account. Raises ClusterError."""
+def _load_service_account(configuration: Configuration) -> _Account:
+    """Load the credentials of the pod's service account.
+
+    Raises ClusterError.
+    """
     config = import_module("kubernetes.config")
     try:
         config.load_incluster_config(configuration)
         namespace = (SERVICE_ACCOUNT / "namespace").read_text().strip()
     except (config.ConfigException, OSError) as error:
         raise ClusterError(f"no service account: {error}", where=IN_CLUSTER) from None
-    return _Found(IN_CLUSTER, namespace, {}, lambda: config.load_incluster_config(configuration))
+    return _Account(IN_CLUSTER, namespace, {}, lambda: config.load_incluster_config(configuration))
 
 
-def _kubeconfig(configuration: Configuration, access: Access, files: list[str]) -> _Found:
-    """Take server and credentials from the files. Raises ClusterError."""
+def _load_kubeconfig(configuration: Configuration, access: Access, files: list[str]) -> _Account:
+    """Load server and credentials from the kubeconfig files.
+
+    Raises ClusterError.
+    """
     if not files:
         missing = f"KUBECONFIG names {named}, which does not exist" if (named := os.environ.get("KUBECONFIG")) else ""
         hint = f"{missing or 'no kubeconfig: set KUBECONFIG'}, give files with -f, or --demo"
@@ -151,7 +168,7 @@ def _kubeconfig(configuration: Configuration, access: Access, files: list[str]) 
     broken = yaml.YAMLError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError
     try:
         merged = kube_config.KubeConfigMerger(where).config
-        chosen = _context(merged, access, where)
+        chosen = _choose_context(merged, access, where)
         loader = kube_config.KubeConfigLoader(merged, chosen, config_base_path=None)
         with said_by_client() as said:
             loader.load_and_set(configuration)
@@ -166,24 +183,27 @@ def _kubeconfig(configuration: Configuration, access: Access, files: list[str]) 
         loader._set_config(configuration)
 
     proxy = str(loader._cluster.value.get("proxy-url") or "")
-    return _Found(chosen, context.get("namespace") or DEFAULT_NAMESPACE, user, load, proxy)
+    return _Account(chosen, context.get("namespace") or DEFAULT_NAMESPACE, user, load, proxy)
 
 
-def _context(merged: Any, access: Access, where: str) -> str:
-    """The name of the context to use; with --cluster or --user, of one made of both. Raises ClusterError."""
-    name = access.context or _current_context(where)
+def _choose_context(merged: Any, access: Access, where: str) -> str:
+    """Return the name of the context to use, adding a combined context if --cluster or --user is given.
+
+    Raises ClusterError.
+    """
+    name = access.context or _find_current_context(where)
     contexts = merged.value["contexts"]
     entry = next((c for c in contexts if c["name"] == name), None)
     if entry is None and (access.context or not access.cluster):
         raise ClusterError(
-            f'no context "{name}"' if name else "no current context", where=where, hint=_choices(contexts)
+            f'no context "{name}"' if name else "no current context", where=where, hint=_describe_choices(contexts)
         )
     if not (access.cluster or access.user):
         return name
     for option, kind, wanted in (("--cluster", "clusters", access.cluster), ("--user", "users", access.user)):
         known = merged.value[kind]
         if wanted and not any(entry["name"] == wanted for entry in known):
-            raise ClusterError(f'no {kind[:-1]} "{wanted}"', where=option, hint=_choices(known))
+            raise ClusterError(f'no {kind[:-1]} "{wanted}"', where=option, hint=_describe_choices(known))
     context = dict(entry["context"].value) if entry else {}
     context.update({k: v for k, v in (("cluster", access.cluster), ("user", access.user)) if v})
     made = f"{context.get('cluster')} as {context.get('user')}"
@@ -191,8 +211,8 @@ def _context(merged: Any, access: Access, where: str) -> str:
     return made
 
 
-def _current_context(where: str) -> str:
-    """The current context of the first file that has one, by kubectl's rule."""
+def _find_current_context(where: str) -> str:
+    """Return the current context of the first file that sets it, as kubectl does, or ""."""
     for path in where.split(os.pathsep):
         document = yaml.safe_load(Path(path).read_text())
         if isinstance(document, dict) and document.get("current-context"):
@@ -200,30 +220,37 @@ def _current_context(where: str) -> str:
     return ""
 
 
-def _choices(entries: list[Any]) -> str:
+def _describe_choices(entries: list[Any]) -> str:
+    """Return a hint that lists the names of the entries."""
     return f"there are: {', '.join(sorted(str(entry['name']) for entry in entries)) or 'none'}"
 
 
-def _proxy(host: str, own: str) -> tuple[str | None, str]:
-    """The proxy on the way to a host, and the hosts to which there is none: the cluster's own, else the environment's.
+def _choose_proxy(host: str, own: str) -> tuple[str | None, str]:
+    """Return the proxy URL for a host, or None, and the environment's list of hosts without a proxy.
 
-    Versions of the client differ in what they take of both. Upstream: Proxy of client-go's rest.Config, and Go's
-    golang.org/x/net/http/httpproxy, which takes none to this machine itself.
+    The cluster's own proxy takes precedence over the environment's. Versions of the client differ in which of both they
+    use. Upstream: Proxy of client-go's rest.Config, and Go's golang.org/x/net/http/httpproxy, which uses no proxy for
+    the local machine.
     """
     if own:
         return own, ""
     where, proxies = urlsplit(host), getproxies_environment()
-    proxy = None if _is_here(where.hostname or "") else proxies.get(where.scheme)
+    proxy = None if _is_loopback(where.hostname or "") else proxies.get(where.scheme)
     return proxy and (proxy if "://" in proxy else f"http://{proxy}"), proxies.get("no", "")
 
 
-def _is_here(name: str) -> bool:
+def _is_loopback(name: str) -> bool:
+    """Return whether the host name is localhost or a loopback address."""
     with suppress(ValueError):
         return ip_address(name).is_loopback
     return name == "localhost"
 
 
-def _pool(configuration: Configuration) -> urllib3.PoolManager:
+def _build_pool(configuration: Configuration) -> urllib3.PoolManager:
+    """Build the client's connection pool with limits.
+
+    Raises ClusterError if certificates cannot be loaded.
+    """
     rest = import_module("kubernetes.client.rest")
     if not configuration.verify_ssl:  # the kubeconfig says so; kubectl is silent about it, too
         urllib3.disable_warnings(InsecureRequestWarning)
@@ -235,8 +262,11 @@ def _pool(configuration: Configuration) -> urllib3.PoolManager:
         ) from None
 
 
-def _impersonated(access: Access, user: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The headers that say for whom we act. Raises UsageError."""
+def _iter_impersonation_headers(access: Access, user: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the impersonation headers.
+
+    Raises UsageError if groups are given without a user.
+    """
     as_user = access.as_user or user.get("as")
     if as_user:
         yield "Impersonate-User", str(as_user)

@@ -1,4 +1,4 @@
-"""Who we are to an API server: the headers that say so, and others when it does not take them any more."""
+"""Credentials for an API server, and their renewal."""
 
 from __future__ import annotations
 
@@ -26,20 +26,23 @@ _SENDABLE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 
 @dataclass
 class Credentials:
-    """What the client took from a kubeconfig or a service account. ``load`` takes it anew and may raise.
-
-    ``impersonated``: headers that say for whom we act. ``pool`` makes the connections, with the client's certificate.
-    """
+    """Credentials that the client loaded from a kubeconfig or a service account."""
 
     configuration: Configuration
     load: Callable[[], None]
+    """Function that loads the credentials into `configuration` again and may raise."""
     impersonated: tuple[tuple[str, str], ...]
+    """Impersonation headers as pairs of name and value."""
     pool: urllib3.PoolManager
+    """Connection pool that uses the client certificate."""
     _lock: threading.RLock = field(default_factory=threading.RLock)
     _renewed: float = float("-inf")
 
     def headers(self) -> urllib3.HTTPHeaderDict:
-        """The headers of the next request; a token that is known to have expired is renewed. Raises ClusterError."""
+        """Return the headers of the next request, after renewing an expired token.
+
+        Raises ClusterError.
+        """
         headers = urllib3.HTTPHeaderDict({"User-Agent": "kschedctl"})
         with self._lock, self._explained():
             settings: Mapping[str, Any] = self.configuration.auth_settings()
@@ -51,9 +54,10 @@ class Credentials:
         return headers
 
     def renew(self, refused: urllib3.HTTPHeaderDict) -> bool:
-        """Whether there are others than those that were refused: a token file or plugin may have new ones by now.
+        """Load the credentials again and return whether they differ from the rejected ones.
 
-        Raises ClusterError when the plugin fails. Upstream: client-go's exec.go runs it again after a 401, too.
+        Raises ClusterError if the credential plugin fails. Upstream: client-go's exec.go also runs the plugin again
+        after a 401.
         """
         with self._lock:
             if self.headers().get("authorization") != refused.get("authorization"):
@@ -72,11 +76,12 @@ class Credentials:
             return self._identity() != before
 
     def _identity(self) -> tuple[object, ...]:
+        """Return the current tokens and client certificate files for comparison."""
         return dict(self.configuration.api_key), self.configuration.cert_file, self.configuration.key_file
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
-        """What goes wrong within, as a ClusterError in the words of the plugin or the client."""
+        """Convert errors within the block to a ClusterError with the message of the plugin or client."""
         try:
             with said_by_client() as said:
                 yield
@@ -86,7 +91,10 @@ class Credentials:
             raise ClusterError(f"no credentials: {' '.join(said)}", where=self.configuration.host)
 
     def _sendable(self, value: str, what: str) -> str:
-        """The value as a header can have it: its UTF-8 bytes. Raises ClusterError for line breaks and the like."""
+        """Return the value as a header string that carries its UTF-8 bytes.
+
+        Raises ClusterError if it contains line breaks or other control characters.
+        """
         text = value.encode(errors="surrogateescape").decode("latin-1")
         if not _SENDABLE.fullmatch(text):
             problem = f"{what} cannot be sent: it has a line break or another control character within"
@@ -96,7 +104,10 @@ class Credentials:
 
 @contextmanager
 def said_by_client() -> Iterator[list[str]]:
-    """What the client logs, which is the only place where it tells why a credential plugin failed."""
+    """Collect the errors that the client logs within the block.
+
+    The client reports only there why a credential plugin failed.
+    """
     said: list[str] = []
 
     class Keep(logging.Handler):

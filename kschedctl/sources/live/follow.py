@@ -1,4 +1,4 @@
-"""A live cluster kept current: a watch a kind, taken up again where it broke off, and a new Cluster after changes."""
+"""Continuous updates of a live cluster: one watch per kind, resumed after failures, and a new Cluster after changes."""
 
 from __future__ import annotations
 
@@ -29,28 +29,32 @@ POLL_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Update:
-    """What a kind's watch has to say: an event, a new list after it had to start over, or an error that ends it."""
+    """News from the watch of one kind."""
 
     kind: str
     news: WatchEvent | Listing | ClusterError
+    """An event, a new list after the watch had to start over, or the error that ended the watch."""
 
 
 @dataclass
 class Follower:
-    """Follows all kinds of a reading, each in a thread of its own, until ``stopped``.
-
-    ``every``: after so many seconds without a change the cluster is given once more.
-    """
+    """Watcher of all kinds of a reading, with one thread per kind."""
 
     server: Server
     reading: Reading
     updates: Queue[Update] = field(default_factory=Queue)
     stopped: threading.Event = field(default_factory=threading.Event)
+    """Set to end all watches."""
     settle: float = field(default_factory=lambda: SETTLE_SECONDS)
+    """Seconds without an update that end a burst of changes."""
     every: float = math.inf
+    """Seconds without a change after which the cluster is yielded again."""
 
     def clusters(self) -> Iterator[Cluster]:
-        """The cluster as it was read, then again after each burst of changes. Raises ClusterError."""
+        """Yield the cluster as it was read, and again after each burst of changes.
+
+        Raises ClusterError.
+        """
         yield self.reading.cluster()
         for kind, listing in self.reading.listings.items():
             threading.Thread(target=self._follow, args=(kind, listing), daemon=True, name=f"watch-{kind}").start()
@@ -62,7 +66,7 @@ class Follower:
             self.stopped.set()
 
     def _burst(self) -> list[Update]:
-        """The next updates: those that come within a moment of each other, though not endlessly many."""
+        """Collect updates until none arrives for `settle` seconds, or for at most LONGEST_SETTLE seconds."""
         updates = list[Update]()
         try:
             updates.append(self._next())
@@ -74,7 +78,10 @@ class Follower:
         return updates
 
     def _next(self) -> Update:
-        """Waits in short steps, so that an interrupt is heard. Raises Empty."""
+        """Wait for the next update in short steps, so that interrupts are handled.
+
+        Raises Empty after `every` seconds.
+        """
         end = time.monotonic() + self.every
         while True:
             try:
@@ -84,6 +91,10 @@ class Follower:
                     raise
 
     def _take_in(self, updates: list[Update]) -> None:
+        """Apply the updates to the reading.
+
+        Raises ClusterError if one of them is an error.
+        """
         listings = dict(self.reading.listings)
         for kind in dict.fromkeys(update.kind for update in updates):
             listing, events = listings[kind], list[WatchEvent]()
@@ -101,6 +112,7 @@ class Follower:
         self.reading = replace(self.reading, listings=listings, changed={})
 
     def _follow(self, kind: str, listing: Listing) -> None:
+        """Watch a kind and queue its updates until `stopped` is set or an error ends the watch."""
         failures = 0
         while not self.stopped.is_set():
             try:
@@ -134,7 +146,10 @@ class Follower:
                 return
 
     def _listed(self, kind: str, listing: Listing, refused: RefusedError) -> Listing | None:
-        """The list anew: at once when the watch came too late, else every now and then, for want of a watch."""
+        """List the kind again and queue the new list, or queue the error and return None.
+
+        Waits POLL_SECONDS first if the kind cannot be watched. The returned listing has no objects.
+        """
         if refused.code != GONE:
             log.warning(
                 "warning: %s cannot be watched (%s): listed every %g s", KINDS[kind].plural, refused, POLL_SECONDS

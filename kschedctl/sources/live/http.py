@@ -1,6 +1,7 @@
-"""GET requests to an API server, the only ones that there are: bounded in time, size and tries, and none half-read.
+"""GET requests to an API server, bounded in time, size and number of tries.
 
-What went wrong is a ClusterError, one line; what a caller can cope with is a RefusedError.
+Responses are read completely or not at all. Failures are raised as a ClusterError with a one-line message, or as a
+RefusedError if the caller may be able to continue.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ AGAIN = frozenset({408, 429, 500, 502, 503, 504})
 
 
 class StatusBody(msgspec.Struct, frozen=True, rename="camel"):
-    """The Status with which an API server explains an answer."""
+    """Status object with which an API server explains an error."""
 
     message: str = ""
     reason: str = ""
@@ -60,7 +61,7 @@ class StatusBody(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RefusedError(Exception):
-    """The server answered 4xx: ``code``, and its own words."""
+    """Error for a 4xx response, with its status code and the server's message."""
 
     def __init__(self, code: int, message: str) -> None:
         self.code, self.message = code, message
@@ -68,45 +69,56 @@ class RefusedError(Exception):
 
 
 class BrokenOffError(Exception):
-    """A long answer ended before its end: what came was whole, what should have followed is not known."""
+    """Error for a streamed response that ended early.
+
+    Everything received before it is complete.
+    """
 
 
 class TooLargeError(ClusterError):
-    """An answer of more than MOST_BYTES."""
+    """Error for a response of more than MOST_BYTES."""
 
 
 class UnauthorizedError(ClusterError):
-    """The server does not accept our credentials."""
+    """Error for credentials that the server does not accept."""
 
 
 @dataclass(frozen=True)
 class Server:
-    """An API server. ``pool`` makes connections that keep limits, ``headers`` says who we are before each request.
-
-    ``seconds`` bounds a request with its body and its tries, ``list_seconds`` a list with all its pages. ``renew`` gets
-    the headers that were refused as unauthorized and says whether there are others now. ``answered``: it was there.
-    """
+    """API server and the settings of requests to it."""
 
     host: str
     pool: urllib3.PoolManager
+    """Connection pool whose connections enforce limits."""
     headers: Callable[[], urllib3.HTTPHeaderDict]
+    """Function that returns the authentication headers of the next request."""
     seconds: float = REQUEST_SECONDS
+    """Time limit of a request, including its body and all tries."""
     list_seconds: float = LIST_SECONDS
+    """Time limit of a list, including all its pages."""
     renew: Callable[[urllib3.HTTPHeaderDict], bool] = lambda refused: False
+    """Function that gets the rejected headers and returns whether new credentials are available."""
     closed: threading.Event = field(default_factory=threading.Event)
+    """Set once no further request may be sent."""
     answered: threading.Event = field(default_factory=threading.Event)
+    """Set once the server has answered a request with 200."""
     limits: set[Limit] = field(default_factory=set)
+    """Limits of the responses that are being read."""
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
-        """The body of the answer. Raises RefusedError, ClusterError."""
+        """Return the body of the response.
+
+        Raises RefusedError, ClusterError.
+        """
         return self.decoded(path, query, lambda body: body)
 
     def decoded(
         self, path: str, query: Mapping[str, str] | None, decode: Callable[[bytes], T], end: End | None = None
     ) -> T:
-        """What ``decode`` makes of the body, before the end that is set; else within the seconds of a request.
+        """Send a GET request and return the decoded body.
 
-        A body that it cannot decode (ValueError, RecursionError) is asked for again. Raises as ``get``.
+        The request ends by `end` or within `seconds`, whichever is earlier. It is retried if `decode` raises ValueError
+        or RecursionError. Raises RefusedError, ClusterError.
         """
         own = End.after(self.seconds)
         end = min(end, own) if end else own
@@ -122,9 +134,10 @@ class Server:
             number += 1
 
     def lines(self, path: str, query: Mapping[str, str], seconds: float, idle: float | None = None) -> Iterator[bytes]:
-        """The lines of a long answer as they come: for ``seconds``, or until the server ends it or is idle for so long.
+        """Yield the lines of a streamed response until `seconds` have passed, the server ends it, or it is idle too
+        long.
 
-        Raises BrokenOffError when the connection is lost, RefusedError, ClusterError.
+        Raises BrokenOffError if the connection is lost, RefusedError, ClusterError.
         """
         end = End.after(self.seconds)
         with self._limit(end) as limit:
@@ -135,20 +148,23 @@ class Server:
             try:
                 limit.end = monotonic() + seconds + GRACE_SECONDS
                 limit.idle = idle or seconds + GRACE_SECONDS
-                yield from _lines(response)
+                yield from _iter_lines(response)
             except (HTTPError, OSError) as error:
-                raise BrokenOffError(_words(error)) from None
+                raise BrokenOffError(_describe_error(error)) from None
             finally:
                 response.close()
 
     def close(self) -> None:
-        """Give up what is being read, in whichever thread; no request follows."""
+        """Abort all responses that are being read, in whichever thread, and allow no further requests."""
         self.closed.set()
         for limit in tuple(self.limits):
             limit.abandon()
 
     def _pause(self, failure: _PassingError, number: int, end: End) -> None:
-        """Wait before the next try, the longer the more there were. Raises ClusterError where none follows."""
+        """Wait before the next try, with exponential backoff.
+
+        Raises ClusterError if there is no further try.
+        """
         seconds = min(max(failure.seconds, 0.2 * 2**number), LONGEST_WAIT)
         last = number == TRIES - 1 or monotonic() + seconds >= end.at or self.closed.is_set()
         if last or (failure.at_once and not self.answered.is_set()):
@@ -158,6 +174,7 @@ class Server:
 
     @contextmanager
     def _limit(self, end: End) -> Iterator[Limit]:
+        """Register a limit that `close` can abandon while the block runs."""
         limit = Limit(end.at, IDLE_SECONDS)
         self.limits.add(limit)
         try:
@@ -166,6 +183,7 @@ class Server:
             self.limits.discard(limit)
 
     def _body(self, path: str, query: Mapping[str, str] | None, end: End) -> bytes:
+        """Send a GET request and return the complete body of its response."""
         with self._limit(end) as limit:
             response = self._open(path, query, limit, end)
             chunks, size = [], response.length_remaining or 0
@@ -178,17 +196,21 @@ class Server:
                     self._check_size(size)
             except (HTTPError, OSError) as error:
                 self.pool.clear()  # the connection may be there still, half closed
-                raise _late(end) or _PassingError(f"connection lost: {_words(error)}") from None
+                raise _build_timeout_error(end) or _PassingError(f"connection lost: {_describe_error(error)}") from None
             finally:
                 response.close()
         return b"".join(chunks)
 
     def _check_size(self, size: int) -> None:
+        """Raise TooLargeError if the size exceeds MOST_BYTES."""
         if size > MOST_BYTES:
             raise TooLargeError(f"a response of more than {MOST_BYTES >> 20} MiB", where=self.host)
 
     def _open(self, path: str, query: Mapping[str, str] | None, limit: Limit, end: End) -> urllib3.BaseHTTPResponse:
-        """An answer 200 of which the body is still to be read. Raises RefusedError, ClusterError, _PassingError."""
+        """Send a GET request and return its 200 response with the body still unread.
+
+        Renews rejected credentials once. Raises RefusedError, ClusterError, _PassingError.
+        """
         url = f"{self.host}{path}" + (f"?{urlencode(query)}" if query else "")
         headers = self.headers()
         response = self._send(url, headers, limit, end)
@@ -208,10 +230,10 @@ class Server:
         raise self._failure(response, body)
 
     def _send(self, url: str, headers: urllib3.HTTPHeaderDict, limit: Limit, end: End) -> urllib3.BaseHTTPResponse:
-        """The answer, of which status and headers are read."""
+        """Send a GET request and return the response with only its status and headers read."""
         left = limit.left()
         if left <= 0 or self.closed.is_set():
-            raise _late(end) or _PassingError("given up")
+            raise _build_timeout_error(end) or _PassingError("given up")
         headers.update({"Accept": ACCEPT, "Accept-Encoding": "gzip"})
         log.debug("GET %s", url)
         try:
@@ -229,34 +251,38 @@ class Server:
             raise self._unreachable(error, end) from None
 
     def _failure(self, response: urllib3.BaseHTTPResponse, body: bytes) -> Exception:
+        """Return the exception for a response with a status other than 200."""
         code = response.status
-        message = _message(body) or f"HTTP {code} {response.reason or ''}".rstrip()
+        message = _parse_status_message(body) or f"HTTP {code} {response.reason or ''}".rstrip()
         if code == UNAUTHORIZED:
             hint = "check the credentials of this kubeconfig context"
             what = f"the API server does not accept our credentials: {message}"
             return UnauthorizedError(what, where=self.host, hint=hint)
         if code in AGAIN:
-            return _PassingError(f"the API server answers {code}: {message}", seconds=_retry_after(response))
+            return _PassingError(f"the API server answers {code}: {message}", seconds=_parse_retry_after(response))
         if 300 <= code < 400:
             return ClusterError(f"not an API server: it redirects ({code})", where=self.host)
         return RefusedError(code, message)
 
     def _unreachable(self, error: Exception, end: End) -> Exception:
+        """Return the exception for a request that got no response."""
         if isinstance(error, LocationValueError):
             return ClusterError(f"not a server address: {error}", where=self.host, hint="see the kubeconfig")
         if isinstance(error, SSLError) or isinstance(getattr(error, "reason", None), SSLError):
             hint = "check certificate-authority and the address in the kubeconfig"
-            return ClusterError(f"no trusted connection: {_words(error)}", where=self.host, hint=hint)
+            return ClusterError(f"no trusted connection: {_describe_error(error)}", where=self.host, hint=hint)
         at_once = isinstance(error, NewConnectionError)
         what = "cannot be reached" if at_once else "no answer"
-        return _late(end) or _PassingError(f"{what}: {_words(error)}", at_once=at_once)
+        return _build_timeout_error(end) or _PassingError(f"{what}: {_describe_error(error)}", at_once=at_once)
 
 
 class End(NamedTuple):
-    """``at`` which moment of the monotonic clock an answer has to be there, and after how many seconds that is."""
+    """Deadline of a response."""
 
     at: float
+    """Deadline by the monotonic clock."""
     seconds: float
+    """Number of seconds that were allowed."""
 
     @classmethod
     def after(cls, seconds: float) -> End:
@@ -264,7 +290,10 @@ class End(NamedTuple):
 
 
 class _PassingError(Exception):
-    """May pass. ``seconds``: not before; ``at_once``: do not insist if the server was never there."""
+    """Temporary error, after which the request may be retried.
+
+    Waits at least `seconds`. With `at_once`, it is not retried if the server has never answered.
+    """
 
     def __init__(self, what: str, *, seconds: float = 0.0, at_once: bool = False, hint: str = "") -> None:
         self.seconds, self.at_once, self.hint = seconds, at_once, hint
@@ -272,20 +301,23 @@ class _PassingError(Exception):
 
 
 def segment(name: str) -> str:
-    """A name as one step of a path. Raises InputError for a name that no object can have.
+    """Return a name quoted as one segment of a URL path.
 
-    Upstream: apimachinery/pkg/api/validation/path.
+    Raises InputError for a name that no object can have. Upstream: apimachinery/pkg/api/validation/path.
     """
     if name in ("", ".", "..") or "/" in name or "%" in name:
         raise InputError(f"{name[:100]!r} is not an object name")
     return quote(name, safe="")
 
 
-def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
-    """Whole lines, until no more come. Raises BrokenOffError for one that is not whole by then, or is endless."""
+def _iter_lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
+    """Yield the complete, non-empty lines of a response.
+
+    Raises BrokenOffError if a line is too long or incomplete when reading times out.
+    """
     parts, size = [b""], 0
     try:
-        for chunk in response.read_chunked(CHUNK, decode_content=True) if response.chunked else _pieces(response):
+        for chunk in response.read_chunked(CHUNK, decode_content=True) if response.chunked else _iter_chunks(response):
             first, *others = chunk.split(b"\n")
             parts.append(first)
             size += len(first)
@@ -300,19 +332,20 @@ def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
 
 
 def unreadable(error: Exception) -> str:
-    """Why a body could not be decoded."""
+    """Return a short description of why a body could not be decoded."""
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
     return shortened("it is not UTF-8" if isinstance(error, UnicodeError) else str(error))
 
 
-def _pieces(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
+def _iter_chunks(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
+    """Yield the body of a response in chunks as they arrive."""
     while piece := response.read1(CHUNK, decode_content=True):
         yield piece
 
 
-def _message(body: bytes) -> str:
-    """What the Status in the body says; nothing of other bodies, as a proxy's page."""
+def _parse_status_message(body: bytes) -> str:
+    """Return the message of the Status in the body, or "" if the body is not a Status."""
     try:
         return shortened(decode_json(body, StatusBody).message)
     except (ValueError, RecursionError):
@@ -320,28 +353,28 @@ def _message(body: bytes) -> str:
 
 
 def shortened(text: str) -> str:
-    """On one line, and no longer than anybody reads."""
+    """Collapse whitespace and truncate the text to LONGEST_MESSAGE characters."""
     line = " ".join(text[: 4 * LONGEST_MESSAGE].split())
     return line if len(line) <= LONGEST_MESSAGE else f"{line[:LONGEST_MESSAGE]}…"
 
 
-def _retry_after(response: urllib3.BaseHTTPResponse) -> float:
-    """The seconds that the server asks us to wait, 0 where it does not say."""
+def _parse_retry_after(response: urllib3.BaseHTTPResponse) -> float:
+    """Return the seconds of the Retry-After header, or 0 if it is missing or invalid."""
     try:
         return urllib3.Retry().get_retry_after(response) or 0.0
     except (InvalidHeader, ValueError, OverflowError):
         return 0.0
 
 
-def _late(end: End) -> _PassingError | None:
-    """What to say of a failure when the time is up."""
+def _build_timeout_error(end: End) -> _PassingError | None:
+    """Return a timeout error if the deadline has passed, else None."""
     if monotonic() < end.at:
         return None
     return _PassingError(f"no complete response within {end.seconds:g} s", hint="--request-timeout allows more")
 
 
-def _words(error: BaseException) -> str:
-    """What happened without urllib3's wrapping: ``Connection refused``."""
+def _describe_error(error: BaseException) -> str:
+    """Return the message of the underlying error without urllib3's wrapping, such as `Connection refused`."""
     context = None if error.__suppress_context__ else error.__context__
     inner = getattr(error, "reason", None) or context or error
     text = str(inner if isinstance(inner, BaseException) else error)

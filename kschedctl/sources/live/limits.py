@@ -1,4 +1,4 @@
-"""Answers that end in time: however few bytes trickle in, none is read after the end that was set for it.
+"""Time limits for HTTP responses, enforced however slowly the bytes arrive.
 
 A socket's timeout is for one ``recv`` alone: a byte a second would hold headers or a body open for days.
 """
@@ -20,21 +20,21 @@ import urllib3
 
 @dataclass(eq=False)
 class Limit:
-    """``end``: when the whole answer has to be there, by the monotonic clock; ``idle``: how many seconds it may pause.
-
-    ``sock`` is where the answer comes from, once it does.
-    """
+    """Time limit of one response."""
 
     end: float
+    """Deadline of the whole response, by the monotonic clock."""
     idle: float
+    """Maximum number of seconds between two reads."""
     sock: socket.socket | None = None
+    """Socket that the response is read from, once it is open."""
 
     def left(self) -> float:
-        """The seconds until the end; not above 0 when it is over."""
+        """Return the number of seconds until the deadline, which is 0 or less once it has passed."""
         return self.end - time.monotonic()
 
     def abandon(self) -> None:
-        """End the answer now, in whichever thread it is read."""
+        """Abort the response now, in whichever thread reads it."""
         self.end = float("-inf")
         if self.sock is not None:
             with suppress(OSError, TypeError):  # gone already, or a TLS connection within another
@@ -46,7 +46,7 @@ _of_thread = threading.local()
 
 @contextmanager
 def limited(limit: Limit) -> Iterator[None]:
-    """Answers to requests that this thread sends within the block keep to the limit, also when they are read later."""
+    """Apply the limit to responses of requests that this thread sends within the block, even if they are read later."""
     _of_thread.limit = limit
     try:
         yield
@@ -55,19 +55,20 @@ def limited(limit: Limit) -> Iterator[None]:
 
 
 def with_limits(manager: urllib3.PoolManager) -> urllib3.PoolManager:
-    """The manager; from now on its connections look at the limit of the thread that sends a request."""
+    """Make the manager's connections apply the limit of the thread that sends a request, and return the manager."""
     classes = manager.pool_classes_by_scheme
-    manager.pool_classes_by_scheme = {scheme: _with_limits(pool) for scheme, pool in classes.items()}
+    manager.pool_classes_by_scheme = {scheme: _build_limited_pool_class(pool) for scheme, pool in classes.items()}
     return manager
 
 
-def _with_limits(pool: Any) -> Any:
+def _build_limited_pool_class(pool: Any) -> Any:
+    """Return a subclass of the pool class whose connections read limited responses."""
     connection = type(pool.ConnectionCls.__name__, (pool.ConnectionCls,), {"response_class": _Response})
     return type(pool.__name__, (pool,), {"ConnectionCls": connection})
 
 
 class _Response(HTTPResponse):
-    """An answer, headers included, that is read through a ``_Reader``."""
+    """HTTP response whose headers and body are read through a `_Reader`."""
 
     def __init__(self, sock: socket.socket, *arguments: Any, **settings: Any) -> None:
         super().__init__(sock, *arguments, **settings)
@@ -78,7 +79,7 @@ class _Response(HTTPResponse):
 
 
 class _Reader(io.RawIOBase):
-    """What comes from a socket, as long as the limit allows. Raises TimeoutError."""
+    """Raw stream that reads from a socket and raises TimeoutError once the limit is exceeded."""
 
     def __init__(self, raw: io.RawIOBase, sock: socket.socket, limit: Limit) -> None:
         self._raw, self._sock, self._limit = raw, sock, limit

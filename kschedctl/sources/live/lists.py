@@ -1,4 +1,4 @@
-"""Whole lists of a kind from an API server, page by page; a page is given up as soon as it is decoded.
+"""Complete lists of a kind from an API server, read page by page.
 
 No resourceVersion is asked for: the first page then is the newest state there is, and the continue token keeps the
 later ones at that same state. A token that became too old (410) starts the list anew.
@@ -47,25 +47,27 @@ GONE, NOT_FOUND, FORBIDDEN = 410, 404, 403
 
 
 class ListMeta(msgspec.Struct, frozen=True, rename="camel"):
-    """``continue_`` is the token of the next page, empty on the last."""
+    """Metadata of a list."""
 
     resource_version: str = ""
     continue_: str = msgspec.field(default="", name="continue")
+    """Token of the next page, empty on the last page."""
 
 
 class Head(msgspec.Struct, frozen=True):
-    """A list less its items."""
+    """List without its items."""
 
     kind: str = ""
     metadata: ListMeta = ListMeta()
 
 
 class Page(NamedTuple):
-    """Part of a list; ``items``: None where the structs of the kind cannot be made of the body as it stands."""
+    """One page of a list."""
 
     metadata: ListMeta
     body: bytes
     items: Sequence[Any] | None
+    """Decoded items, or None if the body needs to be converted first."""
 
 
 class _GroupVersion(msgspec.Struct, frozen=True, rename="camel"):
@@ -73,23 +75,25 @@ class _GroupVersion(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _ApiGroup(msgspec.Struct, frozen=True):
-    """The versions of a group that a server has."""
+    """API group with the versions that the server serves."""
 
     versions: tuple[_GroupVersion, ...] = ()
 
 
 class LeftOutError(ClusterError):
-    """Objects of a kind are in a version of the API that is newer than those known here, and have unknown fields."""
+    """Error for objects in a newer API version with fields that kschedctl does not know."""
 
 
 class Others(tuple[Struct, ...]):
-    """The objects of a kind that is not Pod, by namespace and name."""
+    """Objects of a kind other than Pod, sorted by namespace and name."""
 
     @classmethod
     def of(cls, objects: Iterable[Struct]) -> Others:
+        """Build the sorted tuple."""
         return cls(sorted(objects, key=key_of))
 
     def apply_changes(self, changes: Mapping[Key, object]) -> Others:
+        """Return the objects after the changes, in which None deletes an object."""
         objects: dict[Key, Any] = {key_of(obj): obj for obj in self} | dict(changes)
         return Others.of(obj for obj in objects.values() if obj is not None)
 
@@ -98,33 +102,31 @@ Objects = PodTable | Others
 
 
 class Listing(NamedTuple):
-    """The objects of a kind at one moment, and the path that lists them; ``fields``: only those that it selects.
-
-    ``warnings``: fields of them that are not known, while they are listed.
-    """
+    """Objects of a kind at one moment."""
 
     objects: Objects
     resource_version: str
     path: str
+    """URL path of the list."""
     fields: str = ""
+    """Field selector of the list."""
     warnings: tuple[str, ...] = ()
+    """Warnings about unknown fields."""
 
     @property
     def version(self) -> str:
-        """The version of the API, as apiVersion has it."""
-        return _version_in(self.path)
+        """API version as written in apiVersion."""
+        return _parse_api_version(self.path)
 
 
 def read_list(server: Server, kind: str, namespace: str = "", fields: str = "") -> Listing:
-    """All objects of a kind, or those of a namespace, in the first version of the API that the server has.
+    """List all objects of a kind, or those of a namespace, in the first API version that the server serves.
 
-    ``fields``: a field selector.
-
-    Where it has none that is known here, but one that came later, that one is read.
-    Raises RefusedError (403, or 404 when it has none of the versions), LeftOutError, ClusterError.
+    Versions known to kschedctl come before newer ones. Raises RefusedError (403, or 404 if the server serves no
+    version), LeftOutError, ClusterError.
     """
     refused: RefusedError | None = None
-    for path in chain(paths(kind, namespace), _newer_paths(server, kind, namespace)):
+    for path in chain(paths(kind, namespace), _iter_newer_paths(server, kind, namespace)):
         try:
             return read_path(server, kind, path, fields)
         except RefusedError as error:
@@ -134,8 +136,8 @@ def read_list(server: Server, kind: str, namespace: str = "", fields: str = "") 
     raise refused or AssertionError(kind)
 
 
-def _newer_versions(server: Server, kind: str) -> Sequence[str]:
-    """The versions of a kind's group that the server has and that came after those known here, the nearest first.
+def _find_newer_versions(server: Server, kind: str) -> Sequence[str]:
+    """Return the served API versions of a kind that are newer than those known to kschedctl, nearest first.
 
     Upstream: the discovery of a group in staging/src/k8s.io/apiserver/pkg/endpoints/discovery/group.go (v1.36).
     """
@@ -152,13 +154,13 @@ def _newer_versions(server: Server, kind: str) -> Sequence[str]:
     return sorted((name for name in names if is_newer_version(kind, name)), key=version_order)
 
 
-def _newer_paths(server: Server, kind: str, namespace: str) -> Iterator[str]:
-    """Asked for only when it comes to them."""
-    yield from paths(kind, namespace, _newer_versions(server, kind))
+def _iter_newer_paths(server: Server, kind: str, namespace: str) -> Iterator[str]:
+    """Yield the list paths in newer API versions, asking the server only once they are needed."""
+    yield from paths(kind, namespace, _find_newer_versions(server, kind))
 
 
 def paths(kind: str, namespace: str = "", versions: Sequence[str] | None = None) -> Iterator[str]:
-    """Where the lists of a kind are, one path for each of the versions, without any for each that is read.
+    """Yield the URL path of the list in each API version, by default those known for the kind.
 
     >>> list(paths("Pod", "shop")), list(paths("StorageClass"))
     (['/api/v1/namespaces/shop/pods'], ['/apis/storage.k8s.io/v1/storageclasses'])
@@ -169,10 +171,13 @@ def paths(kind: str, namespace: str = "", versions: Sequence[str] | None = None)
 
 
 def read_path(server: Server, kind: str, path: str, fields: str = "") -> Listing:
-    """All objects at a path, or those that a field selector leaves. Raises RefusedError, ClusterError."""
+    """List all objects at a path that match the field selector.
+
+    Starts over if the continue token has expired. Raises RefusedError, ClusterError.
+    """
     for restart in range(RESTARTS + 1):
         try:
-            return _read_pages(server, kind, path, fields)
+            return _read_all_pages(server, kind, path, fields)
         except RefusedError as error:
             if error.code != GONE or restart == RESTARTS:
                 raise
@@ -180,12 +185,16 @@ def read_path(server: Server, kind: str, path: str, fields: str = "") -> Listing
     raise AssertionError("unreachable")
 
 
-def _read_pages(server: Server, kind: str, path: str, fields: str) -> Listing:
-    collected = PodCollector() if kind == "Pod" else KindCollector(kind, _version_in(path))
+def _read_all_pages(server: Server, kind: str, path: str, fields: str) -> Listing:
+    """Read all pages of a list and collect their objects.
+
+    Raises RefusedError, ClusterError.
+    """
+    collected = PodCollector() if kind == "Pod" else KindCollector(kind, _parse_api_version(path))
     version, objects = "", 0
-    for page in _pages(server, kind, path, fields):
+    for page in _iter_pages(server, kind, path, fields):
         version = version or page.metadata.resource_version
-        with _shape(KINDS[kind].plural, server.host):
+        with _report_unexpected_shape(KINDS[kind].plural, server.host):
             objects += collected.add(page)
         if objects > MOST_OBJECTS:
             raise ClusterError(
@@ -194,13 +203,16 @@ def _read_pages(server: Server, kind: str, path: str, fields: str) -> Listing:
     return Listing(collected.objects(), version, path, fields, tuple(collected.warnings))
 
 
-def _pages(server: Server, kind: str, path: str, fields: str) -> Iterator[Page]:
-    """The pages in order; the next is fetched while the caller looks at one. Raises ClusterError for endless ones."""
+def _iter_pages(server: Server, kind: str, path: str, fields: str) -> Iterator[Page]:
+    """Yield the pages in order, fetching the next page in the background.
+
+    Raises ClusterError if the list does not end.
+    """
     end = End.after(server.list_seconds)
     chosen = {"fieldSelector": fields} if fields else {}
     tokens = {""}
     with ThreadPoolExecutor(1, f"{kind}-pages") as ahead:
-        following: Future[Page] | None = ahead.submit(_page, server, kind, path, chosen, end)
+        following: Future[Page] | None = ahead.submit(_fetch_page, server, kind, path, chosen, end)
         while following is not None:
             page = following.result()
             token = page.metadata.continue_
@@ -209,17 +221,17 @@ def _pages(server: Server, kind: str, path: str, fields: str) -> Iterator[Page]:
                 if token in tokens or len(tokens) == MOST_PAGES:
                     raise ClusterError(f"the list of {KINDS[kind].plural} has no end", where=server.host)
                 tokens.add(token)
-                following = ahead.submit(_page, server, kind, path, {**chosen, "continue": token}, end)
+                following = ahead.submit(_fetch_page, server, kind, path, {**chosen, "continue": token}, end)
             yield page
 
 
-def _page(server: Server, kind: str, path: str, wanted: Mapping[str, str], end: End) -> Page:
-    """The page that is ``wanted``, of fewer objects where they are so large that the answer would be too large."""
+def _fetch_page(server: Server, kind: str, path: str, wanted: Mapping[str, str], end: End) -> Page:
+    """Fetch one page, with a smaller page size if the response is too large."""
     limit = PAGE
     while True:
         query = {"limit": str(limit), **wanted}
         try:
-            return server.decoded(path, query, lambda body: _page_of(kind, body), end)
+            return server.decoded(path, query, lambda body: _decode_page(kind, body), end)
         except TooLargeError:
             if limit <= SMALLEST_PAGE:
                 raise
@@ -227,7 +239,7 @@ def _page(server: Server, kind: str, path: str, wanted: Mapping[str, str], end: 
 
 
 class KindCollector:
-    """Keeps the objects of a kind, less what scheduling does not read."""
+    """Collector of a kind's objects, without fields that scheduling does not read."""
 
     def __init__(self, kind: str, version: str) -> None:
         self._kind, self._version = kind, version
@@ -237,13 +249,18 @@ class KindCollector:
         self._images: dict[ContainerImage, ContainerImage] = {}
 
     def add(self, page: Page) -> int:
-        """Take in a page; how many objects it has. Raises ValueError, OverflowError, RecursionError, LeftOutError."""
+        """Add the objects of a page and return their number.
+
+        Raises ValueError, OverflowError, RecursionError, LeftOutError.
+        """
         if is_newer_version(self._kind, self._version):
-            _check_fields(self._kind, self._version, decode_json(page.body, _Documents).items or ())
+            _reject_unknown_fields(self._kind, self._version, decode_json(page.body, _Documents).items or ())
         elif self._kind in FULLY_KNOWN_KINDS:
             for document in decode_json(page.body, _Documents).items or ():
-                self.warnings += self._told_fields.iter_warnings(self._kind, document, _name_in(self._kind, document))
-        objects = _items(page, KINDS[self._kind].struct)
+                self.warnings += self._told_fields.iter_warnings(
+                    self._kind, document, _describe_object(self._kind, document)
+                )
+        objects = _decode_items(page, KINDS[self._kind].struct)
         validate_stored_names(chain.from_iterable(map(key_of, objects)))
         for obj in objects:
             if self._kind in OBSERVED and is_irrelevant(obj):
@@ -253,16 +270,17 @@ class KindCollector:
         return len(objects)
 
     def objects(self) -> Others:
+        """Return the collected objects."""
         return Others.of(self._found)
 
     def _with_shared_images(self, node: Node) -> Node:
-        """Many nodes hold the same images."""
+        """Return the node with image structs shared between nodes, which saves memory."""
         images = tuple([self._images.setdefault(image, image) for image in node.status.images])
         return replace(node, status=replace(node.status, images=images))
 
 
 class PodCollector:
-    """Keeps pods as rows of a table."""
+    """Collector of pods as rows of a table."""
 
     def __init__(self) -> None:
         self._builder = PodTableBuilder()
@@ -271,10 +289,14 @@ class PodCollector:
         self._told_fields, self._new_fields = NewFieldWarnings(), NewPodFields(self._tell)
 
     def _tell(self, pod: JsonObject, number: int) -> None:
-        self.warnings += self._told_fields.iter_pod_warnings(pod, _name_in("Pod", pod))
+        """Record warnings about unknown fields of a pod."""
+        self.warnings += self._told_fields.iter_pod_warnings(pod, _describe_object("Pod", pod))
 
     def add(self, page: Page) -> int:
-        """Take in a page; how many pods it has. Raises ValueError, OverflowError, RecursionError."""
+        """Add the pods of a page and return their number.
+
+        Raises ValueError, OverflowError, RecursionError.
+        """
         if page.items is not None:
             self._new_fields.check_items(page.items, lambda: decode_json(page.body, _RawItems).items or (), 0)
             try:
@@ -284,42 +306,43 @@ class PodCollector:
                 return len(page.items)
             except msgspec.ValidationError:
                 pass  # some field that is not looked at before is null
-        pods = _items(page._replace(items=None), Pod)
+        pods = _decode_items(page._replace(items=None), Pod)
         validate_stored_names(chain.from_iterable(map(key_of, pods)))
         self._builder.add(pods)
         return len(pods)
 
     def objects(self) -> PodTable:
+        """Return the table of collected pods."""
         return self._items.build_table()
 
 
 def key_of(obj: Struct) -> Key:
-    """Namespace and name."""
+    """Return the namespace and name of an object."""
     meta = obj.metadata  # type: ignore[attr-defined]
     return meta.namespace, meta.name
 
 
-def _name_in(kind: str, document: JsonObject) -> str:
-    """What is said to have a field."""
+def _describe_object(kind: str, document: JsonObject) -> str:
+    """Return kind, namespace and name of an object for a warning."""
     meta = object_at(document, "metadata")
     namespace, name = meta.get("namespace"), meta.get("name")
     return f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
 
 
 class _RawItems(msgspec.Struct, frozen=True):
-    """A list whose items stay JSON."""
+    """List whose items stay undecoded JSON."""
 
     items: list[msgspec.Raw] | None = None
 
 
 class _Documents(msgspec.Struct, frozen=True):
-    """A list whose items are looked at field by field."""
+    """List whose items are decoded to dicts."""
 
     items: list[dict[str, Json]] | None = None
 
 
-def _check_fields(kind: str, version: str, documents: Iterable[JsonObject]) -> None:
-    """Raises LeftOutError for a field that is not known here, or of another type."""
+def _reject_unknown_fields(kind: str, version: str, documents: Iterable[JsonObject]) -> None:
+    """Raise LeftOutError if a document has an unknown field or a field of another type."""
     for document in documents:
         whole = drop_nulls(document)
         why = find_unknown_field(kind, whole)
@@ -331,22 +354,25 @@ def _check_fields(kind: str, version: str, documents: Iterable[JsonObject]) -> N
             raise LeftOutError(describe_skipped(version, why))
 
 
-def _version_in(path: str) -> str:
-    """The apiVersion of a list.
+def _parse_api_version(path: str) -> str:
+    """Return the apiVersion of a list path.
 
-    >>> _version_in("/api/v1/namespaces/shop/pods"), _version_in("/apis/apps/v1/replicasets")
+    >>> _parse_api_version("/api/v1/namespaces/shop/pods"), _parse_api_version("/apis/apps/v1/replicasets")
     ('v1', 'apps/v1')
     """
     _, root, first, second, *_ = path.split("/")
     return f"{first}/{second}" if root == "apis" else first
 
 
-def _page_of(kind: str, body: bytes) -> Page:
-    """The body, gone through once. Raises ValueError, RecursionError for what is no list of the kind."""
+def _decode_page(kind: str, body: bytes) -> Page:
+    """Decode the body of a page.
+
+    Raises ValueError, RecursionError if it is not a list of the kind.
+    """
     item = build_item_type("Pod") if kind == "Pod" else KINDS[kind].struct
     items: Sequence[Any] | None
     try:
-        head = decode_json(body, _page_type(item))
+        head = decode_json(body, _build_page_type(item))
         items = head.items or ()
     except msgspec.ValidationError:
         head, items = decode_json(body, Head), None
@@ -355,22 +381,29 @@ def _page_of(kind: str, body: bytes) -> Page:
     return Page(head.metadata, body, items)
 
 
-def _items(page: Page, item: type[Struct]) -> Sequence[Any]:
-    """The objects of a page. Raises as ``_decoded``."""
-    return _decoded(_page_type(item), page.body).items or () if page.items is None else page.items
+def _decode_items(page: Page, item: type[Struct]) -> Sequence[Any]:
+    """Return the objects of a page, decoding them if necessary.
+
+    Raises ValueError, RecursionError.
+    """
+    return _decode_without_nulls(_build_page_type(item), page.body).items or () if page.items is None else page.items
 
 
 def decode_object(kind: str, body: bytes, listing: Listing, where: str) -> Struct:
-    """One object of a list. Raises ClusterError for what is not of the kind's shape, LeftOutError."""
-    with _shape(f"a {kind}", where):
+    """Decode one object of a list.
+
+    Raises ClusterError if it does not have the kind's shape, LeftOutError.
+    """
+    with _report_unexpected_shape(f"a {kind}", where):
         if is_newer_version(kind, listing.version):
-            _check_fields(kind, listing.version, [decode_json(body, dict[str, Json])])
-        obj: Struct = _decoded(KINDS[kind].struct, body)
+            _reject_unknown_fields(kind, listing.version, [decode_json(body, dict[str, Json])])
+        obj: Struct = _decode_without_nulls(KINDS[kind].struct, body)
         validate_stored_names(key_of(obj))
         return obj
 
 
-def _decoded(into: type[T], body: bytes) -> T:
+def _decode_without_nulls(into: type[T], body: bytes) -> T:
+    """Decode the body, treating null as an absent field if necessary."""
     try:
         return decode_json(body, into)
     except msgspec.ValidationError:
@@ -381,8 +414,8 @@ def _decoded(into: type[T], body: bytes) -> T:
 
 
 @contextmanager
-def _shape(what: str, where: str) -> Iterator[None]:
-    """What is wrong with objects as they are decoded or kept, as a ClusterError."""
+def _report_unexpected_shape(what: str, where: str) -> Iterator[None]:
+    """Convert decoding errors within the block to a ClusterError."""
     try:
         yield
     except (ValueError, RecursionError, OverflowError) as error:
@@ -390,6 +423,7 @@ def _shape(what: str, where: str) -> Iterator[None]:
 
 
 @cache
-def _page_type(item: Any) -> Any:
+def _build_page_type(item: Any) -> Any:
+    """Build the struct of a page with items of the type."""
     items = GenericAlias(tuple, (item, ...)) | None
     return msgspec.defstruct(f"{item.__name__}Page", [("items", items, None)], bases=(Head,), frozen=True)

@@ -1,7 +1,7 @@
-"""Names from an API server for completion: one short request, with what a kubeconfig holds as it stands.
+"""Object names from an API server for shell completion, by short requests with the kubeconfig's static credentials.
 
-The official client takes longer to import than anybody waits for Tab. Credentials that a plugin has to give are not
-asked for here, nor are proxies used; then there are no names.
+The official client takes too long to import for completion. If the user needs a credential plugin or the cluster needs
+a proxy, no names are returned.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _List(msgspec.Struct):
 
 
 def in_cluster(config: Kubeconfig, context: str, kind: str, namespace: str) -> list[ObjectName]:
-    """The first objects of a kind, of pods those that are pending of all namespaces before those of ``namespace``.
+    """Return the first objects of a kind, with pending pods of all namespaces before the pods of `namespace`.
 
     Raises OSError, ValueError, KeyError, http.client.HTTPException when there is no answer.
     """
@@ -49,25 +49,26 @@ def in_cluster(config: Kubeconfig, context: str, kind: str, namespace: str) -> l
     cluster, user = config["clusters"][chosen["cluster"]], config["users"].get(chosen.get("user"), {})
     if "exec" in user or "auth-provider" in user or cluster.get("proxy-url"):
         return []
-    with _connected(cluster, user) as connection:
-        headers = {"Accept": ACCEPT, "User-Agent": "kschedctl", **_authorization(user)}
+    with _open_connection(cluster, user) as connection:
+        headers = {"Accept": ACCEPT, "User-Agent": "kschedctl", **_build_authorization(user)}
         if kind != "Pod":
-            return [ObjectName("", meta.name) for meta in _listed(connection, PATHS[kind], headers)]
+            return [ObjectName("", meta.name) for meta in _list_metadata(connection, PATHS[kind], headers)]
         pending = f"{PATHS[kind]}?fieldSelector={quote('spec.nodeName=,status.phase=Pending')}"
-        waiting = [ObjectName(meta.namespace, meta.name, True) for meta in _listed(connection, pending, headers)]
+        waiting = [ObjectName(meta.namespace, meta.name, True) for meta in _list_metadata(connection, pending, headers)]
         within = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods" if namespace else PATHS[kind]
-        others = [ObjectName(meta.namespace, meta.name) for meta in _listed(connection, within, headers)]
+        others = [ObjectName(meta.namespace, meta.name) for meta in _list_metadata(connection, within, headers)]
     known = {name[:2] for name in waiting}
     return [*waiting, *(name for name in others if name[:2] not in known)]
 
 
 def home(config: Kubeconfig, context: str) -> str:
-    """The namespace that the context prefers."""
+    """Return the default namespace of the context."""
     chosen = config["contexts"].get(context or config["current-context"], {})
     return chosen.get("namespace") or "default"
 
 
-def _listed(connection: http.client.HTTPConnection, path: str, headers: Mapping[str, str]) -> Sequence[Meta]:
+def _list_metadata(connection: http.client.HTTPConnection, path: str, headers: Mapping[str, str]) -> Sequence[Meta]:
+    """Return the metadata of the first objects at a path, or [] if the status is not 200."""
     connection.request("GET", f"{path}{'&' if '?' in path else '?'}limit={MOST}", headers=dict(headers))
     answer = connection.getresponse()
     data = answer.read()
@@ -75,35 +76,42 @@ def _listed(connection: http.client.HTTPConnection, path: str, headers: Mapping[
 
 
 @contextmanager
-def _connected(cluster: Kubeconfig, user: Kubeconfig) -> Iterator[http.client.HTTPConnection]:
+def _open_connection(cluster: Kubeconfig, user: Kubeconfig) -> Iterator[http.client.HTTPConnection]:
+    """Open a connection to the cluster's server for the block.
+
+    Raises ValueError if the server URL has a path.
+    """
     where = urlsplit(cluster["server"])
     if where.path.strip("/"):
         raise ValueError(cluster["server"])
     if where.scheme == "http":
         connection = http.client.HTTPConnection(where.netloc, timeout=SECONDS)
     else:
-        connection = http.client.HTTPSConnection(where.netloc, timeout=SECONDS, context=_trust(cluster, user))
+        connection = http.client.HTTPSConnection(
+            where.netloc, timeout=SECONDS, context=_build_ssl_context(cluster, user)
+        )
     try:
         yield connection
     finally:
         connection.close()
 
 
-def _trust(cluster: JsonObject, user: JsonObject) -> ssl.SSLContext:
-    known = _given(cluster, "certificate-authority")
+def _build_ssl_context(cluster: JsonObject, user: JsonObject) -> ssl.SSLContext:
+    """Build the TLS context from the cluster's certificate authority and the user's client certificate."""
+    known = _read_field(cluster, "certificate-authority")
     context = ssl.create_default_context(cadata=known.decode() if known else None)
     if cluster.get("insecure-skip-tls-verify"):
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    certificate, key = _given(user, "client-certificate"), _given(user, "client-key")
+    certificate, key = _read_field(user, "client-certificate"), _read_field(user, "client-key")
     if certificate and key:
-        with _as_file(certificate) as cert_file, _as_file(key) as key_file:
+        with _open_pipe_path(certificate) as cert_file, _open_pipe_path(key) as key_file:
             context.load_cert_chain(cert_file, key_file)
     return context
 
 
 @contextmanager
-def _as_file(data: bytes) -> Iterator[str]:
-    """A path that gives the data once; a key is never written to a disk."""
+def _open_pipe_path(data: bytes) -> Iterator[str]:
+    """Yield a path from which the data can be read once, so that keys are never written to disk."""
     reader, writer = os.pipe()
     try:
         with open(writer, "wb") as file:  # a certificate is smaller than a pipe holds
@@ -113,8 +121,8 @@ def _as_file(data: bytes) -> Iterator[str]:
         os.close(reader)
 
 
-def _given(entry: Kubeconfig, name: str) -> bytes:
-    """What stands in a field, or in the file that it names."""
+def _read_field(entry: Kubeconfig, name: str) -> bytes:
+    """Return the decoded data of a field or of the file that it names, or b""."""
     if entry.get(f"{name}-data"):
         return base64.b64decode(entry[f"{name}-data"])
     if not entry.get(name):
@@ -123,7 +131,8 @@ def _given(entry: Kubeconfig, name: str) -> bytes:
         return file.read(1 << 16)
 
 
-def _authorization(user: Kubeconfig) -> dict[str, str]:
+def _build_authorization(user: Kubeconfig) -> dict[str, str]:
+    """Build the Authorization header from the user's token or password, or return {}."""
     token = user.get("token") or ""
     if not token and user.get("tokenFile"):
         with open(os.path.join(user["folder"], user["tokenFile"]), encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""A live cluster read once: the kinds that the enabled plugins look at, side by side, as one picture."""
+"""Reader of a live cluster: lists the kinds that the enabled plugins need in parallel and brings them to one moment."""
 
 from __future__ import annotations
 
@@ -66,41 +66,45 @@ class _ServedGroup(msgspec.Struct, frozen=True):
 
 
 class _ServedGroups(msgspec.Struct, frozen=True):
-    """The API groups of a server, as ``/apis`` lists them."""
+    """API groups of a server as `/apis` lists them."""
 
     groups: tuple[_ServedGroup, ...]
 
 
 @dataclass(frozen=True)
 class Wishes:
-    """What the user says of the scheduler; None where the cluster is to be asked.
+    """User's settings for the scheduler and for what to read.
 
-    ``namespace``: where to look for what may not be listed in all namespaces. ``pods_alone``: only about pods that the
-    cluster has, so that what no answer about them can lean on need not be read. ``also``: kinds to read that no plugin
-    looks at; ``event_reason``: of events only those for this reason. ``cache``: keep what is read, and take what was
-    kept a short while ago, with what changed since.
+    None means that the cluster is asked.
     """
 
     configuration: JsonObject | None = None
     feature_gates: Mapping[str, bool] | None = None
     kube_version: str | None = None
     namespace: str | None = None
+    """Namespace to list if a kind may not be listed in all namespaces."""
     pods_alone: bool = False
+    """Only existing pods matter, so kinds that cannot affect them need not be read."""
     also: tuple[str, ...] = ()
+    """Kinds to read in addition to those of the plugins."""
     event_reason: str = ""
+    """Reason to which events are restricted."""
     cache: bool = False
+    """Cache the lists, and start from recently cached lists."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """The lists by kind; ``scheduler``: a Cluster that has no objects, but all else; ``changed`` objects by kind."""
+    """Result of reading a live cluster."""
 
     listings: Mapping[str, Listing]
     scheduler: Cluster
+    """Cluster without objects but with everything else."""
     changed: Mapping[str, int]
+    """Number of objects per kind that changed while the cluster was read."""
 
     def cluster(self) -> Cluster:
-        """All of it together."""
+        """Return the Cluster with all objects."""
         objects: dict[str, Json] = {FIELDS[kind]: listing.objects for kind, listing in self.listings.items()}
         versions = {kind: listing.resource_version for kind, listing in self.listings.items()}
         provenance = self.scheduler.provenance
@@ -110,8 +114,11 @@ class Reading:
 
 
 def read_live(connection: Connection, wishes: Wishes = Wishes()) -> Reading:
-    """Read what the scheduler's plugins look at. Raises ClusterError, ConfigurationError, InputError."""
-    cache = _cache(connection, wishes) if wishes.cache else None
+    """Read all kinds that the scheduler's plugins need.
+
+    Raises ClusterError, ConfigurationError, InputError.
+    """
+    cache = _open_cache(connection, wishes) if wishes.cache else None
     kept = cache.lists() if cache else {}
     with without_garbage_collection(), ThreadPoolExecutor(SIDE_BY_SIDE, "live") as threads:
         try:
@@ -126,8 +133,11 @@ def read_live(connection: Connection, wishes: Wishes = Wishes()) -> Reading:
         return reading
 
 
-def _cache(connection: Connection, wishes: Wishes) -> ReadingCache | None:
-    """The cache of this cluster, which is not another one at the same address. Raises ClusterError, InputError."""
+def _open_cache(connection: Connection, wishes: Wishes) -> ReadingCache | None:
+    """Return the cache of this cluster, identified by its UID, or None if the UID may not be read.
+
+    Raises ClusterError, InputError.
+    """
     server = connection.server
     try:
         cluster = server.decoded(OLDEST_NAMESPACE, None, get_json_decoder(Namespace).decode).metadata.uid
@@ -141,6 +151,7 @@ def _cache(connection: Connection, wishes: Wishes) -> ReadingCache | None:
 def _read_kinds(
     connection: Connection, wishes: Wishes, threads: ThreadPoolExecutor, kept: Mapping[str, Listing]
 ) -> Reading:
+    """List all required kinds in parallel and bring the lists to one moment."""
     server, namespace = connection.server, wishes.namespace or connection.namespace
 
     fields = {"Event": f"reason={wishes.event_reason}"} if wishes.event_reason else {}
@@ -162,15 +173,17 @@ def _read_kinds(
     others = [kind for kind in (*replayed.kinds_read(), *created) if kind not in lists]
     may_wait = replayed.needless(()) if wishes.pods_alone else {}
     lists |= read(kind for kind in others if kind not in may_wait)
-    needless = replayed.needless(_specs(lists["Pod"].result()[0])) if may_wait else {}
+    needless = replayed.needless(_iter_pod_specs(lists["Pod"].result()[0])) if may_wait else {}
     lists |= read(kind for kind in others if kind in may_wait and kind not in needless)
-    lists |= read(sorted(find_group_kinds(_templates(lists["Pod"].result()[0])) - lists.keys()))
+    lists |= read(sorted(find_group_kinds(_get_pod_templates(lists["Pod"].result()[0])) - lists.keys()))
     by_kind = {kind: future.result() for kind, future in lists.items()}
     listings = {kind: listing for kind, (listing, _) in by_kind.items() if listing is not None}
     apart = {kind: listings.pop(kind) for kind in OF_NO_ONE_MOMENT if kind in listings}
-    listings, changed, warnings = _one_picture(server, listings, threads, kept)
+    listings, changed, warnings = _synchronize_listings(server, listings, threads, kept)
     listings |= apart
-    if needless.keys() - replayed.needless(_specs(listings["Pod"])).keys():  # a pod came that needs one of them
+    if (
+        needless.keys() - replayed.needless(_iter_pod_specs(listings["Pod"])).keys()
+    ):  # a pod came that needs one of them
         return _read_kinds(connection, replace(wishes, pods_alone=False), threads, kept)
     gaps = build_gaps({*by_kind, *absent, OTHER_CUSTOM_RESOURCE}, NOT_LISTED) | {
         kind: Gap(f"{NOT_LISTED}: {why}") for kind, why in needless.items()
@@ -203,23 +216,25 @@ def served_groups(server: Server) -> frozenset[str] | None:
     return frozenset(group.name for group in groups)
 
 
-def _templates(pods: Listing | None) -> Sequence[Pod]:
-    """One of all pods that are alike, less what is of each by itself."""
+def _get_pod_templates(pods: Listing | None) -> Sequence[Pod]:
+    """Return one representative pod per distinct pod template."""
     assert pods is not None  # without them there is no answer
     assert isinstance(pods.objects, PodTable)
     return pods.objects.templates
 
 
-def _specs(pods: Listing | None) -> Iterator[PodSpec]:
-    """One of each distinct spec, less the names of nodes."""
-    return (template.spec for template in _templates(pods))
+def _iter_pod_specs(pods: Listing | None) -> Iterator[PodSpec]:
+    """Yield each distinct pod spec, without node names."""
+    return (template.spec for template in _get_pod_templates(pods))
 
 
 def scheduler_of(connection: Connection, setup: SchedulerSetup, wishes: Wishes) -> Cluster:
-    """The scheduler, of a Cluster without objects: as the user says, else as it was found."""
+    """Build the Cluster without objects that describes the scheduler, preferring the user's settings to detected
+    ones.
+    """
     given = wishes.configuration is not None
     version = wishes.kube_version or setup.version
-    configuration, warnings = (None, ()) if given else _usable(setup, version)
+    configuration, warnings = (None, ()) if given else _check_configuration(setup, version)
     gates = {name: on for name, on in setup.feature_gates.items() if name in GATE_STAGES}
     return Cluster(
         configuration=wishes.configuration if given else configuration,
@@ -239,8 +254,8 @@ def scheduler_of(connection: Connection, setup: SchedulerSetup, wishes: Wishes) 
     )
 
 
-def _usable(setup: SchedulerSetup, version: str) -> tuple[JsonObject | None, tuple[str, ...]]:
-    """The configuration that was found, or a warning when it is none that kube-scheduler would take."""
+def _check_configuration(setup: SchedulerSetup, version: str) -> tuple[JsonObject | None, tuple[str, ...]]:
+    """Return the detected configuration, or None and a warning if kube-scheduler would reject it."""
     try:
         Scheduler(Cluster(configuration=setup.configuration, kube_version=version))
     except ConfigurationError as error:
@@ -261,15 +276,18 @@ def _read(
         return kept, None
     try:
         if only := KINDS[kind].names:
-            return _read_named(server, kind, sorted(only))
-        return _read_what_may_be(server, kind, namespace, fields)
+            return _list_named(server, kind, sorted(only))
+        return _list_if_permitted(server, kind, namespace, fields)
     except LeftOutError as error:
         return None, Gap(error.what)
 
 
-def _read_named(server: Server, kind: str, names: Sequence[str]) -> tuple[Listing | None, Gap | None]:
-    """The objects of these names: the rights to list a kind may be for them alone. Raises ClusterError."""
-    read = [_read_what_may_be(server, kind, "", f"metadata.name={name}") for name in names]
+def _list_named(server: Server, kind: str, names: Sequence[str]) -> tuple[Listing | None, Gap | None]:
+    """List the objects of these names one by one, since rights may be restricted to them.
+
+    Raises ClusterError.
+    """
+    read = [_list_if_permitted(server, kind, "", f"metadata.name={name}") for name in names]
     listings = [listing for listing, _ in read if listing is not None]
     gap = next((gap for _, gap in read if gap is not None), None)
     if not listings:
@@ -277,8 +295,11 @@ def _read_named(server: Server, kind: str, names: Sequence[str]) -> tuple[Listin
     return listings[0]._replace(objects=Others.of(chain.from_iterable(listing.objects for listing in listings))), gap
 
 
-def _read_what_may_be(server: Server, kind: str, namespace: str, fields: str) -> tuple[Listing | None, Gap | None]:
-    """List a kind in all namespaces, else in one. Raises LeftOutError, ClusterError."""
+def _list_if_permitted(server: Server, kind: str, namespace: str, fields: str) -> tuple[Listing | None, Gap | None]:
+    """List a kind in all namespaces, or in one if that is forbidden, and return the gap that remains.
+
+    Raises LeftOutError, ClusterError.
+    """
     try:
         return read_list(server, kind, fields=fields), None
     except RefusedError as error:
@@ -304,17 +325,17 @@ def _read_what_may_be(server: Server, kind: str, namespace: str, fields: str) ->
     return None, Gap(no_api if refused.code == NOT_FOUND else f"could not be read: {refused.message}")
 
 
-def _one_picture(
+def _synchronize_listings(
     server: Server, listings: Mapping[str, Listing], threads: ThreadPoolExecutor, kept: Mapping[str, Listing]
 ) -> tuple[dict[str, Listing], dict[str, int], tuple[str, ...]]:
-    """Lists of different moments brought to the same one, how many objects of each kind moved, and warnings.
+    """Bring lists to the same moment and return them, the number of changed objects by kind, and warnings.
 
-    ``kept``: those that may be of a moment that the server does not remember, and are listed again then.
+    Lists in `kept` come from the cache. They are listed again if the server no longer remembers their version.
     """
     if len({listing.resource_version for listing in listings.values()}) <= 1 and not kept:
         return dict(listings), {}, ()
     futures = {
-        kind: threads.submit(_current if kind in kept else _caught_up, server, kind, listing)
+        kind: threads.submit(_refresh_cached if kind in kept else _catch_up_if_possible, server, kind, listing)
         for kind, listing in listings.items()
     }
     by_kind = {kind: future.result() for kind, future in futures.items()}
@@ -324,7 +345,8 @@ def _one_picture(
     return {kind: listing for kind, (listing, _) in by_kind.items()}, changed, (warning,) if unknown else ()
 
 
-def _caught_up(server: Server, kind: str, listing: Listing) -> tuple[Listing, int | None]:
+def _catch_up_if_possible(server: Server, kind: str, listing: Listing) -> tuple[Listing, int | None]:
+    """Return the updated listing and the number of changes, or the old listing and None if it cannot be watched."""
     try:
         return caught_up(server, kind, listing)
     except (RefusedError, BrokenOffError, ClusterError) as error:
@@ -332,8 +354,11 @@ def _caught_up(server: Server, kind: str, listing: Listing) -> tuple[Listing, in
         return listing, None
 
 
-def _current(server: Server, kind: str, kept: Listing) -> tuple[Listing, int]:
-    """A list that was kept, as it is now. Raises ClusterError."""
+def _refresh_cached(server: Server, kind: str, kept: Listing) -> tuple[Listing, int]:
+    """Return a cached listing brought up to date, by watching or by listing it again.
+
+    Raises ClusterError.
+    """
     try:
         return caught_up(server, kind, kept)[0], 0
     except (RefusedError, BrokenOffError) as error:

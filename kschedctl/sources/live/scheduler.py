@@ -1,4 +1,4 @@
-"""How a live cluster's kube-scheduler is set up, as far as it can be seen: version, flags, configuration, leader."""
+"""Detection of a live cluster's kube-scheduler setup: version, flags, configuration and leader."""
 
 from __future__ import annotations
 
@@ -39,16 +39,21 @@ MOST_CHARACTERS = 1 << 20
 
 
 class SchedulerSetup(NamedTuple):
-    """``version`` is one that can be replayed; ``warnings``: what is known to differ from what will be replayed."""
+    """Setup of kube-scheduler as far as it is visible."""
 
     version: str = KUBE_VERSION
+    """Version that will be replayed."""
     server_version: str = ""
+    """Version that the API server reports."""
     configuration: JsonObject | None = None
     configured_by: str = ""
+    """Name of the ConfigMap that holds the configuration."""
     feature_gates: Mapping[str, bool] = {}
     leader: str = ""
+    """Holder of the leader election Lease."""
     instances: tuple[SchedulerInstance, ...] = ()
     warnings: tuple[str, ...] = ()
+    """Known differences from what will be replayed."""
 
 
 class _Reference(msgspec.Struct, frozen=True):
@@ -109,19 +114,26 @@ class _Version(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def read_version(server: Server) -> tuple[str, str, tuple[str, ...]]:
-    """The version to replay, the server's own, and a warning where they differ. Raises ClusterError."""
-    served = _get(server, "/version", _Version) or _Version()
+    """Return the version to replay, the server's version, and a warning if they differ.
+
+    Raises ClusterError.
+    """
+    served = _get_object(server, "/version", _Version) or _Version()
     minor = re.match(r"\d{1,4}", served.minor)
     if served.major != "1" or minor is None:
         return KUBE_VERSION, served.git_version, (f"the server does not tell its version: replaying {KUBE_VERSION}",)
     number = int(minor[0])
-    replayed = _release(served.git_version, number) if clamp_minor(number) == number else f"1.{clamp_minor(number)}"
+    replayed = (
+        _parse_release(served.git_version, number) if clamp_minor(number) == number else f"1.{clamp_minor(number)}"
+    )
     differs = describe_substitute(served.git_version, number)
     return replayed, served.git_version, (differs,) if differs else ()
 
 
-def _release(git_version: str, minor: int) -> str:
-    """With its patch: ``1.34.1`` of ``v1.34.1-eks-3abc``; the minor alone where nothing else is said."""
+def _parse_release(git_version: str, minor: int) -> str:
+    """Return the version with its patch, such as `1.34.1` of `v1.34.1-eks-3abc`, or only the minor version if
+    unparsable.
+    """
     try:
         version = KubeVersion.parse(git_version)
     except ValueError:
@@ -130,13 +142,16 @@ def _release(git_version: str, minor: int) -> str:
 
 
 def read_setup(server: Server) -> SchedulerSetup:
-    """All that can be seen; what is not permitted is left at kube-scheduler's defaults. Raises ClusterError."""
+    """Read the setup of kube-scheduler, with its defaults for everything that may not be read.
+
+    Raises ClusterError.
+    """
     version, server_version, warnings = read_version(server)
-    lease = _get(server, LEASE, _Lease)
-    pods = _get(server, SCHEDULER_PODS, _SchedulerPods, {"labelSelector": "component=kube-scheduler"})
+    lease = _get_object(server, LEASE, _Lease)
+    pods = _get_object(server, SCHEDULER_PODS, _SchedulerPods, {"labelSelector": "component=kube-scheduler"})
     running = pods.items[0].spec if pods and pods.items else None
-    flags = _flags(running) if running else {}
-    configuration, configured_by, problem = _configuration(server, running, flags.get("config", ""))
+    flags = _parse_flags(running) if running else {}
+    configuration, configured_by, problem = _find_configuration(server, running, flags.get("config", ""))
     if problem:
         warnings += (f"{problem}: replaying kube-scheduler's defaults, unless --config says otherwise",)
     elif flags.get("config") and configuration is None:
@@ -147,47 +162,50 @@ def read_setup(server: Server) -> SchedulerSetup:
         server_version,
         configuration,
         configured_by,
-        dict(_gates(flags.get("feature-gates", ""))),
+        dict(_iter_gates(flags.get("feature-gates", ""))),
         (lease.spec.holder_identity or "") if lease else "",
-        tuple(map(_instance, (pods.items or ())[:MOST_INSTANCES])) if pods else (),
+        tuple(map(_build_instance, (pods.items or ())[:MOST_INSTANCES])) if pods else (),
         warnings,
     )
 
 
-def _configuration(server: Server, running: _Spec | None, path: str) -> tuple[JsonObject | None, str, str]:
-    """The scheduler's configuration, the ConfigMap that holds it, and what is wrong with it, where there is one."""
+def _find_configuration(server: Server, running: _Spec | None, path: str) -> tuple[JsonObject | None, str, str]:
+    """Find the scheduler's configuration and return it, the name of its ConfigMap, and the problem with it or ""."""
     if running is not None and not path:
         return None, "", ""
-    for name in _mounted(running, path) if running else CONFIG_MAPS:
+    for name in _iter_mounted_config_maps(running, path) if running else CONFIG_MAPS:
         where = f"ConfigMap kube-system/{name}"
         try:
-            config_map = _get(server, f"{SYSTEM}/configmaps/{segment(name)}", _ConfigMap)
+            config_map = _get_object(server, f"{SYSTEM}/configmaps/{segment(name)}", _ConfigMap)
             data = (config_map.data or {}) if config_map else {}
             key = path.rpartition("/")[2]
             for text in (data[key],) if key in data else data.values():
-                if CONFIGURATION in text and (document := _document(text, where)):
+                if CONFIGURATION in text and (document := _parse_configuration(text, where)):
                     return document, where, ""
         except InputError as error:
             return None, where, str(error) if error.where else f"{where}: {error}"
     return None, "", ""
 
 
-def _mounted(running: _Spec, path: str) -> Iterator[str]:
-    """The names of the ConfigMaps that are mounted where the path leads."""
+def _iter_mounted_config_maps(running: _Spec, path: str) -> Iterator[str]:
+    """Yield the names of the ConfigMaps that are mounted above the path."""
     mounts = {m.name for c in running.containers for m in c.volume_mounts or () if path.startswith(m.mount_path)}
     return (v.config_map.name for v in running.volumes or () if v.config_map and v.name in mounts)
 
 
-def _document(text: str, where: str) -> JsonObject | None:
-    """The configuration in a ConfigMap's value. Raises InputError."""
+def _parse_configuration(text: str, where: str) -> JsonObject | None:
+    """Return the KubeSchedulerConfiguration in a ConfigMap's value, or None.
+
+    Raises InputError.
+    """
     if len(text) > MOST_CHARACTERS:
         raise InputError(f"more than {MOST_CHARACTERS:,} characters", where=where)
     documents = (document.value for document in parse_yaml(text, where))
     return next((d for d in documents if isinstance(d, dict) and d.get("kind") == CONFIGURATION), None)
 
 
-def _flags(running: _Spec) -> dict[str, str]:
-    """``--name=value`` and ``--name value`` of kube-scheduler's command line."""
+def _parse_flags(running: _Spec) -> dict[str, str]:
+    """Parse `--name=value` and `--name value` of kube-scheduler's command line."""
     words = [word for c in running.containers for word in (*(c.command or ()), *(c.args or ()))]
     flags = {}
     for word, following in zip(words, [*words[1:], ""], strict=True):
@@ -197,22 +215,27 @@ def _flags(running: _Spec) -> dict[str, str]:
     return flags
 
 
-def _instance(pod: _SchedulerPod) -> SchedulerInstance:
+def _build_instance(pod: _SchedulerPod) -> SchedulerInstance:
+    """Build the instance with image tag and relevant flags from a scheduler pod."""
     images = [container.image for container in pod.spec.containers]
-    given = _flags(pod.spec)
+    given = _parse_flags(pod.spec)
     flags = {name: strip_url(given[name])[:MOST_OF_A_FLAG] for name in DECIDING_FLAGS if name in given}
     return SchedulerInstance(pod.metadata.name, images[0].rpartition(":")[2] if images else "", flags)
 
 
-def _gates(text: str) -> Iterator[tuple[str, bool]]:
+def _iter_gates(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield the feature gates of a --feature-gates value as pairs of name and state."""
     for item in text.split(","):
         name, equals, value = item.partition("=")
         if equals:
             yield name.strip().removeprefix("kube:"), BOOLEANS.get(value.strip(), False)
 
 
-def _get(server: Server, path: str, into: type[T], query: Mapping[str, str] | None = None) -> T | None:
-    """The object at the path, None where it is not or may not be seen. Raises ClusterError."""
+def _get_object(server: Server, path: str, into: type[T], query: Mapping[str, str] | None = None) -> T | None:
+    """Return the decoded object at the path, or None if it is missing or forbidden.
+
+    Raises ClusterError.
+    """
     try:
         return server.decoded(path, query, get_json_decoder(into).decode)
     except RefusedError as error:

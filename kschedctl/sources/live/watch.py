@@ -1,4 +1,4 @@
-"""What changes after a list: the events of a watch, taken into the list that they follow on."""
+"""Watches that report the changes after a list, and updates of lists by watch events."""
 
 from __future__ import annotations
 
@@ -32,19 +32,21 @@ class _Versioned(msgspec.Struct, frozen=True):
 
 
 class WatchEvent(NamedTuple):
-    """An object that came, changed or (``object`` None) went; without ``key`` only the version moved on."""
+    """Change of one object, or a new resource version if there is no `key`."""
 
     resource_version: str
     key: Key | None = None
     object: Struct | None = None
+    """The added or modified object, or None if it was deleted."""
 
 
 def watch(
     server: Server, kind: str, since: Listing, *, seconds: float, idle: float | None = None
 ) -> Iterator[WatchEvent]:
-    """The events after a listing's version, bookmarks included, until the server ends them or it is idle for so long.
+    """Yield the events after a listing's version, including bookmarks, until the server ends the watch or it is idle.
 
-    Raises RefusedError (410: the version is too old, list again), BrokenOffError, LeftOutError, ClusterError.
+    Raises RefusedError (410 if the version is too old and the kind must be listed again), BrokenOffError, LeftOutError,
+    ClusterError.
     """
     query = {
         "watch": "1",
@@ -56,18 +58,21 @@ def watch(
         query["fieldSelector"] = since.fields
     for line in server.lines(since.path, query, seconds, idle):
         try:
-            yield _event(kind, line, since, server.host)
+            yield _parse_event(kind, line, since, server.host)
         except (ValueError, RecursionError) as error:
             raise BrokenOffError(unreadable(error)) from None
 
 
 def changed(listing: Listing, changes: Changes, version: str) -> Listing:
-    """The listing with changes taken in."""
+    """Return the listing with the changes applied."""
     return listing._replace(objects=listing.objects.apply_changes(changes), resource_version=version)
 
 
 def caught_up(server: Server, kind: str, listing: Listing) -> tuple[Listing, int]:
-    """The listing with what changed since, and the number of objects that did. Raises as ``watch``."""
+    """Return the listing with all changes since its version applied, and the number of changed objects.
+
+    Raises the same errors as `watch`.
+    """
     changes: dict[Key, Struct | None] = {}
     version = listing.resource_version
     seconds = min(CATCH_UP_SECONDS, server.seconds)
@@ -78,7 +83,11 @@ def caught_up(server: Server, kind: str, listing: Listing) -> tuple[Listing, int
     return (changed(listing, changes, version) if changes else listing), len(changes)
 
 
-def _event(kind: str, line: bytes, since: Listing, where: str) -> WatchEvent:
+def _parse_event(kind: str, line: bytes, since: Listing, where: str) -> WatchEvent:
+    """Parse one line of a watch.
+
+    Raises RefusedError, BrokenOffError, LeftOutError, ClusterError, ValueError, RecursionError.
+    """
     event = decode_json(line, _Event)
     body = bytes(event.object)
     if event.type == "ERROR":
