@@ -128,13 +128,13 @@ def assert_none_is_missed(world: World) -> bool:
     """Where brute force finds a set of one change, or of two, so does the search; whether it finds any."""
     asked = trials(world)
     changes = space(asked)
-    singles = [change for change in changes if asked.of((change,)).works]
+    singles = [change for change in changes if asked.replay((change,)).works]
     sizes = {len(each.changes) for each in found(asked, 2)}
     if singles:
         assert 1 in sizes, [change.text for change in singles]
     rest = [change for change in changes if change not in singles]
-    pairs = (pair for pair in combinations(rest, 2) if within_budgets(world, pair) and asked.of(pair).works)
-    pair = next((pair for pair in pairs if moved_fit(world, asked.of(pair))), None)
+    pairs = (pair for pair in combinations(rest, 2) if within_budgets(world, pair) and asked.replay(pair).works)
+    pair = next((pair for pair in pairs if moved_fit(world, asked.replay(pair))), None)
     if pair:
         assert 2 in sizes, ([change.text for change in pair], sizes)
     return bool(singles or pair)
