@@ -126,9 +126,11 @@ def _build_job_deletion_cost(trial: RemedyTrial, owner: Owner) -> FixCost:
     """Return the cost of deleting a Job with its pods, as its immutable template requires."""
     pods = ExistingPods(trial.scheduler.cluster).pods_of(*owner)
     running = sum(bool(pod.spec.node_name) for pod in pods)
-    verb = "has" if running == 1 else "have"
-    pods_of = f"its {counted(len(pods), 'pod')}, {running} of which {verb} a node"
-    return FixCost(CostKind.DELETES, f"{owner} is deleted and created anew, with {pods_of}", len(pods))
+    text = f"{owner} is deleted and created anew"
+    if pods:
+        verb = "has" if running == 1 else "have"
+        text += f", with its {counted(len(pods), 'pod')}, {running} of which {verb} a node"
+    return FixCost(CostKind.DELETES, text, len(pods))
 
 
 def _sort_pod_moves_first(fixes: Iterable[Fix], target_key: ObjectKey) -> list[Fix]:
