@@ -121,15 +121,17 @@ class Checker:
     def _add_undeclared(self, at: int, name: str) -> Type:
         return self._add_error(at, f"undeclared reference to '{name}' (in container '')")
 
-    def _select(self, node: Select) -> Type:
+    def _check_selection(self, node: Select) -> Type:
+        """Return the type of `a.b`, which may be a qualified name or the selection of a field."""
         name = _qualified_name(node)
         t = self._resolve_name(node, name) if name and not node.tests else None
         if t is not None:
             return t
-        result = self._field(node.at, node.operand, node.field, False)
+        result = self._check_field(node.at, node.operand, node.field, False)
         return BOOL if node.tests else self.unification.resolve(result)
 
-    def _field(self, at: int, operand: SyntaxNode, name: str, optional: bool) -> Type:
+    def _check_field(self, at: int, operand: SyntaxNode, name: str, optional: bool) -> Type:
+        """Return the type of a field of the operand; wrapped in an optional for `a.?b`."""
         target, is_opt = unwrap_optional(self.unification.resolve(self.type_of_node(operand)))
         result = DYN
         if target.kind == "map":
@@ -145,11 +147,12 @@ class Checker:
 
     # -- calls ---------------------------------------------------------------------------------------------------
 
-    def _call(self, node: Call) -> Type:
+    def _check_call(self, node: Call) -> Type:
+        """Return the type of a call to a function, a method or a function with a qualified name."""
         if node.function == "_?._":
             operand, name = node.args
             assert isinstance(name, Literal)
-            return self.unification.resolve(self._field(node.at, operand, name.value, True))
+            return self.unification.resolve(self._check_field(node.at, operand, name.value, True))
         for arg in node.args:
             self.type_of_node(arg)
         if node.target is None:
@@ -161,12 +164,13 @@ class Checker:
         return self._resolve_call(node, node.function, node.target)
 
     def _resolve_call(self, node: Call, name: str, target: SyntaxNode | None) -> Type:
+        """Find the overloads that accept the argument types, record them, and return the type of the result."""
         overloads = self.functions.get(name)
         if overloads is None:
             return self._add_undeclared(node.at, node.function if target is None else name)
         given = tuple(self.type_of_node(arg) for arg in ((target,) if target else ()) + node.args)
         if name in ("_&&_", "_||_"):
-            return self._logical(node, given, overloads)
+            return self._check_logical_operator(node, given, overloads)
         matching, result = [], None
         for overload in overloads:
             if overload.member is not (target is not None):
@@ -181,18 +185,20 @@ class Checker:
                 elif not is_dyn(result) and given_result != result:
                     result = DYN
         if result is None:
-            return self._add_unmatched(node, name, given, target is not None)
+            return self._add_unmatched_call(node, name, given, target is not None)
         self.calls[node] = Resolution(name, tuple(matching), target)
         return result
 
-    def _logical(self, node: Call, given: tuple[Type, ...], overloads: tuple[Overload, ...]) -> Type:
+    def _check_logical_operator(self, node: Call, given: tuple[Type, ...], overloads: tuple[Overload, ...]) -> Type:
+        """Check that all operands of `&&` or `||` are booleans."""
         self.calls[node] = Resolution(node.function, overloads, None)
         wrong = [i for i, t in enumerate(given) if not self.unification.unify((t,), (BOOL,))]
         for i in wrong:
             self._add_error(node.args[i].at, f"expected type 'bool' but found '{given[i]}'")
         return ERROR if wrong else BOOL
 
-    def _add_unmatched(self, node: Call, name: str, given: tuple[Type, ...], member: bool) -> Type:
+    def _add_unmatched_call(self, node: Call, name: str, given: tuple[Type, ...], member: bool) -> Type:
+        """Add the error that no overload accepts the argument types."""
         shown = [str(self.unification.resolve(t, final=True)) for t in given]
         receiver = f"{shown.pop(0)}." if member else ""
         signature = f"{receiver}({', '.join(shown)})"
@@ -200,14 +206,16 @@ class Checker:
 
     # -- what is made --------------------------------------------------------------------------------------------
 
-    def _list(self, node: ListOf) -> Type:
+    def _check_list(self, node: ListOf) -> Type:
+        """Return the type of a list literal, whose elements may have different types."""
         element_type: Type | None = None
         for i, element in enumerate(node.elements):
             t = self._check_element(element, i in node.optional)
             element_type = self._join_types(element_type, t)
         return list_of(element_type or self.unification.new_parameter())
 
-    def _map(self, node: MapOf) -> Type:
+    def _check_map(self, node: MapOf) -> Type:
+        """Return the type of a map literal."""
         keys: Type | None = None
         values: Type | None = None
         for key, value, optional in node.entries:
@@ -232,7 +240,8 @@ class Checker:
             return now
         return most_general(before, now) if self.unification.unify((before,), (now,)) else DYN
 
-    def _message(self, node: Message) -> Type:
+    def _check_message(self, node: Message) -> Type:
+        """Check the fields of a message literal and return its type."""
         name = node.name.lstrip(".")
         message = MESSAGES.get(name)
         fields = message.fields if message else self.structs.get(name)
@@ -255,7 +264,8 @@ class Checker:
 
     # -- comprehensions ------------------------------------------------------------------------------------------
 
-    def _fold(self, node: Fold) -> Type:
+    def _check_fold(self, node: Fold) -> Type:
+        """Return the type of a comprehension, whose variables are visible only inside it."""
         ranged = self.unification.resolve(self.type_of_node(node.range))
         accumulated = self.type_of_node(node.initial)
         self.scopes.append({node.accumulator: accumulated})
@@ -289,12 +299,12 @@ class Checker:
 
 _CHECKS: Mapping[type[SyntaxNode], Callable[..., Type]] = {
     Ident: Checker._ident,
-    Select: Checker._select,
-    Call: Checker._call,
-    ListOf: Checker._list,
-    MapOf: Checker._map,
-    Message: Checker._message,
-    Fold: Checker._fold,
+    Select: Checker._check_selection,
+    Call: Checker._check_call,
+    ListOf: Checker._check_list,
+    MapOf: Checker._check_map,
+    Message: Checker._check_message,
+    Fold: Checker._check_fold,
 }
 
 

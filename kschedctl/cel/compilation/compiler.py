@@ -76,6 +76,7 @@ def compile_expression(source: str, variables: Mapping[str, Type], structs: Stru
 
 
 def _compile(source: str, variables: Mapping[str, Type], structs: Structs) -> Program:
+    """Parse, check, validate and plan an expression. Raises CompileError."""
     if len(source) > MAX_LENGTH:
         what = f"expression code point size exceeds limit: size: {len(source)}, limit {MAX_LENGTH}"
         raise CompileError(f"compilation failed: {what}")

@@ -88,6 +88,7 @@ def all_functions() -> Functions:
 
 
 def _parse_overload(signature: str, implementation: Callable[..., Value] | None) -> tuple[str, Overload]:
+    """Parse a signature such as `string.size() -> int` into the function's name and overload."""
     match = _SIGNATURE.fullmatch(signature)
     assert match is not None, signature
     receiver, name, arguments, result = match.groups()

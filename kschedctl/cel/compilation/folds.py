@@ -82,6 +82,7 @@ def run_binding_of(slot: int, initial: Run, result: Run) -> Run:
 
 
 def _should_continue(condition: Run, frame: Frame) -> bool:
+    """Return whether a loop continues: its condition is not false, or cannot be evaluated."""
     try:
         return condition(frame) is not False
     except CelError:

@@ -64,6 +64,7 @@ class Planner:
         return self.size - 1
 
     def _plan(self, node: SyntaxNode) -> Computation:
+        """Plan the evaluation of a node that has not been planned yet."""
         named = self.checked.named_types.get(node)
         if named is not None and not isinstance(node, Message):
             return constant_of(named)
@@ -72,7 +73,8 @@ class Planner:
     def _literal(self, node: Literal) -> Computation:
         return constant_of(node.value)
 
-    def _fold(self, node: Fold) -> Computation:
+    def _plan_fold(self, node: Fold) -> Computation:
+        """Plan a comprehension: a loop, or a binding if its loop variable is unused."""
         ranged, initial = self.plan(node.range).run, self.plan(node.initial).run
         accumulator, variables = self.allocate_slot(), tuple(self.allocate_slot() for _ in node.names)
         self.slots.append({node.accumulator: accumulator})
@@ -85,7 +87,8 @@ class Planner:
             return Computation(run_binding_of(accumulator, initial, result))
         return Computation(run_loop_of(Loop(ranged, initial, condition, step, result, accumulator, variables)))
 
-    def _variable(self, node: Ident) -> Computation:
+    def _plan_variable(self, node: Ident) -> Computation:
+        """Plan reading a variable from its slot in the frame. An error stored there is raised when it is read."""
         name = node.name.lstrip(".")
         slot = next(scope[name] for scope in reversed(self.slots) if name in scope)
 
@@ -107,7 +110,8 @@ class Planner:
         step = self.plan(node)
         return step.run, 1 if step.attribute else 2
 
-    def _select(self, node: Select) -> Computation:
+    def _plan_selection(self, node: Select) -> Computation:
+        """Plan `a.b`, or a test whether the field is present for `has(a.b)`."""
         (operand, cost), name = self._plan_operand(node.operand), node.field
         if node.tests:
             return Computation(test_field(operand, name))
@@ -124,7 +128,8 @@ class Planner:
 
         return Computation(run, attribute=True)
 
-    def _index(self, node: Call) -> Computation:
+    def _plan_index(self, node: Call) -> Computation:
+        """Plan `a[i]`, `a[?i]` or `a.?b`."""
         operand, cost = self._plan_operand(node.args[0])
         index = self.plan(node.args[1]).run
         optional = node.function != "_[_]"
@@ -139,7 +144,8 @@ class Planner:
 
     # -- calls ---------------------------------------------------------------------------------------------------
 
-    def _call(self, node: Call) -> Computation:
+    def _plan_call(self, node: Call) -> Computation:
+        """Plan a call to an operator or function. Constant conversions are computed once."""
         special = _SPECIAL.get(node.function)
         if special is not None and node.target is None:
             return special(self, node)
@@ -148,7 +154,7 @@ class Planner:
         steps = [self.plan(arg) for arg in args]
         if resolution.function in ("or", "orValue"):
             return Computation(choose_value(steps[0].run, steps[1].run, resolution.function == "or"))
-        self._check_pattern(resolution.function, args)
+        self._validate_pattern(resolution.function, args)
         if resolution.function == "@in" and steps[1].constant:
             return test_membership(steps[0].run, steps[1].run([0]))
         step = Computation(self._plan_function(resolution, args, steps))
@@ -157,6 +163,7 @@ class Planner:
         return step
 
     def _plan_function(self, resolution: Resolution, args: list[SyntaxNode], steps: list[Computation]) -> Run:
+        """Build the step that evaluates the arguments, calls the matching overload and adds up its cost."""
         types = [self.checked.types[arg] for arg in args]
         overloads = [(build_guard(overload.parameters, types), overload) for overload in resolution.overloads]
         cost = costs.COSTS.get(resolution.function)
@@ -180,7 +187,8 @@ class Planner:
 
         return run
 
-    def _check_pattern(self, function: str, args: list[SyntaxNode]) -> None:
+    def _validate_pattern(self, function: str, args: list[SyntaxNode]) -> None:
+        """Record a regular expression that cannot be run here. Raises CompileError for an invalid one."""
         if function not in regular_expressions.PATTERN_FUNCTIONS:
             return
         pattern = args[1].value if isinstance(args[1], Literal) else None
@@ -194,7 +202,8 @@ class Planner:
 
     # -- what is made --------------------------------------------------------------------------------------------
 
-    def _list(self, node: ListOf) -> Computation:
+    def _plan_list(self, node: ListOf) -> Computation:
+        """Plan a list literal; absent optional elements are left out."""
         steps = [self.plan(element) for element in node.elements]
         runs, optional = [step.run for step in steps], node.optional
 
@@ -212,7 +221,8 @@ class Planner:
         step = Computation(run)
         return precompute(step) if all(step.constant for step in steps) else step
 
-    def _map(self, node: MapOf) -> Computation:
+    def _plan_map(self, node: MapOf) -> Computation:
+        """Plan a map literal; entries with absent optional values are left out."""
         steps = [(self.plan(key), self.plan(value), optional) for key, value, optional in node.entries]
 
         def run(frame: Frame) -> Value:
@@ -229,7 +239,8 @@ class Planner:
         step = Computation(run)
         return precompute(step) if all(key.constant and value.constant for key, value, _ in steps) else step
 
-    def _message(self, node: Message) -> Computation:
+    def _plan_message(self, node: Message) -> Computation:
+        """Plan a message literal; absent optional fields are left out."""
         steps = [(name, self.plan(value).run, optional) for name, value, optional, _ in node.fields]
         message = MESSAGES.get(node.name.lstrip("."))
 
@@ -250,10 +261,11 @@ class Planner:
 
     # -- what does not always compute all its arguments ----------------------------------------------------------
 
-    def _logical(self, node: Call) -> Computation:
+    def _plan_logical_operator(self, node: Call) -> Computation:
         return Computation(combine_logically([self.plan(arg).run for arg in node.args], node.function == "_||_"))
 
-    def _conditional(self, node: Call) -> Computation:
+    def _plan_conditional(self, node: Call) -> Computation:
+        """Plan `a ? b : c`, which evaluates one branch only."""
         condition, then, otherwise = (self.plan(arg).run for arg in node.args)
 
         def run(frame: Frame) -> Value:
@@ -264,7 +276,8 @@ class Planner:
 
         return Computation(run, attribute=True)
 
-    def _equality(self, node: Call) -> Computation:
+    def _plan_equality(self, node: Call) -> Computation:
+        """Plan `==` or `!=`. Values that cannot be compared are unequal for `!=` and an error for `==`."""
         left, right = (self.plan(arg).run for arg in node.args)
         negative = node.function == "_!=_"
         cost = costs.inequality_cost if negative else costs.equality_cost
@@ -281,7 +294,8 @@ class Planner:
 
         return Computation(run)
 
-    def _not_strictly_false(self, node: Call) -> Computation:
+    def _plan_loop_condition(self, node: Call) -> Computation:
+        """Plan a loop condition, which is true unless it evaluates to false."""
         operand = self.plan(node.args[0]).run
 
         def run(frame: Frame) -> Value:
@@ -297,22 +311,22 @@ class Planner:
 
 _PLANS: Mapping[type[SyntaxNode], Callable[..., Computation]] = {
     Literal: Planner._literal,
-    Ident: Planner._variable,
-    Select: Planner._select,
-    Call: Planner._call,
-    ListOf: Planner._list,
-    MapOf: Planner._map,
-    Message: Planner._message,
-    Fold: Planner._fold,
+    Ident: Planner._plan_variable,
+    Select: Planner._plan_selection,
+    Call: Planner._plan_call,
+    ListOf: Planner._plan_list,
+    MapOf: Planner._plan_map,
+    Message: Planner._plan_message,
+    Fold: Planner._plan_fold,
 }
 _SPECIAL: Mapping[str, Callable[[Planner, Call], Computation]] = {
-    "_||_": Planner._logical,
-    "_&&_": Planner._logical,
-    "_?_:_": Planner._conditional,
-    "_==_": Planner._equality,
-    "_!=_": Planner._equality,
-    "@not_strictly_false": Planner._not_strictly_false,
-    "_[_]": Planner._index,
-    "_[?_]": Planner._index,
-    "_?._": Planner._index,
+    "_||_": Planner._plan_logical_operator,
+    "_&&_": Planner._plan_logical_operator,
+    "_?_:_": Planner._plan_conditional,
+    "_==_": Planner._plan_equality,
+    "_!=_": Planner._plan_equality,
+    "@not_strictly_false": Planner._plan_loop_condition,
+    "_[_]": Planner._plan_index,
+    "_[?_]": Planner._plan_index,
+    "_?._": Planner._plan_index,
 }

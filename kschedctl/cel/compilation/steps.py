@@ -42,7 +42,7 @@ def select_value(value: Value, index: Value, optional: bool = False) -> Value:
         if not value:
             return NONE
         value, optional = value.value, True
-    selected = _find(value, index)
+    selected = _find_element(value, index)
     if optional:
         return NONE if selected is MISSING else Optional(selected)
     if selected is MISSING:
@@ -56,10 +56,11 @@ def has_field(value: Value, name: str) -> bool:
         if not value:
             return False
         value = value.value
-    return _find(value, name) is not MISSING
+    return _find_element(value, name) is not MISSING
 
 
-def _find(value: Value, index: Value) -> Value:
+def _find_element(value: Value, index: Value) -> Value:
+    """Return the element of a map or list at an index, or MISSING."""
     if isinstance(value, Map):
         return value.find(index)
     if isinstance(value, list):
@@ -69,6 +70,7 @@ def _find(value: Value, index: Value) -> Value:
 
 
 def _to_position(index: Value) -> int:
+    """Convert an index to a position in a list. Raises CelError if it is not a whole number."""
     if type(index) in (int, Uint) or (type(index) is float and math.isfinite(index)):
         if int(index) == index:
             return int(index)
@@ -98,21 +100,23 @@ _CLASSES: dict[str, type] = {
 
 def build_guard(parameters: tuple[Type, ...], given: list[Type]) -> Callable[..., bool] | None:
     """Return a test of all arguments, or None if the checker knows that they fit."""
-    if all(_is_certain(wanted, t) for wanted, t in zip(parameters, given, strict=True)):
+    if all(_always_matches(wanted, t) for wanted, t in zip(parameters, given, strict=True)):
         return None
     guards = [(i, _build_guard(t)) for i, t in enumerate(parameters) if t.kind not in ("dyn", "param")]
     return lambda *values: all(fits(values[i]) for i, fits in guards)
 
 
-def _is_certain(wanted: Type, given: Type) -> bool:
-    if wanted.kind in ("dyn", "param"):
+def _always_matches(wanted_type: Type, given_type: Type) -> bool:
+    """Return whether each value of the given type is one of the wanted type."""
+    if wanted_type.kind in ("dyn", "param"):
         return True
-    if wanted.kind != given.kind or wanted.name != given.name:
+    if wanted_type.kind != given_type.kind or wanted_type.name != given_type.name:
         return False
-    return all(map(_is_certain, wanted.parameters, given.parameters))
+    return all(map(_always_matches, wanted_type.parameters, given_type.parameters))
 
 
 def _build_guard(t: Type) -> Guard:
+    """Build a predicate that checks the type of a value at run time, looking at one element of a list or map."""
     if t.kind in _CLASSES:
         wanted = _CLASSES[t.kind]
         return lambda value: type(value) is wanted

@@ -71,6 +71,7 @@ def _validate_constant(node: Call, checked: CheckedExpression) -> Faults:
 
 
 def _validate_list(node: ListOf, checked: CheckedExpression) -> Faults:
+    """Return the first element of a list literal whose type differs from the elements before it."""
     first: Type | None = None
     for i, element in enumerate(node.elements):
         t = checked.types[element]
@@ -82,6 +83,7 @@ def _validate_list(node: ListOf, checked: CheckedExpression) -> Faults:
 
 
 def _validate_map(node: MapOf, checked: CheckedExpression) -> Faults:
+    """Return the keys and values of a map literal whose types differ from those of the first entry."""
     faults: Faults = []
     first: tuple[Type, Type] | None = None
     for key, value, optional in node.entries:
@@ -95,6 +97,7 @@ def _validate_map(node: MapOf, checked: CheckedExpression) -> Faults:
 
 
 def _validate_format(node: Call, checked: CheckedExpression) -> Faults:
+    """Check a format string and its arguments if both are literals."""
     target, args = node.target, node.args
     if node.function != "format" or not isinstance(target, Literal) or not isinstance(target.value, str):
         return []

@@ -87,6 +87,7 @@ def parse_literal(token: Token, negative: bool = False) -> Value:
 
 
 def _parse_number(text: str, low: int, high: int, fault: str) -> int:
+    """Parse a decimal or hexadecimal integer. Raises ValueError if it is out of range."""
     if len(text) > 40 and text.strip("-0x")[40:]:  # beyond 64 bits, however it is written
         raise ValueError(fault)
     value = int(text.replace("0x", ""), 16) if "0x" in text else int(text)
@@ -109,6 +110,7 @@ def _unescaped(text: str, in_bytes: bool) -> str:
 
 
 def _unescape(match: re.Match[str]) -> str:
+    """Return the character for an escape sequence. Raises ValueError for an invalid code point."""
     escape = match[0][1:]
     if escape[0] in "xXuU0123":
         code = int(escape[1:], 16) if escape[0] in "xXuU" else int(escape, 8)

@@ -75,7 +75,8 @@ class _Loop:
     result: SyntaxNode | None = None
 
 
-def _fold(call: Call, count: int, loop: _Loop) -> Fold:
+def _build_fold(call: Call, count: int, loop: _Loop) -> Fold:
+    """Build a comprehension over the call's target with `count` loop variables."""
     assert call.target is not None
     return Fold(
         call.at,
@@ -90,7 +91,8 @@ def _fold(call: Call, count: int, loop: _Loop) -> Fold:
     )
 
 
-def _has(call: Call) -> SyntaxNode:
+def _expand_has(call: Call) -> SyntaxNode:
+    """Expand `has(a.b)` into a test for the field."""
     operand = call.args[0]
     if not isinstance(operand, Select):
         raise CompileError(operand.at, "invalid argument to has() macro")
@@ -100,20 +102,21 @@ def _has(call: Call) -> SyntaxNode:
 def _all(call: Call) -> SyntaxNode:
     step = _call(call, "_&&_", _accumulated(call), call.args[-1])
     condition = _call(call, "@not_strictly_false", _accumulated(call))
-    return _fold(call, len(call.args) - 1, _Loop(_constant(call, True), step, condition))
+    return _build_fold(call, len(call.args) - 1, _Loop(_constant(call, True), step, condition))
 
 
 def _exists(call: Call) -> SyntaxNode:
     step = _call(call, "_||_", _accumulated(call), call.args[-1])
     condition = _call(call, "@not_strictly_false", _call(call, "!_", _accumulated(call)))
-    return _fold(call, len(call.args) - 1, _Loop(_constant(call, False), step, condition))
+    return _build_fold(call, len(call.args) - 1, _Loop(_constant(call, False), step, condition))
 
 
-def _exists_one(call: Call) -> SyntaxNode:
+def _expand_exists_one(call: Call) -> SyntaxNode:
+    """Expand `list.exists_one(x, condition)` into a loop that counts matches."""
     more = _call(call, "_+_", _accumulated(call), _constant(call, 1))
     step = _call(call, "_?_:_", call.args[-1], more, _accumulated(call))
     result = _call(call, "_==_", _accumulated(call), _constant(call, 1))
-    return _fold(call, len(call.args) - 1, _Loop(_constant(call, 0), step, result=result))
+    return _build_fold(call, len(call.args) - 1, _Loop(_constant(call, 0), step, result=result))
 
 
 def _map(call: Call) -> SyntaxNode:
@@ -122,7 +125,7 @@ def _map(call: Call) -> SyntaxNode:
 
 def _filter(call: Call) -> SyntaxNode:
     step = _call(call, "_?_:_", call.args[1], _appended(call, call.args[0]), _accumulated(call))
-    return _fold(call, 1, _Loop(ListOf(call.at, 0, ()), step))
+    return _build_fold(call, 1, _Loop(ListOf(call.at, 0, ()), step))
 
 
 def _transform_list(call: Call) -> SyntaxNode:
@@ -146,7 +149,7 @@ def _collected(call: Call, count: int, initial: SyntaxNode, step: SyntaxNode) ->
     """A fold with a filter before the last argument where there is one more."""
     if len(call.args) > count + 1:
         step = _call(call, "_?_:_", call.args[count], step, _accumulated(call))
-    return _fold(call, count, _Loop(initial, step))
+    return _build_fold(call, count, _Loop(initial, step))
 
 
 def _bound(near: SyntaxNode, name: str, value: SyntaxNode, result: SyntaxNode) -> SyntaxNode:
@@ -157,14 +160,16 @@ def _bound(near: SyntaxNode, name: str, value: SyntaxNode, result: SyntaxNode) -
     )
 
 
-def _bind(call: Call) -> SyntaxNode | None:
+def _expand_bind(call: Call) -> SyntaxNode | None:
+    """Expand `cel.bind(name, value, expression)`, or return None if the target is not `cel`."""
     if not (isinstance(call.target, Ident) and call.target.name == "cel"):
         return None
     name = _name(call.args[0], "cel.bind() variable names must be simple identifiers")
     return _bound(call, name, call.args[1], call.args[2])
 
 
-def _optional_map(call: Call) -> SyntaxNode:
+def _expand_optional_map(call: Call) -> SyntaxNode:
+    """Expand `optMap` or `optFlatMap` into a conditional on `hasValue`."""
     assert call.target is not None
     name = _name(call.args[0], f"{call.function}() variable name must be a simple identifier")
     value = _call(call, "value", target=call.target)
@@ -174,7 +179,8 @@ def _optional_map(call: Call) -> SyntaxNode:
     return _call(call, "_?_:_", _call(call, "hasValue", target=call.target), mapped, _call(call, "optional.none"))
 
 
-def _sort_by(call: Call) -> SyntaxNode:
+def _expand_sort_by(call: Call) -> SyntaxNode:
+    """Expand `list.sortBy(x, key)` into a sort by a list of computed keys."""
     if isinstance(call.target, Literal | MapOf):
         fault = "sortBy can only be applied to a list, identifier, comprehension, call or select expression"
         raise CompileError(call.target.at, fault)
@@ -185,17 +191,17 @@ def _sort_by(call: Call) -> SyntaxNode:
 
 
 _MACROS: Mapping[tuple[str, int, bool], _Maker] = {
-    ("has", 1, False): _has,
-    ("bind", 3, True): _bind,
-    ("optMap", 2, True): _optional_map,
-    ("optFlatMap", 2, True): _optional_map,
-    ("sortBy", 2, True): _sort_by,
+    ("has", 1, False): _expand_has,
+    ("bind", 3, True): _expand_bind,
+    ("optMap", 2, True): _expand_optional_map,
+    ("optFlatMap", 2, True): _expand_optional_map,
+    ("sortBy", 2, True): _expand_sort_by,
     ("map", 2, True): _map,
     ("map", 3, True): _map,
     ("filter", 2, True): _filter,
     **{("all", count, True): _all for count in (2, 3)},
     **{("exists", count, True): _exists for count in (2, 3)},
-    **{(name, count, True): _exists_one for name in ("exists_one", "existsOne") for count in (2, 3)},
+    **{(name, count, True): _expand_exists_one for name in ("exists_one", "existsOne") for count in (2, 3)},
     **{("transformList", count, True): _transform_list for count in (3, 4)},
     **{("transformMap", count, True): _transform_map for count in (3, 4)},
     **{("transformMapEntry", count, True): _transform_map_entry for count in (3, 4)},

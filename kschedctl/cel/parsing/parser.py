@@ -30,7 +30,7 @@ RESERVED = frozenset(
 def parse(source: str) -> SyntaxNode:
     """The expression that a text is. Raises CompileError."""
     parser = _Parser(source)
-    node = parser.expression()
+    node = parser.parse_expression()
     if parser.token.kind != END:
         what = f"Syntax error: extraneous input '{parser.token.text}' expecting {END}"
         raise parser.error(parser.token.at, what)
@@ -95,19 +95,21 @@ class _Parser:
 
     # -- operators -----------------------------------------------------------------------------------------------
 
-    def expression(self) -> SyntaxNode:
+    def parse_expression(self) -> SyntaxNode:
+        """Parse `a ? b : c`, or an expression without a condition."""
         self.enter("expression")
-        node = self.logical("||", lambda: self.logical("&&", self.relation))
+        node = self.parse_logical("||", lambda: self.parse_logical("&&", self.parse_relation))
         question = self.accept("?")
         if question:
-            then = self.logical("||", lambda: self.logical("&&", self.relation))
+            then = self.parse_logical("||", lambda: self.parse_logical("&&", self.parse_relation))
             self.expect(":")
-            parts = (node, then, self.expression())
+            parts = (node, then, self.parse_expression())
             node = Call(question.at, _above(*parts), "_?_:_", None, parts)
         self.depth["expression"] -= 1
         return node
 
-    def logical(self, operator: str, term: Callable[[], SyntaxNode]) -> SyntaxNode:
+    def parse_logical(self, operator: str, term: Callable[[], SyntaxNode]) -> SyntaxNode:
+        """Parse terms joined by `&&` or `||` into one call."""
         terms, at = [term()], 0
         while self.token.kind == operator:
             at = self.take().at
@@ -116,35 +118,38 @@ class _Parser:
             return terms[0]
         return Call(at, _highest(tuple(terms)), f"_{operator}_", None, tuple(terms))
 
-    def relation(self, chained: bool = True) -> SyntaxNode:
+    def parse_relation(self, chained: bool = True) -> SyntaxNode:
+        """Parse comparisons and `in`, which group from the left."""
         self.enter("relation")
-        node = self.arithmetic(1)
+        node = self.parse_arithmetic(1)
         while chained and self.token.kind in RELATIONS:
             operator = self.take()
-            parts = (node, self.relation(chained=False))
+            parts = (node, self.parse_relation(chained=False))
             name = "@in" if operator.kind == "in" else f"_{operator.kind}_"
             node = Call(operator.at, _above(*parts), name, None, parts)
         self.depth["relation"] -= 1
         return node
 
-    def arithmetic(self, precedence: int) -> SyntaxNode:
+    def parse_arithmetic(self, precedence: int) -> SyntaxNode:
+        """Parse binary operators of at least this precedence."""
         self.enter("arithmetic")
-        node = self.unary()
+        node = self.parse_unary()
         while _PRECEDENCE.get(self.token.kind, 0) >= precedence:
             operator = self.take()
-            parts = (node, self.arithmetic(_PRECEDENCE[operator.kind] + 1))
+            parts = (node, self.parse_arithmetic(_PRECEDENCE[operator.kind] + 1))
             node = Call(operator.at, _above(*parts), f"_{operator.kind}_", None, parts)
         self.depth["arithmetic"] -= 1
         return node
 
-    def unary(self) -> SyntaxNode:
+    def parse_unary(self) -> SyntaxNode:
+        """Parse `!` and `-`; pairs of the same operator cancel out."""
         first = self.token
         if first.kind not in ("!", "-") or self._is_negative_number():
-            return self.member()
+            return self.parse_member()
         count = 0
         while self.accept(first.kind):
             count += 1
-        node = self.member()
+        node = self.parse_member()
         if count % 2 == 0:
             return node
         return Call(first.at, node.height, f"{first.kind}_", None, (node,))
@@ -154,20 +159,23 @@ class _Parser:
 
     # -- selections ----------------------------------------------------------------------------------------------
 
-    def member(self) -> SyntaxNode:
-        node = self.primary()
+    def parse_member(self) -> SyntaxNode:
+        """Parse a primary expression with the indexes and selections after it."""
+        node = self.parse_primary()
         while self.token.kind in (".", "["):
-            node = self.index(node) if self.token.kind == "[" else self.selection(node)
+            node = self.parse_index(node) if self.token.kind == "[" else self.parse_selection(node)
         return node
 
-    def index(self, node: SyntaxNode) -> SyntaxNode:
+    def parse_index(self, node: SyntaxNode) -> SyntaxNode:
+        """Parse `[i]` or `[?i]` after a node."""
         bracket = self.take()
         function = "_[?_]" if self.accept("?") else "_[_]"
-        parts = (node, self.expression())
+        parts = (node, self.parse_expression())
         self.expect("]")
         return Call(bracket.at, _above(*parts), function, None, parts)
 
-    def selection(self, node: SyntaxNode) -> SyntaxNode:
+    def parse_selection(self, node: SyntaxNode) -> SyntaxNode:
+        """Parse `.field`, `.?field` or `.method(…)` after a node."""
         dot = self.take()
         optional = self.accept("?")
         name = self.expect("name")
@@ -177,10 +185,11 @@ class _Parser:
         parenthesis = self.accept("(")
         if not parenthesis:
             return Select(dot.at, _above(node), node, name.text)
-        return self.call(parenthesis, name.text, node)
+        return self.parse_call(parenthesis, name.text, node)
 
-    def call(self, parenthesis: Token, function: str, target: SyntaxNode | None) -> SyntaxNode:
-        args = tuple(self.sequence(")", self.expression))
+    def parse_call(self, parenthesis: Token, function: str, target: SyntaxNode | None) -> SyntaxNode:
+        """Parse the arguments of a call after its parenthesis, and expand macros."""
+        args = tuple(self.sequence(")", self.parse_expression))
         height = _above(target, *args) if target else _highest(args)
         call = Call(parenthesis.at, height, function, target, args)
         try:
@@ -203,26 +212,28 @@ class _Parser:
 
     # -- the smallest parts --------------------------------------------------------------------------------------
 
-    def primary(self) -> SyntaxNode:
+    def parse_primary(self) -> SyntaxNode:
+        """Parse a parenthesized expression, a list, a map, a name or a literal."""
         token = self.token
         match token.kind:
             case "(":
                 self.take()
-                node = self.expression()
+                node = self.parse_expression()
                 self.expect(")")
                 return node
             case "[":
-                return self.list_of()
+                return self.parse_list()
             case "{":
                 self.take()
-                entries = tuple(self.sequence("}", self.entry, trailing=True))
+                entries = tuple(self.sequence("}", self.parse_entry, trailing=True))
                 parts = tuple(part for key, value, _ in entries for part in (key, value))
                 return MapOf(token.at, _highest(parts), entries)
             case "." | "name":
-                return self.name()
-        return self.literal()
+                return self.parse_name()
+        return self.parse_literal()
 
-    def literal(self) -> SyntaxNode:
+    def parse_literal(self) -> SyntaxNode:
+        """Parse a literal, whose minus sign belongs to a negative number."""
         token = self.token
         negative = self._is_negative_number()
         if negative:
@@ -234,29 +245,32 @@ class _Parser:
         except ValueError as error:
             raise self.error(token.at, str(error)) from None
 
-    def list_of(self) -> SyntaxNode:
+    def parse_list(self) -> SyntaxNode:
+        """Parse a list literal, in which `?` marks optional elements."""
         bracket = self.take()
-        elements = self.sequence("]", lambda: (bool(self.accept("?")), self.expression()), trailing=True)
+        elements = self.sequence("]", lambda: (bool(self.accept("?")), self.parse_expression()), trailing=True)
         nodes = tuple(node for _, node in elements)
         optional = frozenset(i for i, (question, _) in enumerate(elements) if question)
         return ListOf(bracket.at, _highest(nodes), nodes, optional)
 
-    def entry(self) -> tuple[SyntaxNode, SyntaxNode, bool]:
+    def parse_entry(self) -> tuple[SyntaxNode, SyntaxNode, bool]:
+        """Parse a map entry as key, value and whether the entry is optional."""
         optional = bool(self.accept("?"))
-        key = self.expression()
+        key = self.parse_expression()
         self.expect(":")
-        return key, self.expression(), optional
+        return key, self.parse_expression(), optional
 
-    def name(self) -> SyntaxNode:
+    def parse_name(self) -> SyntaxNode:
+        """Parse an identifier, a call to a function, or a message literal."""
         dot = self.accept(".")
         token = self.expect("name")
         name = f".{token.text}" if dot else token.text
         if self._starts_message():
-            return self.message(name)
+            return self.parse_message(name)
         if token.text in RESERVED:
             raise self.error((dot or token).at, f"reserved identifier: {token.text}")
         parenthesis = self.accept("(")
-        return self.call(parenthesis, name, None) if parenthesis else Ident(token.at, 0, name)
+        return self.parse_call(parenthesis, name, None) if parenthesis else Ident(token.at, 0, name)
 
     def _starts_message(self) -> bool:
         """Whether names with dots between them end in ``{``."""
@@ -265,15 +279,17 @@ class _Parser:
             at += 2
         return self.tokens[at].kind == "{"
 
-    def message(self, name: str) -> SyntaxNode:
+    def parse_message(self, name: str) -> SyntaxNode:
+        """Parse a message literal after the first part of its type name."""
         while self.accept("."):
             name += f".{self.expect('name').text}"
         brace = self.expect("{")
-        fields = tuple(self.sequence("}", self.field, trailing=True))
+        fields = tuple(self.sequence("}", self.parse_field, trailing=True))
         return Message(brace.at, _highest(tuple(value for _, value, _, _ in fields)), name, fields)
 
-    def field(self) -> tuple[str, SyntaxNode, bool, int]:
+    def parse_field(self) -> tuple[str, SyntaxNode, bool, int]:
+        """Parse a field of a message literal: name, value, whether it is optional, and the position of its colon."""
         optional = bool(self.accept("?"))
         name = self.expect("name")
         colon = self.expect(":")
-        return name.text, self.expression(), optional, colon.at
+        return name.text, self.parse_expression(), optional, colon.at
