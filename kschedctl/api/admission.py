@@ -72,6 +72,7 @@ def merge_constraint_label_keys(
 
 
 def _merge_terms(affinity: PodAffinity | None, labels: dict[str, str]) -> PodAffinity | None:
+    """Add the selectors for label keys to all terms of a pod affinity."""
     if affinity is None:
         return None
     return PodAffinity(

@@ -94,6 +94,7 @@ def _select_notable(statuses: Statuses) -> Statuses:
 
 
 def _merge_states(statuses: Statuses, notable: Statuses) -> Statuses:
+    """Replace the restart counts and states of containers that have notable ones."""
     by_name = {status.name: status for status in notable}
     return tuple(
         replace(s, restart_count=own.restart_count, state=own.state) if (own := by_name.get(s.name)) else s

@@ -135,6 +135,7 @@ def iter_unknown_fields(document: object, struct: type, minor: int) -> Iterator[
 
 
 def _iter_unknown_in(document: object, info: inspect.Type, path: str, minor: int) -> Iterator[tuple[str, int | None]]:
+    """Yield the path of each field that the type lacks, with the minor version that adds it, or None for no version."""
     if isinstance(info, inspect.UnionType):
         for option in info.types:
             yield from _iter_unknown_in(document, option, path, minor)

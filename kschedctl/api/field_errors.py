@@ -124,6 +124,7 @@ def dump_go_json(value: object) -> str:
 
 
 def _escape(character: str) -> str:
+    """Escape a character as Go's `%q` does."""
     if character in _GO_ESCAPES:
         return _GO_ESCAPES[character]
     if character.isprintable():

@@ -282,6 +282,7 @@ class _Parser:
         return self.tokens[self.position - 1]
 
     def parse(self) -> list[Requirement]:
+        """Parse the whole selector. Raises SelectorError."""
         requirements: list[Requirement] = []
         if self.token and not self.starts_requirement():
             raise SelectorError(f"found '{self.token}', expected: !, identifier, or 'end of string'")
@@ -303,6 +304,7 @@ class _Parser:
         return self.token == "!" or _is_identifier(self.token)
 
     def parse_requirement(self) -> Requirement:
+        """Parse a requirement such as `a`, `!a`, `a=b` or `a in (b, c)`. Raises SelectorError."""
         absent = self.token == "!"
         self.position += absent
         key = self.next()
@@ -320,6 +322,7 @@ class _Parser:
         return build_requirement(key, operator, sorted(values))
 
     def parse_value(self) -> str:
+        """Parse the value after an operator, which may be empty. Raises SelectorError."""
         if self.token in ("", ","):
             return ""
         if not _is_identifier(value := self.next()):
@@ -327,6 +330,7 @@ class _Parser:
         return value
 
     def parse_values(self) -> set[str]:
+        """Parse the list of values in parentheses. Raises SelectorError."""
         if (opening := self.next()) != "(":
             raise SelectorError(f"found '{opening}' expected: '('")
         if self.token not in (")", ",") and not _is_identifier(self.token):

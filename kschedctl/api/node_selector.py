@@ -182,6 +182,7 @@ def compile_required_node_affinity(spec: PodSpec) -> RequiredNodeAffinity:
 
 
 def _compile_term(term: NodeSelectorTerm, path: str) -> CompiledTerm:
+    """Compile a term, or return its errors."""
     selector, errors = compile_requirements(term.match_expressions, join_path(path, "matchExpressions"))
     at = join_path(path, "matchFields")
     errors += [error for i, field in enumerate(term.match_fields) for error in _validate_field(field, f"{at}[{i}]")]
@@ -206,6 +207,7 @@ def compile_requirements(requirements: Iterable[SelectorRequirement], path: str)
 
 
 def _validate_field(field: SelectorRequirement, path: str) -> list[str]:
+    """Return the errors of a requirement on a field of the node."""
     if field.operator not in _FIELD_OPERATORS:
         return [format_not_supported(join_path(path, "operator"), field.operator, _FIELD_OPERATORS)]
     if len(field.values or ()) != 1:

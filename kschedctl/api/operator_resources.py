@@ -164,6 +164,9 @@ def count_pods(spec: JsonObject) -> int | None:
 
 
 def _count_pods_in(part: JsonObject, fields: tuple[str, ...]) -> int | None:
+    """Count the pods that a part of a custom resource asks for, including its inner parts; None if it names no
+    number.
+    """
     own = next((count for field in fields if (count := _as_count(part.get(field))) is not None), None)
     inside = [count for field, inner in part.items() if (count := _count_pods_of_part(field, inner)) is not None]
     if own is None:
@@ -173,6 +176,7 @@ def _count_pods_in(part: JsonObject, fields: tuple[str, ...]) -> int | None:
 
 
 def _count_pods_of_part(field: str, part: object) -> int | None:
+    """Count the pods of the field of a custom resource, or return None if it names no number."""
     if field in _PARTS_WITHOUT_COUNTS:
         return None
     if isinstance(part, list):
@@ -216,6 +220,7 @@ def _find_text(status: JsonObject, fields: tuple[str, ...]) -> str:
 
 
 def _iter_conditions(status: JsonObject) -> Iterator[Condition]:
+    """Yield the conditions of a custom resource's status, with "" for values that are no strings."""
     for condition in array_at(status, "conditions"):
         if isinstance(condition, Mapping):
             texts = (condition.get(field) for field in ("type", "status", "reason", "message"))

@@ -38,6 +38,7 @@ class OwnTexts(NamedTuple):
 
     @classmethod
     def from_pod(cls, pod: Pod) -> OwnTexts:
+        """Collect the texts that differ between pods of a workload."""
         meta, status = pod.metadata, pod.status
         scheduled, disrupted = get_condition(pod, "PodScheduled"), get_condition(pod, "DisruptionTarget")
         return cls(
@@ -119,6 +120,7 @@ def restore_status(status: PodStatus, own: OwnTexts) -> PodStatus:
 
 
 def _restore_condition(condition: Condition, own: OwnTexts) -> Condition:
+    """Put the pod's own texts back into a shared condition."""
     if condition.type == "PodScheduled":
         return replace(condition, message=own.refusal, last_transition_time=own.scheduled or None)
     if condition.type == "DisruptionTarget":

@@ -201,6 +201,7 @@ def _index_statuses(pod: Pod) -> dict[str, ContainerStatus]:
 def _compute_container_requests(
     pod: Pod, container: Container, statuses: Mapping[str, ContainerStatus], options: Options
 ) -> Quantities:
+    """Compute a container's requests, with the resources allocated to a running container."""
     requests = parse_quantities(container.resources.requests)
     status = statuses.get(container.name)
     if status is not None and status.resources is not None:
@@ -209,6 +210,7 @@ def _compute_container_requests(
 
 
 def _compute_pod_level_requests(pod: Pod, resources: ResourceRequirements, options: Options) -> Quantities:
+    """Compute the requests that the pod sets for itself as a whole."""
     requests = parse_quantities(resources.requests)
     effective = requests
     if options.use_status and options.pod_level_resize and pod.status.resources is not None:

@@ -64,6 +64,7 @@ class PodTable(Sequence[Pod]):
 
     @classmethod
     def from_pods(cls, pods: Iterable[Pod]) -> PodTable:
+        """Build a table of pods."""
         if isinstance(pods, cls):
             return pods
         builder = PodTableBuilder()
@@ -214,6 +215,7 @@ class PodTable(Sequence[Pod]):
         return row if row < stop and self.names[row] == name else None
 
     def _build_pod(self, row: int) -> Pod:
+        """Build the pod of a row from its template and its own texts."""
         pod = self.templates[self.template[row]]
         meta, own = pod.metadata, OwnTexts(*(column.text_of(row) for column in self.columns))
         made = PodMeta(
@@ -393,6 +395,7 @@ def _is_noise(condition: Condition) -> bool:
 
 
 def _strip_condition(condition: Condition) -> Condition:
+    """Return a condition without the texts that differ between pods."""
     if condition.type == "Ready":
         return Condition(condition.type, condition.status)
     message = "" if condition.type == "PodScheduled" else condition.message

@@ -97,6 +97,7 @@ def validate_priority_class(class_: PriorityClass) -> list[FieldError]:
 
 
 def _validate_value(class_: PriorityClass) -> ValidationErrors:
+    """Yield the errors of a PriorityClass's value."""
     if class_.metadata.name.startswith(SYSTEM_PREFIX):
         if difference := _describe_system_mismatch(class_):
             reserved = f"priority class names with '{SYSTEM_PREFIX}' prefix are reserved for system use only"
@@ -119,6 +120,7 @@ def _describe_system_mismatch(class_: PriorityClass) -> str:
 
 
 def _validate_policy(policy: str | None) -> ValidationErrors:
+    """Yield the errors of a PriorityClass's preemptionPolicy."""
     if policy == "":
         yield required(("preemptionPolicy",))
     elif policy is not None and policy not in POLICIES:

@@ -258,10 +258,11 @@ def _count(replicas: int | None) -> int:
 def _replicas(
     template: PodTemplateSpec, replicas: int | None, name: str, namespace: str, kind: str = "ReplicaSet"
 ) -> tuple[Pod, ...]:
-    return tuple(_pod(template, f"{name}-{i}", namespace, kind, name) for i in range(_count(replicas)))
+    return tuple(_build_pod(template, f"{name}-{i}", namespace, kind, name) for i in range(_count(replicas)))
 
 
-def _pod(template: PodTemplateSpec, name: str, namespace: str, kind: str, owner: str) -> Pod:
+def _build_pod(template: PodTemplateSpec, name: str, namespace: str, kind: str, owner: str) -> Pod:
+    """Build a pending pod from a template, owned by a workload."""
     version = {"Job": "batch/v1", "ReplicationController": "v1"}.get(kind, "apps/v1")
     owners = (OwnerReference(kind, owner, version, controller=True),)
     written = template.metadata
@@ -276,7 +277,7 @@ def _stateful(workload: StatefulSet, namespace: str) -> tuple[tuple[Pod, ...], t
     claims: list[PersistentVolumeClaim] = []
     for ordinal in range(spec.ordinals.start, spec.ordinals.start + _count(spec.replicas)):
         own = f"{name}-{ordinal}"
-        pod = _pod(spec.template, own, namespace, "StatefulSet", name)
+        pod = _build_pod(spec.template, own, namespace, "StatefulSet", name)
         labels = {
             **pod.metadata.labels,
             "statefulset.kubernetes.io/pod-name": own,
@@ -342,7 +343,7 @@ _DAEMON_TOLERATIONS = tuple(
 
 def _daemons(workload: DaemonSet, namespace: str, nodes: Sequence[Node]) -> Iterator[Pod]:
     """One pod for each node that matches its node selection and whose hard taints it tolerates, pinned by name."""
-    spec = with_daemon_tolerations(workload.spec.template.spec)
+    spec = add_daemon_tolerations(workload.spec.template.spec)
     template = replace(workload.spec.template, spec=spec)
     required = compile_required_node_affinity(spec)
     for node in nodes:
@@ -350,11 +351,12 @@ def _daemons(workload: DaemonSet, namespace: str, nodes: Sequence[Node]) -> Iter
         wanted = spec.node_name in ("", name) and required.allows(node.metadata.labels, name)
         if wanted and find_untolerated(node.spec.taints, spec.tolerations, HARD_EFFECTS) is None:
             owner = workload.metadata.name
-            pod = _pod(template, f"{owner}-{name}", namespace, "DaemonSet", owner)
+            pod = _build_pod(template, f"{owner}-{name}", namespace, "DaemonSet", owner)
             yield replace(pod, spec=replace(spec, affinity=pin_to_node(spec.affinity, name)))
 
 
-def with_daemon_tolerations(spec: PodSpec) -> PodSpec:
+def add_daemon_tolerations(spec: PodSpec) -> PodSpec:
+    """Add the tolerations that the DaemonSet controller gives its pods."""
     added = _DAEMON_TOLERATIONS
     if spec.host_network:
         network = Toleration(key="node.kubernetes.io/network-unavailable", operator="Exists", effect="NoSchedule")

@@ -70,18 +70,19 @@ def parse_type(text: str) -> Type:
     >>> str(parse_type("map(string, list(A))"))
     'map(string, list(A))'
     """
-    parsed, rest = _parse(text.replace(" ", ""))
+    parsed, rest = _parse_prefix(text.replace(" ", ""))
     assert not rest, text
     return parsed
 
 
-def _parse(text: str) -> tuple[Type, str]:
+def _parse_prefix(text: str) -> tuple[Type, str]:
+    """Parse a type at the start of a text, and return it with the text after it."""
     match = _PART.match(text)
     assert match is not None, text
     name, rest = match[1], text[match.end() :]
     parameters: list[Type] = []
     while rest[:1] in ("(", ",") and not (rest[0] == "," and not parameters):
-        parameter, rest = _parse(rest[1:])
+        parameter, rest = _parse_prefix(rest[1:])
         parameters.append(parameter)
         if rest[:1] == ")":
             rest = rest[1:]
@@ -90,6 +91,7 @@ def _parse(text: str) -> tuple[Type, str]:
 
 
 def _build_named(name: str, parameters: tuple[Type, ...]) -> Type:
+    """Build the type with this name, such as `list` or `T`."""
     if name in ("list", "map"):
         return type_of(name, "", *parameters)
     if name == "optional":
@@ -180,6 +182,7 @@ class Unification:
         return len(left) == len(right) and all(map(self._unify_pair, left, right))
 
     def _unify_pair(self, left: Type, right: Type) -> bool:
+        """Unify two types, binding type parameters. Return whether that is possible."""
         if right.kind == "param":
             valid, bound = self._bind_or_check(left, right)
             if valid or bound:
@@ -191,6 +194,7 @@ class Unification:
         return self._is_assignable(left, right)
 
     def _is_assignable(self, left: Type, right: Type) -> bool:
+        """Return whether two types without type parameters at the top can be assigned to each other."""
         kinds = {left.kind, right.kind}
         if "null" in kinds:
             return kinds <= {"null", "wrapper", "opaque", "struct", "duration", "timestamp"}
@@ -221,6 +225,7 @@ class Unification:
         return True, False
 
     def _occurs_in(self, parameter: Type, t: Type) -> bool:
+        """Return whether a type parameter occurs in a type, which would make the type infinite."""
         if not t.is_open:
             return False
         if t == parameter:
@@ -241,6 +246,7 @@ def most_general(left: Type, right: Type) -> Type:
 
 
 def _is_as_general(left: Type, right: Type) -> bool:
+    """Return whether the left type is at least as general as the right one."""
     if is_dyn(left) or left.kind == "param":
         return True
     if is_dyn(right) or right.kind == "param" or left.kind != right.kind:

@@ -184,6 +184,7 @@ def are_equal(left: Value, right: Value) -> bool:
 
 
 def _equals_number(left: Value, right: Value) -> bool:
+    """Return whether a number equals a value; as upstream, doubles are compared with integers as doubles."""
     if type(right) not in NUMBERS:
         return False
     if float in (type(left), type(right)):  # as upstream: rounded to a double
@@ -192,6 +193,7 @@ def _equals_number(left: Value, right: Value) -> bool:
 
 
 def _equals_list(left: Value, right: Value) -> bool:
+    """Return whether a list equals a value."""
     if not isinstance(right, list) or len(left) != len(right):
         return False
     spend_work(len(left))
@@ -219,6 +221,7 @@ def _equals_leniently(left: Value, right: Value) -> bool:
 
 
 def _equals_map(left: Map, right: Value) -> bool:
+    """Return whether a map equals a value."""
     if not isinstance(right, Map) or len(left) != len(right):
         return False
     spend_work(len(left))

@@ -107,6 +107,7 @@ def anonymize(instance: ApiServerInstance) -> ApiServerInstance:
 
 
 def _parse_instance(where: str, words: tuple[str, ...]) -> ApiServerInstance:
+    """Read the admission flags from the command line of a kube-apiserver."""
     values_by_flag: dict[str, list[str]] = {}
     for name, value in iter_flags(words):
         if name in FLAGS:

@@ -13,7 +13,7 @@ from kschedctl.api.defaults import default_node
 from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import Node, OwnerReference, Pod, PodMeta, PodStatus, StoredWorkload
 from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated
-from kschedctl.api.workloads import with_daemon_tolerations
+from kschedctl.api.workloads import add_daemon_tolerations
 from kschedctl.autoscaling.cluster_autoscaler import nodes as node_facts
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, AutoscalerOptions, NodeGroupList
 from kschedctl.autoscaling.cluster_autoscaler.pods import controller_of, is_daemon_set_pod, is_mirror
@@ -115,7 +115,7 @@ def build_daemon_pods(node: Node, daemon_sets: Iterable[StoredWorkload]) -> Iter
     """Yield a pod of each DaemonSet that runs on such a node."""
     for workload in daemon_sets:
         template = workload.spec.template
-        spec = with_daemon_tolerations(template.spec)
+        spec = add_daemon_tolerations(template.spec)
         name, labels = node.metadata.name, node.metadata.labels
         if not compile_required_node_affinity(spec).allows(labels, name) or template.spec.node_name not in ("", name):
             continue

@@ -19,6 +19,7 @@ _MULTICAST = ipaddress.ip_network("224.0.0.0/24")
 
 
 def _parse_address(text: str) -> _Address:
+    """Parse an IP address. Raises ValueError, also for zones and IPv4-mapped IPv6 addresses."""
     try:
         parsed = ipaddress.ip_address(text if text.isascii() else "")
     except ValueError:

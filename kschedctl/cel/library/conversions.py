@@ -80,6 +80,7 @@ def _to_scientific(value: float) -> tuple[str, str, int]:
 
 
 def _to_positional(digits: str, power: int) -> str:
+    """Write digits with a decimal point and without an exponent."""
     if power < 0:
         return f"0.{'0' * (-power - 1)}{digits}"
     padded = digits.ljust(power + 1, "0")
@@ -91,6 +92,7 @@ def _conversion_error(source: str, target: str) -> CelError:
 
 
 def _parse_integer(text: str, low: int, high: int, target: str) -> int:
+    """Parse a decimal integer within bounds. Raises CelError."""
     if _INTEGER.fullmatch(text) and not (target == "uint" and text[0] in "+-"):
         value = int(text)
         if low <= value <= high:
@@ -162,6 +164,7 @@ def to_string(value: Value) -> str:
 
 
 def _decode_utf8(value: bytes) -> str:
+    """Decode UTF-8. Raises CelError."""
     try:
         return value.decode()
     except UnicodeDecodeError:

@@ -64,7 +64,8 @@ def _check_label_value(text: str) -> list[str]:
     return list(find_label_value_errors.__wrapped__(text))
 
 
-def _check_uri(text: str) -> list[str]:
+def _find_uri_errors(text: str) -> list[str]:
+    """Return Go's error for an invalid URI, or an empty list."""
     try:
         urls.parse_request_url(text)
     except ValueError as error:
@@ -77,6 +78,7 @@ def _check_predicate(valid: Callable[[str], bool], error: str) -> _Check:
 
 
 def _is_date(text: str) -> bool:
+    """Return whether the text is a date; year 0000 is valid, unlike in Python."""
     if not _DATE.fullmatch(text) or text.startswith("0000"):
         return bool(_DATE.fullmatch(text)) and _is_date(f"2000{text[4:]}")
     try:
@@ -87,6 +89,7 @@ def _is_date(text: str) -> bool:
 
 
 def _is_datetime(text: str) -> bool:
+    """Return whether the text is a date and a time within range, separated by `T`."""
     day, separator, rest = text.lower().partition("t")
     match = _TIME.fullmatch(rest.partition("t")[0])
     in_range = match and match[1] <= "23" and match[2] <= "59" and match[3] <= "59"
@@ -102,7 +105,7 @@ FORMATS: Mapping[str, NamedFormat] = {
     "dns1123SubdomainPrefix": NamedFormat("DNS1123SubdomainPrefix", _check_prefix(validate_dns_subdomain), 60),
     "dns1035LabelPrefix": NamedFormat("DNS1035LabelPrefix", _check_prefix(_check_dns1035_label), 30),
     "labelValue": NamedFormat("LabelValue", _check_label_value, 40),
-    "uri": NamedFormat("URI", _check_uri, 1103),
+    "uri": NamedFormat("URI", _find_uri_errors, 1103),
     "uuid": NamedFormat(
         "uuid", _check_predicate(lambda text: bool(_UUID.fullmatch(text)), "does not match the UUID format"), 81
     ),

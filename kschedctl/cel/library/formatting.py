@@ -75,6 +75,7 @@ def iter_clauses(template: str, count: int) -> Iterator[Clause | str]:
 
 
 def _parse_clause(template: str, at: int, before: str) -> tuple[Clause, int]:
+    """Parse a clause such as `%.2f`, and return it with the position after it. Raises CelError."""
     if at + 1 >= len(template):
         raise CelError("unexpected end of string")
     match = _CLAUSE.match(template, at)
@@ -110,6 +111,7 @@ def format_values(template: str, values: list[Value]) -> str:
 
 
 def _format_clause(clause: Clause, value: Value) -> str:
+    """Format a value as its clause says. Raises CelError if the verb does not suit the type."""
     verb = clause.verb
     match verb:
         case "s":
@@ -127,6 +129,7 @@ def _format_clause(clause: Clause, value: Value) -> str:
 
 
 def _format_double(clause: Clause, value: Value) -> str:
+    """Format a double for `%f` or `%e`, with `∞` and superscript exponents as upstream does."""
     if value in ("NaN", "Infinity", "-Infinity") and isinstance(value, str):
         value = float(value)
     if type(value) is not float:
@@ -146,6 +149,7 @@ def _format_double(clause: Clause, value: Value) -> str:
 
 
 def _format_text(value: Value) -> str:
+    """Format a value for `%s`."""
     if isinstance(value, list | Map):
         spend_work(len(value))
     if isinstance(value, list):

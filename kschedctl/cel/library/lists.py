@@ -34,7 +34,9 @@ def _compare_leniently(left: Value, right: Value) -> int:
         return 0
 
 
-def _sum_from(zero: Value) -> Callable[[list[Value]], Value]:
+def _build_sum(zero: Value) -> Callable[[list[Value]], Value]:
+    """Build the function that adds up a list, starting from zero of the right type."""
+
     def total(values: list[Value]) -> Value:
         result = zero
         for value in values:
@@ -44,7 +46,9 @@ def _sum_from(zero: Value) -> Callable[[list[Value]], Value]:
     return total
 
 
-def _extreme_of(name: str, sign: int) -> Callable[[list[Value]], Value]:
+def _build_extreme(name: str, sign: int) -> Callable[[list[Value]], Value]:
+    """Build the function that returns the least or greatest element of a list, depending on the sign."""
+
     def extreme(values: list[Value]) -> Value:
         if not values:
             raise CelError(f"{name} called on empty list")
@@ -57,7 +61,8 @@ def _extreme_of(name: str, sign: int) -> Callable[[list[Value]], Value]:
     return extreme
 
 
-def _equals(value: Value, wanted: Value) -> bool:
+def _are_equal_or_false(value: Value, wanted: Value) -> bool:
+    """Return whether two values are equal; values that cannot be compared are not."""
     try:
         return are_equal(value, wanted)
     except CelError:
@@ -66,12 +71,12 @@ def _equals(value: Value, wanted: Value) -> bool:
 
 def find_index(values: list[Value], wanted: Value) -> int:
     """Return the index of the first occurrence of a value, or -1."""
-    return next((i for i, value in enumerate(values) if _equals(value, wanted)), -1)
+    return next((i for i, value in enumerate(values) if _are_equal_or_false(value, wanted)), -1)
 
 
 def find_last_index(values: list[Value], wanted: Value) -> int:
     """Return the index of the last occurrence of a value, or -1."""
-    return next((i for i in range(len(values) - 1, -1, -1) if _equals(values[i], wanted)), -1)
+    return next((i for i in range(len(values) - 1, -1, -1) if _are_equal_or_false(values[i], wanted)), -1)
 
 
 def slice_list(values: list[Value], start: int, end: int) -> list[Value]:
@@ -117,7 +122,7 @@ def remove_duplicates(values: list[Value]) -> list[Value]:
     """Return the values without duplicates."""
     kept: list[Value] = []
     for value in values:
-        if not any(_equals(value, other) for other in kept):
+        if not any(_are_equal_or_false(value, other) for other in kept):
             kept.append(value)
     return kept
 
@@ -138,7 +143,7 @@ def includes(target: Value, wanted: Value) -> bool:
     Upstream: includesFunc in dynamic-resource-allocation/cel/compile.go (v1.36).
     """
     if not isinstance(target, list):
-        return _equals(target, wanted)
+        return _are_equal_or_false(target, wanted)
     if find_index(target[:_MOST_VALUES], wanted) >= 0:
         return True
     if len(target) > _MOST_VALUES:
@@ -148,9 +153,9 @@ def includes(target: Value, wanted: Value) -> bool:
 
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     **{f"{{list({t})}}.isSorted() bool": is_sorted for t in _COMPARABLE},
-    **{f"{{list({t})}}.sum() {t}": _sum_from(zero) for t, zero in _ZEROS.items()},
-    **{f"{{list({t})}}.max() {t}": _extreme_of("max", -1) for t in _COMPARABLE},
-    **{f"{{list({t})}}.min() {t}": _extreme_of("min", 1) for t in _COMPARABLE},
+    **{f"{{list({t})}}.sum() {t}": _build_sum(zero) for t, zero in _ZEROS.items()},
+    **{f"{{list({t})}}.max() {t}": _build_extreme("max", -1) for t in _COMPARABLE},
+    **{f"{{list({t})}}.min() {t}": _build_extreme("min", 1) for t in _COMPARABLE},
     "{list(A)}.indexOf(A) int": find_index,
     "{list(A)}.lastIndexOf(A) int": find_last_index,
     "{list(T)}.slice(int, int) list(T)": slice_list,

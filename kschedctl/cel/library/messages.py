@@ -44,6 +44,8 @@ class MessageType:
 
 
 def _build_wrapper_type(t: Type, zero: Value, low: int = 0, high: int = 0) -> MessageType:
+    """Build the message type for a wrapper such as `google.protobuf.Int64Value`, with bounds for integers."""
+
     def make(fields: Mapping[str, Value]) -> Value:
         value = fields.get("value", zero)
         if high and not low <= value <= high:
@@ -54,6 +56,7 @@ def _build_wrapper_type(t: Type, zero: Value, low: int = 0, high: int = 0) -> Me
 
 
 def _to_float32(fields: Mapping[str, Value]) -> float:
+    """Return the field `value` rounded to 32 bits, or infinity if it is out of range."""
     try:
         return float(struct.unpack("f", struct.pack("f", fields.get("value", 0.0)))[0])
     except OverflowError:

@@ -59,6 +59,7 @@ _Operation = Callable[[Value, Value], Value]
 
 
 def _find_operation(operations: Mapping[tuple[type, type], _Operation], left: Value, right: Value) -> _Operation:
+    """Return the operation for the types of both operands. Raises CelError."""
     operation = operations.get((type(left), type(right)))
     if operation is None:
         raise CelError(NO_SUCH_OVERLOAD)
@@ -66,6 +67,7 @@ def _find_operation(operations: Mapping[tuple[type, type], _Operation], left: Va
 
 
 def _concatenate(left: list[Value], right: list[Value]) -> list[Value]:
+    """Concatenate two lists; a list that a loop builds grows in place."""
     if type(left) is GrowingList:
         left.extend(right)
         return left
@@ -170,6 +172,7 @@ def size_of(value: Value) -> int:
 
 
 def _build_comparisons() -> dict[str, Callable[..., Value]]:
+    """Build the overloads of the comparison operators."""
     numbers = ("int", "uint", "double")
     pairs = [(a, b) for a in numbers for b in numbers]
     pairs += [(t, t) for t in ("bool", "string", "bytes", "timestamp", "duration")]
@@ -183,6 +186,7 @@ def _build_comparisons() -> dict[str, Callable[..., Value]]:
 
 
 def _build_arithmetic() -> dict[str, Callable[..., Value]]:
+    """Build the overloads of the arithmetic operators."""
     numbers = ("double", "int", "uint")
     both = {"+": ("bytes", "duration", "list(A)", "string", *numbers), "-": ("duration", *numbers)}
     both |= {"*": numbers, "/": numbers, "%": numbers[1:]}

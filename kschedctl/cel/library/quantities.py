@@ -42,6 +42,7 @@ def _to_whole(value: Opaque) -> int | None:
 
 
 def _as_integer(value: Opaque) -> int:
+    """Convert a quantity to an integer. Raises CelError if it is not a whole number within 64 bits."""
     number = _to_whole(value)
     if number is None:
         raise CelError("cannot convert value to integer")
@@ -49,6 +50,7 @@ def _as_integer(value: Opaque) -> int:
 
 
 def _as_float(value: Opaque) -> float:
+    """Convert a quantity to a float, or infinity if it is out of range."""
     held: Quantity = value.held
     try:
         return float(held.mantissa) * 10.0**held.scale
@@ -57,6 +59,8 @@ def _as_float(value: Opaque) -> float:
 
 
 def _build_addition(sign: int) -> Callable[[Opaque, Value], Opaque]:
+    """Build addition or, for a negative sign, subtraction of quantities and integers."""
+
     def added(left: Opaque, right: Value) -> Opaque:
         other = Quantity(right, 0, Format.DECIMAL_EXPONENT) if isinstance(right, int) else right.held
         return Opaque(QUANTITY, left.held.add(other) if sign > 0 else left.held.sub(other), computed=True)

@@ -62,6 +62,7 @@ def validate_pattern(pattern: str) -> None:
 
 @lru_cache(maxsize=MAX_CACHED_PATTERNS)
 def _compile_re2(pattern: str) -> Pattern:
+    """Compile a pattern with google-re2. Raises CelError with Go's message."""
     import re2  # noqa: PLC0415 - optional, and takes a moment
 
     options = re2.Options()

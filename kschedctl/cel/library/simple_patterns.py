@@ -75,6 +75,7 @@ class _Translation:
         return part
 
     def _translate_alternatives(self) -> _TranslatedPart:
+        """Translate alternatives separated by `|`."""
         parts = [self._translate_sequence()]
         while self._peek() == "|":
             self.at += 1
@@ -84,6 +85,7 @@ class _Translation:
         )
 
     def _translate_sequence(self) -> _TranslatedPart:
+        """Translate a sequence up to the next `|`, `)` or the end."""
         whole = _TranslatedPart("")
         while self._peek() not in ("", "|", ")"):
             part = self._translate_repetition()
@@ -91,6 +93,7 @@ class _Translation:
         return whole
 
     def _translate_repetition(self) -> _TranslatedPart:
+        """Translate an atom with its repetition, if there is one."""
         part = self._translate_atom()
         repetition = _REPETITION.match(self.pattern, self.at)
         if repetition is None:
@@ -113,6 +116,7 @@ class _Translation:
         return _TranslatedPart(text, lengths)
 
     def _translate_atom(self) -> _TranslatedPart:
+        """Translate a group, class, escape, anchor or character."""
         character = self._peek()
         if character == "(":
             return self._translate_group()
@@ -128,6 +132,7 @@ class _Translation:
         return _TranslatedPart("." if character == "." else re.escape(character), character=True)
 
     def _translate_escape(self) -> _TranslatedPart:
+        r"""Translate an escape such as `\d`, after its backslash."""
         escaped = _ESCAPES.get(self._peek())
         if escaped is None:
             raise NotSimpleError(self.pattern)
@@ -135,6 +140,7 @@ class _Translation:
         return _TranslatedPart(escaped, character=escaped not in _EMPTY_WIDTH)
 
     def _translate_group(self) -> _TranslatedPart:
+        """Translate a group in parentheses into one that does not capture."""
         self.at += 1
         if self.pattern.startswith("?:", self.at):
             self.at += 2
@@ -145,6 +151,7 @@ class _Translation:
         return part._replace(text=f"(?:{part.text})")
 
     def _translate_class(self) -> _TranslatedPart:
+        """Translate a character class in brackets."""
         character_class = _CLASS.match(self.pattern, self.at)
         if character_class is None:
             raise NotSimpleError(self.pattern)

@@ -64,6 +64,7 @@ def parse_url(text: str) -> URL:
 
 
 def _parse_parts(text: str, fragment: str, in_request: bool) -> URL:
+    """Parse a URL without its fragment. Raises ValueError with Go's message."""
     if any(c < " " or c == "\x7f" for c in text):
         raise ValueError("invalid control character in URL")
     if not text:
@@ -85,6 +86,7 @@ def _parse_parts(text: str, fragment: str, in_request: bool) -> URL:
 
 
 def _split_scheme(text: str) -> tuple[str, str]:
+    """Split off the scheme, in lower case, or "" if there is none."""
     match = _SCHEME.match(text)
     if match is None and text.startswith(":"):
         raise ValueError("missing protocol scheme")
@@ -92,6 +94,7 @@ def _split_scheme(text: str) -> tuple[str, str]:
 
 
 def _split_authority(text: str) -> tuple[str, str]:
+    """Split user information from the host. Raises ValueError if one of them is invalid."""
     user, at, host = text.rpartition("@")
     if at and not _USER.fullmatch(user):
         raise ValueError("net/url: invalid userinfo")
@@ -101,6 +104,7 @@ def _split_authority(text: str) -> tuple[str, str]:
 
 
 def _parse_host(text: str) -> str:
+    """Check host and port, and return them unescaped. Raises ValueError."""
     if text.startswith("["):
         bracket = text.rfind("]")
         if bracket < 0:

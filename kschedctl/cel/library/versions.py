@@ -73,6 +73,7 @@ def parse_semantic_version(text: str, normalize: bool = False) -> SemanticVersio
 
 
 def _normalize(text: str) -> str:
+    """Drop `v` and leading zeros, and complete a short version to three parts. Raises ValueError."""
     parts = text.removeprefix("v").split(".", 2)
     for i, part in enumerate(parts):
         if len(part) > 1:
@@ -84,6 +85,7 @@ def _normalize(text: str) -> str:
 
 
 def _parse_number(text: str, which: str) -> int:
+    """Parse a part of a version. Raises ValueError with the message of Go's semver package."""
     if not text:
         raise ValueError('strconv.ParseUint: parsing "": invalid syntax')
     if not (text.isascii() and text.isdigit()):
@@ -100,6 +102,7 @@ def _parse_uint64(text: str) -> int:
 
 
 def _parse_pre_release(text: str) -> PreRelease:
+    """Parse an identifier of a pre-release as a number, if it is one, and text. Raises ValueError."""
     _validate_identifier(text, "Prerelease")
     if not text.isdigit():
         return PreRelease(None, text)
@@ -109,6 +112,7 @@ def _parse_pre_release(text: str) -> PreRelease:
 
 
 def _validate_identifier(identifier: str, what: str) -> None:
+    """Check that an identifier has allowed characters only. Raises ValueError."""
     if not identifier:
         raise ValueError(f"{what} is empty")
     if not _IDENTIFIER.fullmatch(identifier):
@@ -127,6 +131,8 @@ def to_version(text: str, normalize: bool = False) -> Opaque:
 
 
 def _build_part_getter(name: str) -> Callable[[Opaque], int]:
+    """Build a function that returns a part of a version as a signed 64-bit integer."""
+
     def part(value: Opaque) -> int:
         number: int = getattr(value.held, name)
         return number if number <= INT_MAX else number - 2**64  # as the conversion of Go wraps
