@@ -107,7 +107,7 @@ def _serve(address: str, source: Source, shapes: Sequence[JsonObject], units: Se
         raise UsageError("only a live cluster can be watched", where="--metrics", hint="-o openmetrics prints once")
     least = seconds_of(every, "--every")
     with leave_on_sigterm(), MetricsServer(address) as served:
-        for cluster in follow_cluster(source, None, ALL_KINDS, every=least):
+        for cluster in follow_cluster(source, None, ALL_KINDS, max_seconds=least):
             started = time.monotonic()
             now = datetime.now(UTC).isoformat(timespec="seconds")
             served.publish(cluster_metrics(cluster, shapes, units=units, now=now), time.monotonic() - started)
