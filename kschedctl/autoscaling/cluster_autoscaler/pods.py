@@ -62,11 +62,11 @@ def list_pods(pods: PodTable, rows: Iterable[int], options: AutoscalerOptions) -
             continue
         if name:
             lists.placed.append(CountedPod(row, name, bound=True, counts=facts.counts))
-        elif facts.leaving:
+        elif facts.is_being_deleted:
             continue
         elif facts.nominated:
             lists.placed.append(CountedPod(row, facts.nominated, bound=False, counts=facts.counts))
-        elif facts.refused:
+        elif facts.is_unschedulable:
             lists.unschedulable.append(pods[row])
     return lists
 
