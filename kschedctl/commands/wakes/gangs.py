@@ -8,7 +8,7 @@ from typing import NamedTuple
 from kschedctl.api.gangs import GangKey, find_gangs
 from kschedctl.api.objects import Pod
 from kschedctl.commands.explain.gang import TriedGang, place_gang
-from kschedctl.commands.explain.pod_group import PLACED, report_own_group
+from kschedctl.commands.explain.pod_group import PLACED, report_group
 from kschedctl.commands.explain.pod_group_report import MemberReport, PodGroupReport
 from kschedctl.scheduler.engine.pod_groups.gangs import find_gang_plugin
 from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure
@@ -52,7 +52,7 @@ def try_pod_group(scheduler: Scheduler, framework: Framework, pod: Pod, known: T
     there = scheduler.view.pods.find_position(pod.key) is not None
     if key is not None and there and key in known.groups:
         return known.groups[key]
-    report = report_own_group(scheduler, framework, pod)
+    report = report_group(scheduler, framework, pod)
     if report is not None and key is not None and there:
         known.groups[key] = report
     return report

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from kschedctl.commands.explain.pod_group_page import build_pod_group
+from kschedctl.commands.explain.pod_group_page import build_pod_group_section
 from kschedctl.commands.wakes.report import (
     UNSCHEDULABLE,
     PodBetween,
@@ -51,7 +51,7 @@ def build_wake_ups_page(report: WakeUps, style: Style) -> Page:
         *_describe_workload(report),
         *message,
         *build_caveats(report.not_replayed, report.ignored, unknown=report.unknown),
-        *build_pod_group(report.pod_group, style),
+        *build_pod_group_section(report.pod_group, style),
         *(block for rejector in report.rejectors for block in _build_rejector(rejector)),
         *((paragraph(Marked(NO_FLUSH if report.gating_plugin else FLUSH, Tone.FAINT)),) if waits else ()),
     )

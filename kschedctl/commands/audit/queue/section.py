@@ -17,7 +17,13 @@ from kschedctl.api.times import subtract_seconds
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.queue.report import PodsInQueue, QueueSection
-from kschedctl.commands.explain.waiting import WaitingPod, find_unread_pods, find_waiting_pods, is_left_alone, was_tried
+from kschedctl.commands.explain.waiting import (
+    WaitingPod,
+    find_unread_pods_doubt,
+    find_waiting_pods,
+    is_overlooked,
+    was_tried,
+)
 from kschedctl.commands.wakes.between import wakes_between
 from kschedctl.commands.wakes.changes_that_wake import wake_ups_after_attempt
 from kschedctl.commands.wakes.event_replay import RejectedPod, build_basis, merge_bases
@@ -197,7 +203,7 @@ def _merge_attempt_bases(queued: Iterable[AuditedQueuePod], audited: AuditedClus
 
 def _find_unknowns(basis: Basis, between: WakesBetween | None, audited: AuditedCluster) -> Iterator[UnknownKind]:
     """Yield the unread data that the answers depend on."""
-    yield from find_unread_pods(audited)
+    yield from find_unread_pods_doubt(audited)
     yield from basis["unknown"]
     if between is not None:
         yield from between.unknown
@@ -258,7 +264,7 @@ def _iter_findings(
             name,
             f"{rejection}; {changes}{more} woke it, and it waits",
             namespace=waiting.pod.metadata.namespace,
-            severity=ERROR if is_left_alone(waiting, audited) else WARNING,
+            severity=ERROR if is_overlooked(waiting, audited) else WARNING,
         )
 
 
