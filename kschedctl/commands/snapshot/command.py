@@ -17,7 +17,7 @@ from kschedctl.cluster import NOT_LISTED
 from kschedctl.commands.snapshot import diff as difference
 from kschedctl.commands.snapshot.report import SnapshotReport
 from kschedctl.errors import UsageError
-from kschedctl.sources.anonymize.cluster import anonymized
+from kschedctl.sources.anonymize.cluster import anonymize_cluster
 from kschedctl.sources.archive.file import Header, read_archive, read_header, write_archive
 from kschedctl.sources.cluster import WRITTEN_BY
 from kschedctl.sources.output_file import STDOUT, validate_output_files, write_file
@@ -77,7 +77,7 @@ def save(
     cluster = load_cluster(source, live=ALL_KINDS)
     stays: tuple[str, ...] = ()
     if anonymize:
-        cluster, originals, stays = anonymized(cluster)
+        cluster, originals, stays = anonymize_cluster(cluster)
         if mapping is not None:
             write_file(mapping, [json.dumps(originals, indent=1, ensure_ascii=False).encode()], private=True)
     header = write_archive(cluster, output, written_by=WRITTEN_BY, anonymized=anonymize, stays=stays)
