@@ -18,9 +18,9 @@ from kschedctl.commands.wakes import changes_that_wake as study
 from kschedctl.commands.wakes.changes import parse_changes
 from kschedctl.commands.wakes.many import (
     combine_reports,
+    find_wake_ups_of_pods,
     replay_changes_for_pods,
     replay_changes_for_targets,
-    find_wake_ups_of_pods,
 )
 from kschedctl.commands.wakes.report import WakesBetween, WakesOfMany, WakeUps, WakeUpsOfMany
 from kschedctl.errors import UsageError
@@ -37,7 +37,7 @@ def wake_ups(cluster: Cluster, pod: PodReference) -> WakeUps:
     >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "2", "pods": "9"}}}
     >>> spec = {"containers": [{"name": "c", "image": "web", "resources": {"requests": {"cpu": "3"}}}]}
     >>> pod = {"kind": "Pod", "metadata": {"name": "p"}, "spec": spec}
-    >>> [rejector.plugin for rejector in find_wake_ups(Cluster.from_objects([node, pod]), "default/p").rejectors]
+    >>> [rejector.plugin for rejector in wake_ups(Cluster.from_objects([node, pod]), "default/p").rejectors]
     ['NodeResourcesFit']
     """
     return _find_wake_ups_of_target(find_target(cluster, pod))
@@ -105,7 +105,9 @@ def wakes_by(
     return replay_changes_for_pods(scheduler, waiting_pods, parsed_changes, describe_scope(namespace or None, selector))
 
 
-def replay_changes_for_given_pods(targets: Sequence[TargetPod], changes: Sequence[JsonObject], *, where: str = "") -> WakesOfMany:
+def replay_changes_for_given_pods(
+    targets: Sequence[TargetPod], changes: Sequence[JsonObject], *, where: str = ""
+) -> WakesOfMany:
     """Find which changes wake these pods. There must be at least one pod, and all share a scheduler.
 
     Arguments and errors are those of `wakes_by`.
@@ -136,7 +138,7 @@ def wakes_between(
 
     >>> import kschedctl
     >>> moment = kschedctl.Cluster.from_objects([])
-    >>> find_wakes_between(moment, moment).changes
+    >>> wakes_between(moment, moment).changes
     0
     """
     moments = _get_read_time(before), _get_read_time(after)

@@ -81,7 +81,9 @@ def find_wakes_between(
     moments = Moments.compare(before, after)
     waiting = [pod for pod in before.cluster.unbound_pods() if _is_subject(pod, moments, keys, ended=ended)]
     groups = list(iter_rejected_groups(before, waiting))
-    answers = [answer for refused, equal_pods in groups for answer in _iter_answers(refused, equal_pods, moments, enough)]
+    answers = [
+        answer for refused, equal_pods in groups for answer in _iter_answers(refused, equal_pods, moments, enough)
+    ]
     missed_first = sorted((answer for answer, _ in answers), key=lambda pod: not pod.missed)
     bases = [build_basis(before, refused) for refused, _ in groups]
     bases += [build_basis(after, tried) for tried in {id(tried): tried for _, tried in answers if tried}.values()]
@@ -125,7 +127,9 @@ AnsweredPod = tuple[PodBetween, RejectedPod | None]
 """The answer about a pod, and the attempt to schedule it at the second moment if it still waits."""
 
 
-def _iter_answers(refused: RejectedPod, equal_pods: Sequence[Pod], moments: Moments, enough: int | None) -> Iterator[AnsweredPod]:
+def _iter_answers(
+    refused: RejectedPod, equal_pods: Sequence[Pod], moments: Moments, enough: int | None
+) -> Iterator[AnsweredPod]:
     """Yield the answers for equal pods. Only pods that changed or stopped waiting need their own."""
     changed = {event.change.object.key for event in moments.watched if event.change.kind == POD}
     shared = None
@@ -216,18 +220,18 @@ def _build_headline(
 ) -> str:
     """Describe what woke the pod, or that nothing did although it fits."""
     if refused.queue == NONE:
-        end = f"; at the second it {later_state.describe}" if later_state.ended else ""
+        end = f"; at the second it {later_state.description}" if later_state.ended else ""
         return f"fitted at the first moment: nothing had to wake it{end}"
     if refused.queue != UNSCHEDULABLE:
         return "had nobody to wait for, and is tried again after its back-off"
     if waking_count:
         number = f"{waking_count:,} of {event_count:,} changes" if waking_count > 1 else woken_by[0].change
-        return f"{number} woke it; at the second moment it {later_state.describe}"
+        return f"{number} woke it; at the second moment it {later_state.description}"
     nothing = f"none of {event_count:,} changes woke it" if event_count > 1 else "nothing woke it"
     if later_state.ended:
-        return f"{later_state.describe} at the second moment; {nothing} that both moments show"
+        return f"{later_state.description} at the second moment; {nothing} that both moments show"
     return (
-        f"{later_state.describe} at the second moment, but {nothing}"
+        f"{later_state.description} at the second moment, but {nothing}"
         if later_state.fits
-        else f"{nothing}, rightly: it {later_state.describe}"
+        else f"{nothing}, rightly: it {later_state.description}"
     )

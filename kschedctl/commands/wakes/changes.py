@@ -96,7 +96,9 @@ def _convert_to_event(document: JsonObject, view: Fork) -> JsonObject:
     if "action" in document:
         old = document.get("old")
         is_deletion = document["action"] == "Delete"
-        return {**document, "old": _complete_document(old, view)} if is_deletion and isinstance(old, Mapping) else document
+        return (
+            {**document, "old": _complete_document(old, view)} if is_deletion and isinstance(old, Mapping) else document
+        )
     kind, watched_object = document.get("type"), document.get("object")
     if isinstance(watched_object, Mapping):
         if kind == "DELETED":
@@ -105,7 +107,11 @@ def _convert_to_event(document: JsonObject, view: Fork) -> JsonObject:
             raise InputError("expected ADDED, MODIFIED or DELETED", where="event, type")
         document = watched_object
     existing = _find_existing_object(document, view)
-    return {"action": "Add", "new": document} if existing is None else {"action": "Update", "old": existing, "new": document}
+    return (
+        {"action": "Add", "new": document}
+        if existing is None
+        else {"action": "Update", "old": existing, "new": document}
+    )
 
 
 def _complete_document(document: JsonObject, view: Fork) -> JsonObject:

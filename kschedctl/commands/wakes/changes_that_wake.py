@@ -10,7 +10,7 @@ from kschedctl.commands.explain.group_headline import describe_bound_gang_failur
 from kschedctl.commands.explain.reach import find_obstacles
 from kschedctl.commands.wakes.event_replay import BACKOFF, NONE, UNSCHEDULABLE, RejectedPod, build_basis, try_pod
 from kschedctl.commands.wakes.report import RejectorReport, WakeUp, WakeUps
-from kschedctl.commands.wakes.ways import WakeQuery, list_action_labels, iter_wake_triggers
+from kschedctl.commands.wakes.ways import WakeQuery, iter_wake_triggers, list_action_labels
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.scheduler.framework.waking import join_words
 from kschedctl.scheduler.scheduler import Scheduler
@@ -29,7 +29,9 @@ def build_wake_ups_report(scheduler: Scheduler, refused: RejectedPod) -> WakeUps
     pod = refused.info.pod
     waits = refused.queue == UNSCHEDULABLE
     rejectors = (
-        tuple(_build_rejector_report(scheduler, refused, plugin) for plugin in _sort_rejectors(refused)) if waits else ()
+        tuple(_build_rejector_report(scheduler, refused, plugin) for plugin in _sort_rejectors(refused))
+        if waits
+        else ()
     )
     return WakeUps(
         pod=pod.key,

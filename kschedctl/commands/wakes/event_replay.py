@@ -146,7 +146,9 @@ def replay_change(
 
     `view` is the view after the change, if it has already been computed. Nodes and pods in it may be unchanged.
     """
-    occurrences = drop_updates_of_other_pods(scheduler.event_handlers.list_occurrences(change) if change else (), refused.info)
+    occurrences = drop_updates_of_other_pods(
+        scheduler.event_handlers.list_occurrences(change) if change else (), refused.info
+    )
     if view is None:
         view = apply_to_view(scheduler.view, change) if change else scheduler.view
     events, after = replay_hints(refused, occurrences, view)

@@ -33,7 +33,7 @@ class GangResult(NamedTuple):
 
 
 def try_gang(scheduler: Scheduler, framework: Framework, pod: Pod, cache: TriedGroups) -> GangResult | None:
-    """Try the pod's gang, unless `known` has its result. Return None for a pod without a gang."""
+    """Try the pod's gang, unless `cache` has its result. Return None for a pod without a gang."""
     plugin = find_gang_plugin(framework)
     key = plugin.gang(pod) if plugin else None
     if key is None or find_gangs(pod)[0] != key:
@@ -47,7 +47,7 @@ def try_gang(scheduler: Scheduler, framework: Framework, pod: Pod, cache: TriedG
 
 
 def try_pod_group(scheduler: Scheduler, framework: Framework, pod: Pod, cache: TriedGroups) -> PodGroupReport | None:
-    """Try the pod's group, unless `known` has its result. Return None for a pod without a group."""
+    """Try the pod's group, unless `cache` has its result. Return None for a pod without a group."""
     key = group_key(pod)
     is_stored = scheduler.view.pods.find_position(pod.key) is not None
     if key is not None and is_stored and key in cache.groups:

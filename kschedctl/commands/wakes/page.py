@@ -113,7 +113,9 @@ def _describe_unwatched(changes: Sequence[str]) -> str:
 def _build_change_table(change: str, answers: Sequence[Wakes], style: Style) -> Page:
     """Build the table of one change. Woken pods come first."""
     shown = sorted((answer for answer in answers if answer.change == change), key=lambda answer: not answer.woken)
-    return build_table(shown, (Column("pod", keep=True), Column("queue, hints")), _build_answer_row, style, title=change)
+    return build_table(
+        shown, (Column("pod", keep=True), Column("queue, hints")), _build_answer_row, style, title=change
+    )
 
 
 def _build_answer_row(answer: Wakes) -> Row:

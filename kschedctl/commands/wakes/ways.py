@@ -78,7 +78,9 @@ def _iter_hinted_triggers(
     info, plugin, view, gates, _ = query
     if not offers(plugin, WakingPlugin):
         yield from (
-            WakeTrigger(registration.kind, registration.action, _describe_any_change(registration.kind, registration.action))
+            WakeTrigger(
+                registration.kind, registration.action, _describe_any_change(registration.kind, registration.action)
+            )
             for registration in registrations
         )
         return
@@ -110,7 +112,9 @@ def _iter_unhinted_triggers(registration: ClusterEventWithHint, checked: Collect
     they may concern.
     """
     if (ASSIGNED_POD if registration.kind == POD else registration.kind) not in checked:
-        yield WakeTrigger(registration.kind, registration.action, _describe_any_change(registration.kind, registration.action))
+        yield WakeTrigger(
+            registration.kind, registration.action, _describe_any_change(registration.kind, registration.action)
+        )
         return
     freeing = registration.action & FREEING.get(registration.kind, registration.action)
     if registration.kind == POD and UPDATE in registration.action:  # then no kind of update has an event of its own
@@ -119,9 +123,13 @@ def _iter_unhinted_triggers(registration: ClusterEventWithHint, checked: Collect
     if freeing:
         yield WakeTrigger(registration.kind, freeing, _describe_any_change(registration.kind, freeing))
     if not_freeing:
-        resizes = registration.kind == POD and not not_freeing & ActionType.ADD  # who asks for updates alone asks for these
+        resizes = (
+            registration.kind == POD and not not_freeing & ActionType.ADD
+        )  # who asks for updates alone asks for these
         reaching = OF_RESIZES if resizes else REACHING[registration.kind]
-        yield WakeTrigger(registration.kind, not_freeing, f"{_describe_any_change(registration.kind, not_freeing)}{reaching}")
+        yield WakeTrigger(
+            registration.kind, not_freeing, f"{_describe_any_change(registration.kind, not_freeing)}{reaching}"
+        )
 
 
 def _describe_any_change(kind: str, action: ActionType) -> str:
