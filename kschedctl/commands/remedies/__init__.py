@@ -24,9 +24,9 @@ from kschedctl.commands.remedies.report import Remedies, RemediesOfMany
 from kschedctl.commands.remedies.with_room import add_room_plan
 from kschedctl.commands.simulate import prepare
 from kschedctl.fixes.new_node import NOBODY, explain_new_node_for_pod, find_autoscaler_fixes, has_any_node_groups
-from kschedctl.fixes.node_pools import AUTOSCALER_KINDS
 from kschedctl.fixes.ranking import insert_autoscaler_fixes
 from kschedctl.fixes.search import RemedyWishes
+from kschedctl.fixes.trial.fix_kinds import PoolFixKind
 from kschedctl.replay.controllers.creation_failures import CreationFailures, find_unread_kinds
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_pods import describe_scope, find_pending_pods
@@ -87,7 +87,7 @@ def _add_autoscaler_fixes(
     cluster = asked.scheduler.cluster
     if report.verdict != UNSCHEDULABLE or not (has_any_node_groups(cluster, given) or cluster.karpenter_node_pools):
         return report
-    if not any(wishes.considers(kind, "operator") for kind in AUTOSCALER_KINDS):
+    if not any(wishes.considers(kind, "operator") for kind in PoolFixKind):
         return report
     autoscaler_answer = explain_new_node_for_pod(asked, now, given)
     fixes = find_autoscaler_fixes(asked, autoscaler_answer, now, given) if autoscaler_answer else ()

@@ -14,13 +14,10 @@ from kschedctl.commands.make_room.search import depends_on_other_nodes
 from kschedctl.commands.make_room.sets import SetsOnNodes
 from kschedctl.commands.remedies.report import Remedies
 from kschedctl.fixes.search import RemedyWishes
+from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
-
-MOVE = "MovePod"
-"""The kind of fix that moves pods."""
-
 
 BESIDE_REMEDIES = RoomWishes(seconds=10)
 """The limits for planning moves in addition to the search for fixes."""
@@ -28,8 +25,8 @@ BESIDE_REMEDIES = RoomWishes(seconds=10)
 
 def add_room_plan(report: Remedies, asked: TargetPod, wishes: RemedyWishes) -> Remedies:
     """Return the report with a plan that moves other pods, if one is wished for and no fix only moves pods."""
-    moved = any(set(remedy.kinds) == {MOVE} for remedy in report.remedies)
-    if report.verdict != "Unschedulable" or moved or not wishes.considers(MOVE, "operator"):
+    moved = any(set(remedy.kinds) == {FixKind.MOVE_POD} for remedy in report.remedies)
+    if report.verdict != "Unschedulable" or moved or not wishes.considers(FixKind.MOVE_POD, "operator"):
         return report
     cluster, keys = collect_waiting([asked])
     known = cluster is asked.scheduler.cluster
