@@ -290,7 +290,7 @@ def test_a_plugin_that_signs(copy: Path) -> None:
 
 def test_a_json_field(copy: Path) -> None:
     assert "Add the field to the struct in the command's `report.py`" in recipe("A JSON field")
-    report, analysis = ("kschedctl/commands/pools/report.py", "kschedctl/commands/pools/pool_reports.py")
+    report, analysis = ("kschedctl/commands/pools/report.py", "kschedctl/commands/pools/__init__.py")
     field = '    legends: Annotated[int, Column("legends")] = 0'
     add(copy, report, field, after='    node_class: Annotated[str, Column("node class")] = ""')
     counted = '        legends=sum("legend" in node.metadata.labels for node in nodes),'

@@ -6,9 +6,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import Position
-from kschedctl.commands.make_room.asked import collect_waiting
 from kschedctl.commands.make_room.movable import find_movable
-from kschedctl.commands.make_room.plan import SharedRoom, _finish, _start
+from kschedctl.commands.make_room.plan import SharedRoom, _finish, _start, collect_waiting
 from kschedctl.commands.make_room.room import RoomWishes
 from kschedctl.commands.make_room.search import depends_on_other_nodes
 from kschedctl.commands.make_room.sets import SetsOnNodes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kschedctl.commands.explain.waiting_report import LastWords, TerminatingVictim
+from kschedctl.commands.explain.pending_report import LastWords, TerminatingVictim
 from kschedctl.reports.document import Document
 from kschedctl.reports.section import Section
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere
