@@ -13,7 +13,7 @@ from kschedctl.api.ownership import Owner, find_controller, find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.priorities.report import ExposedWorkload, PreemptedWorkload
 from kschedctl.commands.audit.priorities.tiers import Tiers
-from kschedctl.scheduler.engine.preemption.budgets import find_budgets
+from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 
 
 def find_exposed_workloads(tiers: Tiers) -> tuple[ExposedWorkload, ...]:
@@ -49,8 +49,8 @@ def find_exposed_workloads(tiers: Tiers) -> tuple[ExposedWorkload, ...]:
 
 def _find_protecting_budgets(tiers: Tiers, numbers: list[int]) -> tuple[str, ...]:
     """Return the PDBs that protect the pods of these PodInfos."""
-    budgets = find_budgets(tiers.view)
-    names = (name for number in numbers for name in budgets.protecting(tiers.find_pod_with_info(number)))
+    budgets = get_budgets(tiers.view)
+    names = (name for number in numbers for name in budgets.find_protecting(tiers.find_pod_with_info(number)))
     return tuple(dict.fromkeys(names))
 
 

@@ -13,7 +13,7 @@ from kschedctl.errors import UsageError
 from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import IN_SIMULATIONS, find_unread_dependencies, summarize_unknowns
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.engine.diagnosis import fit_error
+from kschedctl.scheduler.engine.diagnosis import build_fit_error
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.following import StepwiseScheduler, TriedPod
@@ -111,7 +111,7 @@ def _reject_pod(following: StepwiseScheduler, tried: TriedPod, cycle: Cycle) -> 
     return FollowedStep(
         cycle.info.pod.key,
         feasible=0,
-        fit_error_message=fit_error(cycle, done.outcome.message),
+        fit_error_message=build_fit_error(cycle, done.outcome.message),
         unschedulable_plugins=plugins,
         tied_candidates=tuple(sorted(names[row] for row in done.tied.row.tolist())),
         nominated="" if done.row == NO_ROW else names[done.row],

@@ -14,7 +14,7 @@ from kschedctl.replay.controllers.workload_pods import is_pending
 from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import IN_SIMULATIONS, find_unread_dependencies, summarize_unknowns
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
-from kschedctl.scheduler.engine.pre_filter import selected_by_name
+from kschedctl.scheduler.engine.pre_filter import select_allowed_nodes
 from kschedctl.scheduler.engine.sampling import SampledFrom, Sampling, SearchTerms
 from kschedctl.scheduler.framework.dependencies import Unknown
 from kschedctl.scheduler.scheduler import Scheduler
@@ -75,13 +75,13 @@ def _sampled(name: str, cycle: Cycle, searches: Sampling, start: int) -> Sampled
     if cycle.pre_filter.status.rejected or (cycle.error and not cycle.considered.any()):
         offered = 0
     else:
-        offered = int(selected_by_name(cycle.pre_filter, cycle.view).sum())
+        offered = int(select_allowed_nodes(cycle.pre_filter, cycle.view).sum())
     terms = SearchTerms.from_profile(cycle.framework.profile, cycle.framework.release)
     return SampledPod(
         pod=name,
         start=start,
         searched=offered,
-        num_to_find=searches.feasible_needed_for_scoring(offered, terms),
+        num_to_find=searches.count_needed_for_scoring(offered, terms),
         processed=len(feasible) + len(rejected),
         next=searches.start,
         feasible=tuple(names[row] for row in feasible),
