@@ -12,8 +12,8 @@ from kschedctl.reports.command import all_commands
 from kschedctl.reports.document import Document
 
 SHARED = {
-    "answers": "reports.answers:Answers",
-    "extender-answers": "reports.extender_answers:ExtenderAnswers",
+    "answers": "reports.report:Answers",
+    "extender-answers": "reports.plugin_answers:ExtenderAnswers",
     "queue-run": "replay.queue_run_report:QueueRun",
     "summary": "reports.summary:Summary",
 }

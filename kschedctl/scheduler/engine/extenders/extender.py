@@ -26,7 +26,7 @@ from kschedctl.scheduler.engine.extenders.answers import (
 from kschedctl.scheduler.engine.extenders.settings import Extender
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unknown
 from kschedctl.snapshot.nodes import NodeColumns
-from kschedctl.text.urls import strip_url
+from kschedctl.text.printable import strip_url
 
 CallExtender = Callable[[JsonObject, str, JsonObject], tuple[int, Json]]
 """(extender as in the configuration, verb, payload) -> (HTTP status, decoded body or None unless the status is 200).
