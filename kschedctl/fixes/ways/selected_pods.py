@@ -14,7 +14,7 @@ from kschedctl.fixes.trial.tried_node import NodeRefusal, TriedNode
 from kschedctl.fixes.ways.node_labels import near_words
 from kschedctl.replay import kubectl
 from kschedctl.replay.object_keys import ObjectKey
-from kschedctl.scheduler.plugins.inter_pod_affinity.terms import infos_matching_term
+from kschedctl.scheduler.plugins.inter_pod_affinity.terms import find_infos_matching_term
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import AffinityTerm
 
@@ -92,7 +92,7 @@ def _own(tried: TriedNode, place: int, term: PodAffinityTerm) -> OwnTerm | None:
         return None
     own = OwnTerm(term, read[place], view)
     unrolled = read[place].with_selected_namespaces(view.namespace_labels)
-    return None if infos_matching_term(unrolled, view).any() else own
+    return None if find_infos_matching_term(unrolled, view).any() else own
 
 
 def _labels_of_pods(view: Fork, namespaces: frozenset[str]) -> Values:
