@@ -1,4 +1,4 @@
-"""The interface of autoscalers: nodes that are added for pending pods in one loop."""
+"""The interface of autoscalers, which add nodes for pending pods loop by loop."""
 
 from __future__ import annotations
 
@@ -9,42 +9,47 @@ from kschedctl.api.copying import replace
 from kschedctl.api.objects import Condition, Node, Pod
 from kschedctl.cluster import Cluster
 
-REFUSED = Condition("PodScheduled", "False", "Unschedulable")
+UNSCHEDULABLE_CONDITION = Condition("PodScheduled", "False", "Unschedulable")
 
 
 class NewNodes(NamedTuple):
-    """The nodes added in one loop."""
+    """The nodes that an autoscaler adds in one loop."""
 
     nodes: Mapping[str, tuple[Node, ...]]
     """Pool -> its new nodes."""
     daemons: tuple[Pod, ...]
     """The DaemonSet pods of the new nodes."""
     reasons: Mapping[str, str]
-    """Pod -> why no node is added for it, in the autoscaler's words."""
+    """Pod -> why no node is added for it, in the autoscaler's own text."""
 
 
 class Autoscaler(Protocol):
-    """An autoscaler that adds nodes and remembers which."""
+    """An autoscaler that adds nodes and remembers them in later loops."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Where its configuration comes from."""
+        """Descriptions of where its configuration comes from."""
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """What is uncertain about the configuration."""
+        """Descriptions of what is uncertain about its configuration."""
 
     def grow(self, cluster: Cluster) -> NewNodes:
         """Return the nodes that the next loop adds for pending pods. Raises InputError."""
 
     def find_causes(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
-        """Return what keeps groups or pools from making a node, for some of the pods without one. Raises InputError."""
+        """Return the obstacles that keep groups or pools from adding a node, for some of the unschedulable pods.
+        Raises InputError.
+        """
 
 
 def mark_unschedulable(pod: Pod) -> Pod:
-    """Return the pod as pending with the condition that the scheduler found no node."""
-    conditions = (*(condition for condition in pod.status.conditions if condition.type != REFUSED.type), REFUSED)
+    """Return the pod as pending, with the condition that kube-scheduler found no node for it."""
+    conditions = (
+        *(condition for condition in pod.status.conditions if condition.type != UNSCHEDULABLE_CONDITION.type),
+        UNSCHEDULABLE_CONDITION,
+    )
     return replace(pod, status=replace(pod.status, phase="Pending", conditions=conditions))

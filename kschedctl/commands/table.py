@@ -36,7 +36,7 @@ TABLE = (
         HelpHeading.CLUSTER,
         2,
         exit_codes=f"Exit codes: 0 answered, {FAILURES}, 5 undecided.",
-        pages={"ClusterMetrics": "commands.watch.page:cluster_metrics_page"},
+        pages={"ClusterMetrics": "commands.watch.page:build_cluster_metrics_page"},
         formats={"openmetrics": "commands.watch.openmetrics:to_openmetrics"},
     ),
     CommandEntry(

@@ -42,7 +42,7 @@ def propose_fixes_at_node(tried: TriedNode) -> Iterator[Fix]:
 def propose_fixes_anywhere(tried: TriedNode) -> Iterator[Fix]:
     """Yield the fixes that can be proposed without looking at a particular node."""
     yield from propose_fixes_at_node(tried)
-    yield from scheduling.served(tried)
+    yield from scheduling.use_other_schedulers(tried)
     if tried.trial.cycle is not None:
-        yield from scheduling.more_important(tried)
+        yield from scheduling.raise_priority(tried)
         yield from new_nodes.one_more(tried)

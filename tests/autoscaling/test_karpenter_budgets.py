@@ -8,7 +8,7 @@ from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.karpenter import NodePool
 from kschedctl.api.times import parse_microseconds
 from kschedctl.autoscaling.karpenter.disruption_budgets import UNLIMITED, get_allowed_disruptions
-from kschedctl.autoscaling.karpenter.schedules import is_active
+from kschedctl.autoscaling.karpenter.schedules import is_schedule_active
 from kschedctl.errors import InputError
 
 HOUR = 3_600_000_000_000
@@ -36,13 +36,13 @@ WEDNESDAY = "2026-03-04T12:00:00Z"
 )
 def test_hits(schedule: str, hours: int, expected: bool) -> None:
     """The fourth of March 2026 was a Wednesday."""
-    assert is_active(schedule, parse_microseconds(WEDNESDAY), hours * HOUR) is expected
+    assert is_schedule_active(schedule, parse_microseconds(WEDNESDAY), hours * HOUR) is expected
 
 
 @pytest.mark.parametrize("schedule", ["", "* * * *", "61 * * * *", "a * * * *", "*/0 * * * *", "5-2 * * * *"])
 def test_no_cron_expression(schedule: str) -> None:
     with pytest.raises(InputError, match="cron expression"):
-        is_active(schedule, parse_microseconds(WEDNESDAY), HOUR)
+        is_schedule_active(schedule, parse_microseconds(WEDNESDAY), HOUR)
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def test_bounds_count_whole_numbers() -> None:
     assert [over.has(value) for value in ("2", "3", "x", "+3", "")] == [False, True, False, True, False]
     assert str(over) == "k Exists >=3"
     assert str(over.intersection(LabelRequirement.of("k", "Lt", ("3",)))) == "k DoesNotExist"
-    assert [term[:3] for term in over.intersection(LabelRequirement.of("k", "Lte", ("8",))).terms()] == [
+    assert [term[:3] for term in over.intersection(LabelRequirement.of("k", "Lte", ("8",))).to_terms()] == [
         ("k", "Gte", ("3",)),
         ("k", "Lte", ("8",)),
     ]

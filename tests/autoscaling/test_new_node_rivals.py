@@ -11,7 +11,7 @@ import pytest
 
 import kschedctl
 from kschedctl.autoscaling.node_groups.found import UserGroups
-from kschedctl.commands.explain.new_node_page import build_new_node
+from kschedctl.commands.explain.new_node_page import build_new_node_section
 from kschedctl.commands.explain.one_pod import find_target
 from kschedctl.fixes.new_node import explain_new_node
 from kschedctl.render.page import Style
@@ -98,7 +98,7 @@ def test_no_number_of_nodes_is_enough_for_a_pod_that_fits_none() -> None:
     ],
 )
 def test_the_words(maximum: int, sentence: str) -> None:
-    page = repr(build_new_node(answer(maximum, LAST, FIRST, SECOND), Style()))
+    page = repr(build_new_node_section(answer(maximum, LAST, FIRST, SECOND), Style()))
     assert sentence in page
 
 

@@ -12,7 +12,7 @@ from kschedctl.api.objects import Event
 from kschedctl.api.observed.events import count_occurrences, first_seen, get_reporter, last_seen, parse_assignment
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import Cluster
-from kschedctl.sources.anonymize.cluster import anonymized
+from kschedctl.sources.anonymize.cluster import anonymize_cluster
 from kschedctl.sources.archive.file import read_archive, write_archive
 from kschedctl.sources.archive.sections import decode_objects, encode_objects
 from kschedctl.sources.documents import documents
@@ -242,7 +242,7 @@ def test_pseudonyms_leave_no_name_in_events() -> None:
     secret = CORE | {"message": 'persistentvolumeclaim "acme-data" not found', "reportingInstance": "acme-9"}
     refused = PODS[1] | {"status": {"phase": "Failed", "reason": "OutOfacme.com/fpga", "message": "acme"}}
     cluster = Cluster.from_objects([scheduled, preempted, led, out, lease, secret, refused])
-    made = anonymized(cluster).cluster
+    made = anonymize_cluster(cluster).cluster
     assert "acme" not in str((made.events, made.leases, list(made.pods)))
     events = {event.reason: event for event in made.events}
     assert parse_assignment(events["Scheduled"]) is not None

@@ -1,6 +1,6 @@
-"""Removal of each node alone: whether it could be removed, and what keeps it, independent of other nodes.
+"""Trial removal of each node by itself, independent of other removals, with the pods that prevent it.
 
-Upstream: simulator/cluster.go (1.36), asked for one node at a time on the cluster as it is.
+Upstream: simulator/cluster.go (1.36), applied to one node at a time on the unchanged cluster.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from kschedctl.reports.scale_down import AloneRemoval, BlockingPod, NodeKeepers
 
 @dataclass(eq=False)
 class SingleRemovals:
-    """The removal of each node as if it were the only one, before anything else is done."""
+    """Trial removals of single nodes from the unchanged cluster."""
 
     loop: AutoscalerLoop
 
     def try_all(self, begin: Begin = ignore_progress) -> dict[str, AloneRemoval]:
-        """Try the removal of each node, by name."""
+        """Try to remove each node by itself, and return the results by node name."""
         names = [node.metadata.name for node in self.loop.nodes]
         return {
             name: self._try_removal(self.loop.get_row(name))
@@ -36,11 +36,12 @@ class SingleRemovals:
 
     @cached_property
     def _snapshot(self) -> ClusterSnapshot:
+        """A fork of the loop's snapshot, so that trials leave the original unchanged."""
         return self.loop.snapshot.fork()
 
     @cached_property
     def _removal_simulator(self) -> RemovalSimulator:
-        """The simulator of removals on the untouched snapshot."""
+        """The simulator of removals on the fork."""
         loop = self.loop
         budgets = RemainingBudgets(loop.cluster.pod_disruption_budgets)
         return RemovalSimulator(
@@ -49,58 +50,64 @@ class SingleRemovals:
 
     @cached_property
     def _acceptable(self) -> Bools:
+        """Mask of the nodes to which pods may move, (M,)."""
         return mask_rows(self.loop, self.loop.nodes)
 
     @cached_property
     def _takers_by_kind(self) -> dict[int, Bools | None]:
-        """Return the nodes that take a pod of each PodInfo, None if that depends on other pods."""
+        """Cache: number of a PodInfo -> the nodes that take its pods, or None if that depends on other pods."""
         return {}
 
-    def find_keepers(self, removals: Mapping[str, AloneRemoval]) -> dict[str, NodeKeepers]:
-        """Return for each kept node all pods that keep it, and what keeps it once they may move."""
+    def find_blocking_pods(self, removals: Mapping[str, AloneRemoval]) -> dict[str, NodeKeepers]:
+        """Return, for each node that a pod blocks, all pods that block it and what prevents its removal without
+        them.
+        """
         return {
-            name: self._collect_keepers(self.loop.get_row(name), alone)
-            for name, alone in removals.items()
-            if alone.blocking_pod
+            name: self._collect_blocking_pods(self.loop.get_row(name), removal)
+            for name, removal in removals.items()
+            if removal.blocking_pod
         }
 
-    def _collect_keepers(self, row: Row, alone: AloneRemoval) -> NodeKeepers:
-        """Return all pods that keep the node, by counting each found one as movable and trying again."""
-        keepers: list[BlockingPod] = []
+    def _collect_blocking_pods(self, row: Row, removal: AloneRemoval) -> NodeKeepers:
+        """Collect the pods that block a node by treating each one found as movable and trying again."""
+        blocking_pods: list[BlockingPod] = []
         freed = self._removal_simulator.rules.freed
-        while alone.blocking_pod is not None:
-            keepers.append(alone.blocking_pod)
-            freed.add(alone.blocking_pod.pod)
-            alone = self._try_removal(row)
+        while removal.blocking_pod is not None:
+            blocking_pods.append(removal.blocking_pod)
+            freed.add(removal.blocking_pod.pod)
+            removal = self._try_removal(row)
         freed.clear()
-        return NodeKeepers(tuple(keepers), alone.reason or "")
+        return NodeKeepers(tuple(blocking_pods), removal.reason or "")
 
     def _try_removal(self, row: Row) -> AloneRemoval:
-        """Try the removal of one node without side effects."""
+        """Try to remove one node, leaving the snapshot unchanged."""
         moves = self._removal_simulator.plan_drain(row)
-        if moves.blocking is None and self._finds_room(row, moves.pods):
+        if moves.blocking is None and self._have_room_elsewhere(row, moves.pods):
             return AloneRemoval(True, _list_keys(moves.pods), _list_keys(moves.awaited))
         self._snapshot.searches = SearchOrder()
         self._removal_simulator.hints.clear()
-        removal = self._removal_simulator.try_node(row, self._acceptable, keep=False)
+        removal = self._removal_simulator.try_removal(row, self._acceptable, keep=False)
         if removal.reason:
             return AloneRemoval(reason=removal.reason, blocking_pod=report_blocking_pod(removal))
         return AloneRemoval(True, _list_keys(removal.moves.pods), _list_keys(removal.moves.awaited))
 
-    def _finds_room(self, row: Row, pods: Sequence[Pod]) -> bool:
-        """Return whether every pod fits on more of the other nodes than the pods before it can fill."""
+    def _have_room_elsewhere(self, row: Row, pods: Sequence[Pod]) -> bool:
+        """Return whether each pod fits on at least as many other nodes as there are pods, so that all must find
+        room.
+        """
         infos = self._snapshot.universe.pods.info
         for pod in pods:
             position = self.loop.get_position(pod)
-            number = int(infos[position])
-            if number not in self._takers_by_kind:
-                takers = self._snapshot.find_takers(position)
-                self._takers_by_kind[number] = None if takers is None else takers & self._acceptable
-            takers = self._takers_by_kind[number]
+            info_number = int(infos[position])
+            if info_number not in self._takers_by_kind:
+                takers = self._snapshot.find_accepting_nodes(position)
+                self._takers_by_kind[info_number] = None if takers is None else takers & self._acceptable
+            takers = self._takers_by_kind[info_number]
             if takers is None or int(takers.sum()) - int(takers[row]) < len(pods):
                 return False
         return True
 
 
 def _list_keys(pods: Iterable[Pod]) -> tuple[str, ...]:
+    """Return the keys of the pods."""
     return tuple(pod.key for pod in pods)

@@ -1,7 +1,7 @@
-"""The cluster as the autoscaler simulates it: nodes and pods are added and removed, and pods go where filters let them.
+"""The cluster as the autoscaler simulates it, to which nodes and pods are added and from which they are removed.
 
-Upstream: simulator/clustersnapshot and its predicate/plugin_runner.go (1.36). The filters are those of the scheduler's
-default profile. Nothing is scored, preempted or reserved, and nominations do not count.
+Upstream: simulator/clustersnapshot and its predicate/plugin_runner.go (1.36). Pods are placed by the filters of the
+scheduler's default profile. Nothing is scored, preempted or reserved, and nominations do not count.
 """
 
 from __future__ import annotations
@@ -32,15 +32,18 @@ OTHER_NODES = "the pod asks for other nodes by name"
 
 
 class FilterRejection(NamedTuple):
-    """The plugin that rejects a pod on a node, with its reasons; none if PreFilter merely names other nodes."""
+    """The plugin that rejects a pod on a node and its reasons, of which there are none if PreFilter excludes the
+    node.
+    """
 
     plugin: str
     reasons: tuple[str, ...]
 
 
 class SearchOrder:
-    """The position where the last search for a node ended. The next search begins after it, even if changes were
-    undone.
+    """The position where the last search for a node ended and after which the next one begins.
+
+    The position is kept even if the changes of the search are undone.
     """
 
     def __init__(self) -> None:
@@ -48,10 +51,9 @@ class SearchOrder:
 
 
 class ClusterSnapshot:
-    """Some of the nodes of a ``universe`` in iteration order, and the pods on them.
+    """The existing nodes among those of a ``universe``, in iteration order, and the pods on them.
 
-    ``order`` holds the rows of the nodes that exist among all that may exist. Positions are those of the universe's
-    pods.
+    ``order`` holds the rows of the existing nodes in the universe. Positions are those of the universe's pods.
     """
 
     def __init__(self, universe: Fork, framework: Framework, order: Sequence[Row], searches: SearchOrder) -> None:
@@ -61,11 +63,14 @@ class ClusterSnapshot:
         self._ordered: np.ndarray | None = None
         self._view: tuple[Fork, np.ndarray] | None = None
         self._incoming: dict[int, PodInfo] = {}
-        self._asked: tuple[tuple[int, int], PreFilterOutcome, FilterOutcome | None] | None = None
+        self._last_filtering: tuple[tuple[int, int], PreFilterOutcome, FilterOutcome | None] | None = None
 
     @classmethod
     def from_cluster(cls, cluster: Cluster, existing: Iterable[str]) -> ClusterSnapshot:
-        """Build the snapshot of a cluster with all nodes that may exist, of which ``existing`` do, in order."""
+        """Build the snapshot of a cluster that contains all nodes that may ever exist.
+
+        Only the nodes in ``existing`` exist at first, in this order.
+        """
         scheduler = Scheduler(replace(cluster, configuration=None))
         framework = scheduler.framework(DEFAULT_SCHEDULER_NAME)
         assert framework is not None
@@ -73,40 +78,40 @@ class ClusterSnapshot:
         return cls(view, framework, [Row(view.nodes.index[name]) for name in existing], SearchOrder())
 
     def fork(self) -> ClusterSnapshot:
-        """Return a copy that shares only the position where searches begin."""
-        other = ClusterSnapshot(self.universe.fork(), self.framework, self.order, self.searches)
-        other._incoming, other._on = self._incoming, dict(self._on)
-        return other
+        """Return an independent copy. It shares only the position where searches begin."""
+        copy = ClusterSnapshot(self.universe.fork(), self.framework, self.order, self.searches)
+        copy._incoming, copy._on = self._incoming, dict(self._on)
+        return copy
 
     # -- nodes -------------------------------------------------------------------------------------------------------
 
     def add_node(self, row: Row) -> None:
-        """Let a node exist, after all others."""
+        """Make a node of the universe exist, at the end of the order."""
         self.order.append(row)
         self._view = self._ordered = None
 
     def remove_node(self, row: Row) -> None:
-        """Let an empty node no longer exist."""
+        """Make an empty node no longer exist."""
         self.order.remove(row)
         self._view = self._ordered = None
 
     def with_node(self, row: Row, node: Node) -> ClusterSnapshot:
-        """Return a fork in which a node is replaced."""
-        other = self.fork()
-        other.universe = other.universe.with_changes(other.universe.cluster, {row: node})
-        return other
+        """Return a fork in which the node of this row is replaced."""
+        copy = self.fork()
+        copy.universe = copy.universe.with_changes(copy.universe.cluster, {row: node})
+        return copy
 
-    def create_like(self, row: Row, nodes: Sequence[Node]) -> list[Row]:
-        """Create new nodes like that of a row, and return their rows. They do not exist yet."""
-        known = len(self.universe.nodes)
+    def create_rows_like(self, row: Row, nodes: Sequence[Node]) -> list[Row]:
+        """Add rows to the universe for nodes like that of a row, and return them. The nodes do not exist yet."""
+        row_count = len(self.universe.nodes)
         self.universe = self.universe.with_changes(self.universe.cluster, more=[(row, node) for node in nodes])
         self._view = None
-        return [Row(known + i) for i in range(len(nodes))]
+        return [Row(row_count + i) for i in range(len(nodes))]
 
     # -- pods --------------------------------------------------------------------------------------------------------
 
     def put_pod(self, position: Position, row: Row) -> None:
-        """Put a pod on a node without filters."""
+        """Put a pod on a node without running filters."""
         self.universe.assume(position, row)
         self._on[row] = (*self._on.get(row, ()), position)
         if self._view is not None:
@@ -115,87 +120,95 @@ class ClusterSnapshot:
                 view.assume(position, Row(int(rows[row])))
 
     def take_pod(self, position: Position) -> Row:
-        """Take a pod off its node, and return the row of that node."""
+        """Remove a pod from its node, and return the node's row."""
         row = Row(int(self.universe.node[position]))
-        self._on[row] = tuple(other for other in self._on[row] if other != position)
+        self._on[row] = tuple(remaining for remaining in self._on[row] if remaining != position)
         self.universe.forget(position)
         if self._view is not None and self._view[0].node[position] >= 0:
             self._view[0].forget(position)
         return row
 
     def clone_pods(self, positions: Iterable[Position]) -> list[Position]:
-        """Return copies of these pods without a node."""
+        """Create copies of these pods that have no node, and return their positions."""
         self._view = None
         return [copy for position in positions for copy in self.universe.clone(position, 1)]
 
-    def pods_on(self, row: Row) -> tuple[Position, ...]:
-        """Return the pods on a node in order of arrival."""
+    def get_pods_on(self, row: Row) -> tuple[Position, ...]:
+        """Return the positions of the pods on a node, in order of arrival."""
         return self._on.get(row, ())
 
     def set_arrival_order(self, positions: Iterable[Position]) -> None:
-        """Set the order in which pods arrived on their nodes. All others arrived after them."""
+        """Set the order in which pods arrived on their nodes. Pods that are not listed arrived last."""
         node = self.universe.node.tolist()
-        on: dict[Row, list[Position]] = {}
+        by_row: dict[Row, list[Position]] = {}
         for position in dict.fromkeys((*positions, *range(len(node)))):
             if node[position] >= 0:
-                on.setdefault(Row(node[position]), []).append(Position(position))
-        self._on = {row: tuple(here) for row, here in on.items()}
+                by_row.setdefault(Row(node[position]), []).append(Position(position))
+        self._on = {row: tuple(on_row) for row, on_row in by_row.items()}
 
     def put_back(self, row: Row, positions: Sequence[Position]) -> None:
-        """Put pods back on the node from which they were taken, in this order."""
+        """Put pods back on the node from which they were removed, in this order."""
         for position in positions:
             self.put_pod(position, row)
         self._on[row] = tuple(positions)
 
     def find_rejection(self, position: Position, row: Row) -> FilterRejection | None:
-        """Return why an existing node rejects a pod, or None if it takes the pod. Raises PluginError."""
-        before, filtered = self._run_filters(position)
+        """Return why an existing node rejects a pod, or None if the node accepts it. Raises PluginError."""
+        pre_filter, filtered = self._run_filters(position)
         if filtered is None:
-            return FilterRejection(before.plugin or "", before.status.reasons)
+            return FilterRejection(pre_filter.plugin or "", pre_filter.status.reasons)
         view, rows = self._current_view()
-        here = int(rows[row])
-        if before.node_names is not None and view.nodes.names[here] not in before.node_names:
-            return FilterRejection(", ".join(sorted(before.narrowed_by)), ())
-        if filtered.first[here] < 0:
+        view_row = int(rows[row])
+        if pre_filter.node_names is not None and view.nodes.names[view_row] not in pre_filter.node_names:
+            return FilterRejection(", ".join(sorted(pre_filter.narrowed_by)), ())
+        if filtered.first[view_row] < 0:
             return None
-        plugin, status = filtered.first_fail(here)
+        plugin, status = filtered.first_fail(view_row)
         return FilterRejection(plugin, status.reasons)
 
     def describe_rejection(self, position: Position, row: Row) -> str | None:
-        """Return the figures behind a rejection by an existing node as far as known, or None if it takes the pod."""
-        before, filtered = self._run_filters(position)
+        """Describe the figures behind an existing node's rejection of a pod, or return None if the node accepts it.
+
+        The text is empty if the figures are not known.
+        """
+        pre_filter, filtered = self._run_filters(position)
         if filtered is None or self.find_rejection(position, row) is None:
             return None if filtered is not None else ""
         view, rows = self._current_view()
-        here = int(rows[row])
-        if before.node_names is not None and view.nodes.names[here] not in before.node_names:
+        view_row = int(rows[row])
+        if pre_filter.node_names is not None and view.nodes.names[view_row] not in pre_filter.node_names:
             return OTHER_NODES
-        if filtered.first[here] < 0:
+        if filtered.first[view_row] < 0:
             return ""
-        plugin = filtered.order[filtered.first[here]]
+        plugin = filtered.order[filtered.first[view_row]]
         rejections = (
-            rejection for rejection in filtered.verdicts[plugin].rejections if rejection.mask[here] and rejection.fact
+            rejection
+            for rejection in filtered.verdicts[plugin].rejections
+            if rejection.mask[view_row] and rejection.fact
         )
-        facts = (rejection.fact(here) for rejection in rejections if rejection.fact)
+        facts = (rejection.fact(view_row) for rejection in rejections if rejection.fact)
         texts = (fact if isinstance(fact, str) else describe_fact(fact) for fact in facts)
         return "; ".join(dict.fromkeys(filter(None, texts)))
 
     def place(self, position: Position, row: Row) -> FilterRejection | None:
-        """Put a pod on a node if it fits there, else return why not."""
+        """Put a pod on a node if it fits there. Return why it does not fit, or None."""
         refusal = self.find_rejection(position, row)
         if refusal is None:
             self.put_pod(position, row)
         return refusal
 
     def place_anywhere(self, position: Position, acceptable: Bools | None = None) -> Row | None:
-        """Put a pod on the next acceptable node (by row of the universe) that takes it. Return the row, or None."""
-        before, filtered = self._run_filters(position)
+        """Put a pod on the next node that accepts it, and return the node's row, or None if there is none.
+
+        If ``acceptable`` is given, only these nodes are tried (a mask over the universe, (M,)).
+        """
+        pre_filter, filtered = self._run_filters(position)
         if filtered is None or not self.order:
             return None
         view, rows = self._current_view()
-        here = filtered.passing & selected_by_name(before, view) & ~view.nodes.unschedulable
+        feasible = filtered.passing & selected_by_name(pre_filter, view) & ~view.nodes.unschedulable
         order = self._rows
-        fits = here[rows[order]]
+        fits = feasible[rows[order]]
         if acceptable is not None:
             fits &= acceptable[order]
         places = np.flatnonzero(fits)
@@ -207,49 +220,53 @@ class ClusterSnapshot:
         self.put_pod(position, row)
         return row
 
-    def find_takers(self, position: Position) -> Bools | None:
-        """Return which nodes take a pod now, (M,), or None if that depends on more than what is on the node."""
+    def find_accepting_nodes(self, position: Position) -> Bools | None:
+        """Return a mask of the nodes that accept a pod now, (M,), or None if that depends on pods of other nodes."""
         view, rows = self._current_view()
         fitting = Placements(view).find_feasible_mask(self.framework, position)
         if fitting is None:
             return None
-        there = np.flatnonzero(rows >= 0)
-        taking = np.zeros(len(rows), np.bool_)
-        taking[there] = (fitting & ~view.nodes.unschedulable)[rows[there]]
-        return taking
+        existing = np.flatnonzero(rows >= 0)
+        accepting = np.zeros(len(rows), np.bool_)
+        accepting[existing] = (fitting & ~view.nodes.unschedulable)[rows[existing]]
+        return accepting
 
     @property
     def _rows(self) -> np.ndarray:
-        """Return the rows of the existing nodes, in order."""
+        """The rows of the existing nodes, in order."""
         if self._ordered is None:
             self._ordered = np.array(self.order)
         return self._ordered
 
     def _current_view(self) -> tuple[Fork, np.ndarray]:
-        """Return a view of the existing nodes, and the row there of each row of the universe, -1 for none, (M,)."""
+        """Return a view of the existing nodes, and the view's row of each row of the universe, (M,), -1 if it does
+        not exist.
+        """
         if self._view is None:
             exists = np.zeros(len(self.universe.nodes), np.bool_)
             exists[self.order] = True
             view = self.universe.without_nodes(~exists)
             view.nominations = NO_NOMINATIONS, NO_NOMINATIONS
             self._view = view, np.where(exists, np.cumsum(exists) - 1, NO_ROW)
-            self._asked = None
+            self._last_filtering = None
         return self._view
 
     def _run_filters(self, position: Position) -> tuple[PreFilterOutcome, FilterOutcome | None]:
-        """Return the filters' verdicts on a pod; None if a PreFilter plugin rejects it. Raises PluginError."""
+        """Run PreFilter and the filters for a pod. There is no filter outcome if PreFilter rejects it. Raises
+        PluginError.
+        """
         view, _ = self._current_view()
         info = self._get_unplaced_info(position)
         key = int(view.pods.info[position]), len(view.trail)
-        if self._asked is None or self._asked[0] != key:
-            before = run_pre_filter(self.framework.plugins_at("preFilter"), info, view)
-            rejected = before.status.rejected
-            outcome = None if rejected else Filtering.from_framework(self.framework, before, info, view).judge()
-            self._asked = key, before, outcome
-        return self._asked[1], self._asked[2]
+        if self._last_filtering is None or self._last_filtering[0] != key:
+            pre_filter = run_pre_filter(self.framework.plugins_at("preFilter"), info, view)
+            rejected = pre_filter.status.rejected
+            outcome = None if rejected else Filtering.from_framework(self.framework, pre_filter, info, view).judge()
+            self._last_filtering = key, pre_filter, outcome
+        return self._last_filtering[1], self._last_filtering[2]
 
     def _get_unplaced_info(self, position: Position) -> PodInfo:
-        """Return the PodInfo of the pod without a node."""
+        """Return the pod's PodInfo, changed to that of a pod without a node if it has one."""
         number = int(self.universe.pods.info[position])
         info = self.universe.pods.infos[number]
         if not info.spec.node_name:

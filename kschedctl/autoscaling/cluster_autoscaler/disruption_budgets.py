@@ -1,6 +1,6 @@
-"""The remaining disruptions of PodDisruptionBudgets.
+"""The disruptions that PodDisruptionBudgets still allow.
 
-Upstream: core/scaledown/pdb/basic.go (1.36). Pods that are to move use up a budget, whatever becomes of them.
+Upstream: core/scaledown/pdb/basic.go (1.36). Pods that are planned to move use up their budgets, even if they stay.
 """
 
 from __future__ import annotations
@@ -12,34 +12,38 @@ from kschedctl.api.objects import Pod, PodDisruptionBudget
 
 
 class RemainingBudgets:
-    """PodDisruptionBudgets in list order with their remaining disruptions."""
+    """PodDisruptionBudgets in list order, with the number of disruptions that each still allows."""
 
     def __init__(self, budgets: Iterable[PodDisruptionBudget]) -> None:
         self._budgets: list[tuple[str, Selector]] = []
-        self.left: list[int] = []
+        self.remaining: list[int] = []
         for budget in budgets:
             self._budgets.append((budget.metadata.namespace, selector_from_api(budget.spec.selector)))
-            self.left.append(budget.status.disruptions_allowed)
+            self.remaining.append(budget.status.disruptions_allowed)
 
     def find_budgets(self, pod: Pod) -> list[int]:
-        """Return the indexes of the budgets that select a pod."""
+        """Return the indexes of the budgets that select the pod."""
         namespace, labels = pod.metadata.namespace, pod.metadata.labels
-        return [at for at, (of, selects) in enumerate(self._budgets) if of == namespace and selects.matches(labels)]
+        return [
+            index
+            for index, (budget_namespace, selects) in enumerate(self._budgets)
+            if budget_namespace == namespace and selects.matches(labels)
+        ]
 
-    def forbids(self, pod: Pod) -> bool:
+    def forbids_eviction(self, pod: Pod) -> bool:
         """Return whether one of the pod's budgets is used up."""
-        return any(self.left[at] < 1 for at in self.find_budgets(pod))
+        return any(self.remaining[at] < 1 for at in self.find_budgets(pod))
 
-    def allow_at_once(self, pods: Sequence[Pod]) -> bool:
-        """Return whether all these pods may go at the same time."""
-        counts = [0] * len(self.left)
+    def allow_simultaneous_eviction(self, pods: Sequence[Pod]) -> bool:
+        """Return whether the budgets allow evicting all these pods at the same time."""
+        counts = [0] * len(self.remaining)
         for pod in pods:
             for at in self.find_budgets(pod):
                 counts[at] += 1
-        return all(count <= left for count, left in zip(counts, self.left, strict=True) if count)
+        return all(count <= left for count, left in zip(counts, self.remaining, strict=True) if count)
 
     def count_evictions(self, pods: Iterable[Pod]) -> None:
-        """Count pods that go."""
+        """Charge the eviction of these pods to their budgets."""
         for pod in pods:
             for at in self.find_budgets(pod):
-                self.left[at] -= 1
+                self.remaining[at] -= 1

@@ -1,4 +1,4 @@
-"""Drainability rules: whether a pod blocks the removal of its node, moves, or is ignored.
+"""Drainability rules, which decide whether a pod blocks the removal of its node, moves or is ignored.
 
 Upstream: simulator/drainability/rules/rules.go, utils/drain/drain.go (1.36).
 """
@@ -14,7 +14,7 @@ from kschedctl.api.objects import Pod, Volume
 from kschedctl.api.times import parse_microseconds
 from kschedctl.autoscaling.cluster_autoscaler.disruption_budgets import RemainingBudgets
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscalerOptions
-from kschedctl.autoscaling.cluster_autoscaler.pods import controller_of, is_daemon_set_pod, is_mirror
+from kschedctl.autoscaling.cluster_autoscaler.pods import get_controller, is_daemon_set_pod, is_mirror
 from kschedctl.autoscaling.durations import parse_go_duration
 from kschedctl.cluster import Cluster
 
@@ -32,7 +32,7 @@ WITH_REPLICAS = frozenset(("ReplicationController", "ReplicaSet"))
 
 
 class PodFate(Enum):
-    """What becomes of a pod that does not block the removal of its node."""
+    """The fate of a pod that does not block the removal of its node."""
 
     IGNORED = "left"
     MOVES = "moves"
@@ -41,7 +41,7 @@ class PodFate(Enum):
 
 
 DrainOutcome = PodFate | str
-"""A string is the reason why the pod blocks."""
+"""A pod's fate, or the reason why it blocks the removal."""
 CONTROLLER_NOT_FOUND, TOO_FEW_REPLICAS = "ControllerNotFound", "MinReplicasReached"
 NOT_REPLICATED, SYSTEM_POD, NOT_SAFE = "NotReplicated", "UnmovableKubeSystemPod", "NotSafeToEvictAnnotation"
 LOCAL_STORAGE, NOT_ENOUGH_BUDGET = "LocalStorageRequested", "NotEnoughPdb"
@@ -49,7 +49,7 @@ LOCAL_STORAGE, NOT_ENOUGH_BUDGET = "LocalStorageRequested", "NotEnoughPdb"
 
 @dataclass(eq=False)
 class Drainability:
-    """The drainability rules for a cluster."""
+    """The drainability rules applied to one cluster."""
 
     cluster: Cluster
     options: AutoscalerOptions
@@ -59,10 +59,10 @@ class Drainability:
     controllers: bool = True
     """Whether the controllers of pods are looked up."""
     freed: set[str] = field(default_factory=set)
-    """Pods that count as movable."""
+    """Keys of pods that are treated as movable."""
 
     def judge_pod(self, pod: Pod) -> DrainOutcome:
-        """Return what becomes of a pod when its node is removed."""
+        """Decide the fate of a pod when its node is removed, or return the reason why it blocks the removal."""
         if is_mirror(pod) or is_long_terminating(pod, self.now):
             return PodFate.IGNORED
         if pod.key not in self.freed and (blocked := self._find_controller_problem(pod)):
@@ -74,10 +74,10 @@ class Drainability:
             return PodFate.MOVES
         if annotations.safe_to_evict == "on-completion":
             return PodFate.AWAITED
-        return self._judge_movable(pod)
+        return self._judge_by_late_rules(pod)
 
-    def _judge_movable(self, pod: Pod) -> DrainOutcome:
-        """Return what becomes of a pod that no earlier rule decides."""
+    def _judge_by_late_rules(self, pod: Pod) -> DrainOutcome:
+        """Apply the rules for pods that no earlier rule decides."""
         options = self.options
         if not self._is_replicated(pod):
             return NOT_REPLICATED
@@ -91,11 +91,11 @@ class Drainability:
             return NOT_SAFE
         if options.skip_nodes_with_local_storage and _has_unsafe_local_volume(pod):
             return LOCAL_STORAGE
-        return NOT_ENOUGH_BUDGET if self.budgets.forbids(pod) else PodFate.MOVES
+        return NOT_ENOUGH_BUDGET if self.budgets.forbids_eviction(pod) else PodFate.MOVES
 
     def _find_controller_problem(self, pod: Pod) -> str:
-        """Return why the pod may not be recreated, or ""."""
-        controller = controller_of(pod)
+        """Return why the pod's controller may not recreate it, or ""."""
+        controller = get_controller(pod)
         if not (self.controllers and self.options.skip_nodes_with_custom_controller_pods and controller):
             return ""
         if controller.kind not in CONTROLLER_FIELDS or (is_daemon_set_pod(pod) and controller.kind != "DaemonSet"):
@@ -103,16 +103,18 @@ class Drainability:
         if controller.kind == "StatefulSet" and not controller.api_version.startswith("apps/"):
             return ""
         key = pod.metadata.namespace, controller.name
-        known = self._wanted_replicas[controller.kind]
-        if key not in known:
+        replicas_by_key = self._wanted_replicas[controller.kind]
+        if key not in replicas_by_key:
             return CONTROLLER_NOT_FOUND
-        replicas = known[key]
-        few = controller.kind in WITH_REPLICAS and replicas is not None and replicas < self.options.min_replica_count
-        return TOO_FEW_REPLICAS if few else ""
+        replicas = replicas_by_key[key]
+        has_too_few = (
+            controller.kind in WITH_REPLICAS and replicas is not None and replicas < self.options.min_replica_count
+        )
+        return TOO_FEW_REPLICAS if has_too_few else ""
 
     @cached_property
     def _wanted_replicas(self) -> Mapping[str, Mapping[tuple[str, str], int | None]]:
-        """Return the wanted replicas of each controller by kind and key, None if not stated."""
+        """Kind -> (namespace, name) -> replicas in the controller's spec, or None if it states none."""
         return {
             kind: {
                 (obj.metadata.namespace, obj.metadata.name): getattr(obj.spec, "replicas", None)
@@ -122,32 +124,35 @@ class Drainability:
         }
 
     def _is_replicated(self, pod: Pod) -> bool:
-        """Return whether a controller, of a known kind if the flag says so, recreates the pod."""
-        controller = controller_of(pod)
+        """Return whether a controller recreates the pod. If an option says so, only controllers of known kinds
+        count.
+        """
+        controller = get_controller(pod)
         if controller is None:
             return False
         return not self.options.skip_nodes_with_custom_controller_pods or controller.kind in REPLICATED
 
     def _is_old(self, pod: Pod) -> bool:
+        """Return whether the pod is older than the timeout for system pods."""
         created = parse_microseconds(pod.metadata.creation_timestamp or "0001-01-01T00:00:00Z")
         timeout = parse_go_duration(self.options.bsp_disruption_timeout, "options.bspDisruptionTimeout")
         return (self.now - created) * 1000 > timeout
 
 
 def is_long_terminating(pod: Pod, now: int) -> bool:
-    """Return whether a pod should have been gone for some time."""
+    """Return whether the pod was deleted and its grace period ended some time ago."""
     if pod.metadata.deletion_timestamp is None:
         return False
     grace = pod.spec.termination_grace_period_seconds
-    over = (
+    deadline = (
         parse_microseconds(pod.metadata.deletion_timestamp)
         + ((GRACE if grace is None else grace) + EXTRA_GRACE) * 10**6
     )
-    return over < now
+    return deadline < now
 
 
 def _has_ended(pod: Pod) -> bool:
-    """Return whether the pod has terminated and is not restarted."""
+    """Return whether the pod has terminated and will not be restarted."""
     phase, policy = pod.status.phase, pod.spec.restart_policy
     if policy == "Never" and phase in ("Succeeded", "Failed"):
         return True
@@ -155,28 +160,31 @@ def _has_ended(pod: Pod) -> bool:
 
 
 def _has_unsafe_local_volume(pod: Pod) -> bool:
-    """Return whether a volume is local to the node and not declared safe to lose."""
+    """Return whether the pod has a node-local volume that no annotation declares safe to lose."""
     safe = pod.metadata.annotations.safe_local_volumes.split(",")
     return any(_is_local(volume) and volume.name not in safe for volume in pod.spec.volumes)
 
 
 def _is_local(volume: Volume) -> bool:
+    """Return whether the volume is on the node's disk."""
     on_disk = volume.empty_dir is not None and volume.empty_dir.medium != "Memory"
     return volume.host_path is not None or on_disk
 
 
 @dataclass(frozen=True)
 class DrainPlan:
-    """What the pods of a node do when it is removed."""
+    """The pods that move or are awaited when their node is removed."""
 
     pods: tuple[Pod, ...] = ()
+    """Pods that move to other nodes."""
     awaited: tuple[Pod, ...] = ()
+    """Pods whose end the removal waits for."""
     blocking: tuple[Pod, str] | None = None
-    """The first pod that blocks the removal, and why."""
+    """The first pod that blocks the removal, and the reason."""
 
 
-def moves(pods: Iterable[Pod], rules: Drainability) -> DrainPlan:
-    """Return what becomes of a node's pods, in order up to one that blocks."""
+def build_drain_plan(pods: Iterable[Pod], rules: Drainability) -> DrainPlan:
+    """Decide the fate of each of a node's pods, stopping at the first that blocks the node's removal."""
     moving: list[Pod] = []
     awaited: list[Pod] = []
     for pod in pods:

@@ -1,4 +1,4 @@
-"""Equivalence groups: similar pods of one controller share the results of the first.
+"""Equivalence groups: similar pods of one controller, of which only the first is tried.
 
 Upstream: core/scaleup/equivalence/groups.go (1.36).
 """
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from kschedctl.api.objects import Pod
 from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import FilterRejection
-from kschedctl.autoscaling.cluster_autoscaler.pods import controller_of, is_daemon_set_pod, similarity_key
+from kschedctl.autoscaling.cluster_autoscaler.pods import compute_similarity_key, get_controller, is_daemon_set_pod
 
 MAX_GROUPS_PER_CONTROLLER = 10
 
@@ -21,9 +21,9 @@ class EquivalenceGroup:
 
     pods: list[Pod]
     rejections: dict[str, FilterRejection] = field(default_factory=dict)
-    """Why a new node of each node group would reject such a pod."""
+    """Node group -> why its new node would reject such a pod."""
     accepting_groups: list[str] = field(default_factory=list)
-    """The node groups whose new nodes would take such a pod."""
+    """Node groups whose new node would accept such a pod."""
 
     @property
     def first(self) -> Pod:
@@ -31,19 +31,22 @@ class EquivalenceGroup:
 
 
 def group_equivalent_pods(pods: Iterable[Pod]) -> list[EquivalenceGroup]:
-    """Group pods in the order of their first members. Beyond the limit per controller, pods stay alone."""
+    """Group similar pods of each controller, in the order of the first pod of each group.
+
+    Beyond MAX_GROUPS_PER_CONTROLLER, each further pod that is different forms a group by itself.
+    """
     groups: list[EquivalenceGroup] = []
-    known: dict[str, dict[bytes, EquivalenceGroup]] = {}
+    by_controller: dict[str, dict[bytes, EquivalenceGroup]] = {}
     for pod in pods:
-        controller = controller_of(pod)
+        controller = get_controller(pod)
         if controller is None or is_daemon_set_pod(pod):
             groups.append(EquivalenceGroup([pod]))
             continue
-        of_controller, like = known.setdefault(controller.uid, {}), similarity_key(pod)
-        if like in of_controller:
-            of_controller[like].pods.append(pod)
+        controller_groups, similarity = by_controller.setdefault(controller.uid, {}), compute_similarity_key(pod)
+        if similarity in controller_groups:
+            controller_groups[similarity].pods.append(pod)
             continue
         groups.append(EquivalenceGroup([pod]))
-        if len(of_controller) < MAX_GROUPS_PER_CONTROLLER:
-            of_controller[like] = groups[-1]
+        if len(controller_groups) < MAX_GROUPS_PER_CONTROLLER:
+            controller_groups[similarity] = groups[-1]
     return groups

@@ -1,4 +1,4 @@
-"""The number of nodes of a group that waiting pods need, by first-fit packing.
+"""Estimates how many nodes of a group the waiting pods need, by first-fit packing.
 
 Upstream: estimator/binpacking_estimator.go, decreasing_pod_orderer.go and threshold_based_estimation_limiter.go (1.36).
 """
@@ -23,37 +23,42 @@ ROWS_AT_ONCE = 16
 
 
 class Estimate(NamedTuple):
-    """The number of nodes that got a pod, and the pods that have a node."""
+    """The number of new nodes that received a pod, and the pods that found a node."""
 
     nodes: int
     pods: list[Pod]
 
 
 class Estimator:
-    """Packs pods on a fork of the cluster, to which nodes like the template at ``row`` are added, at most ``most``."""
+    """Packs pods on a fork of the cluster, adding up to ``max_nodes`` nodes like the template in ``row``."""
 
     def __init__(
-        self, snapshot: ClusterSnapshot, row: Row, template: Node, most: int | None, position: Callable[[Pod], Position]
+        self,
+        snapshot: ClusterSnapshot,
+        row: Row,
+        template: Node,
+        max_nodes: int | None,
+        position: Callable[[Pod], Position],
     ) -> None:
         self.snapshot, self.row, self.template, self.position = snapshot.fork(), row, template, position
-        self.left = most
+        self.remaining_nodes = max_nodes
         self.added: list[Row] = []
         self.used: set[Row] = set()
         self.placed: list[Pod] = []
         self._spare: list[Row] = []
-        self._pods = self.snapshot.pods_on(row)
+        self._pods = self.snapshot.get_pods_on(row)
         self._made = 0
 
     def estimate(self, groups: Sequence[EquivalenceGroup]) -> Estimate:
-        """Pack the groups, largest pods first."""
-        more = True
-        for group in sorted(groups, key=self._relative_size, reverse=True):
+        """Pack the groups of pods, those with the largest pods first."""
+        may_add_nodes = True
+        for group in sorted(groups, key=self._compute_relative_size, reverse=True):
             waiting = self._place_on_added(group.pods)
-            more = more and self._place_on_new(waiting)
+            may_add_nodes = may_add_nodes and self._place_on_new(waiting)
         return Estimate(len(self.used), self.placed)
 
-    def _relative_size(self, group: EquivalenceGroup) -> float:
-        """Return how much of a node a pod of the group takes."""
+    def _compute_relative_size(self, group: EquivalenceGroup) -> float:
+        """Return the sum of the shares of a node's CPU and memory that a pod of the group requests."""
         view = self.snapshot.universe
         requests = view.pods.infos[view.pods.info[self.position(group.first)]].requests
         offered = node_facts.get_allocatable(self.template)
@@ -61,7 +66,7 @@ class Estimator:
         return float(sum(shares))
 
     def _place_on_added(self, pods: Sequence[Pod]) -> Sequence[Pod]:
-        """Put pods on nodes added before until one finds none. Return the remaining pods."""
+        """Put pods on nodes that were added before, until one does not fit. Return the remaining pods."""
         for number, pod in enumerate(pods):
             row = self.snapshot.place_anywhere(self.position(pod), self._select_rows(self.added))
             if row is None:
@@ -70,15 +75,16 @@ class Estimator:
         return ()
 
     def _place_on_new(self, pods: Sequence[Pod]) -> bool:
-        """Add nodes for pods until one does not fit an empty node. Return whether more nodes may be added for
-        others.
+        """Add nodes for the pods until one does not fit an empty node.
+
+        Return whether further groups may add nodes, too.
         """
         for pod in pods:
             if self.added and self._place_on_last(pod):
                 continue
             if self.added and self.added[-1] not in self.used:
                 return True
-            if self.left == 0:
+            if self.remaining_nodes == 0:
                 return False
             self._add_node()
             if self.snapshot.place(self.position(pod), self.added[-1]) is not None:
@@ -87,7 +93,7 @@ class Estimator:
         return True
 
     def _place_on_last(self, pod: Pod) -> bool:
-        """Put a pod on the last added node, or on any other if spreading over nodes forbids that."""
+        """Put a pod on the last added node, or on any other node if spreading over nodes forbids the last one."""
         last = self.added[-1]
         refusal = self.snapshot.place(self.position(pod), last)
         if refusal is None:
@@ -95,28 +101,30 @@ class Estimator:
             return True
         if not _is_spread_over_nodes(pod, refusal):
             return False
-        others = np.ones(len(self.snapshot.universe.nodes), np.bool_)
-        others[last] = False
-        row = self.snapshot.place_anywhere(self.position(pod), others)
+        other_nodes = np.ones(len(self.snapshot.universe.nodes), np.bool_)
+        other_nodes[last] = False
+        row = self.snapshot.place_anywhere(self.position(pod), other_nodes)
         if row is not None:
             self._record_placement(pod, row)
         return row is not None
 
     def _record_placement(self, pod: Pod, row: Row) -> None:
+        """Record that a pod was placed on a node."""
         self.used.add(row)
         self.placed.append(pod)
 
     def _select_rows(self, rows: Sequence[Row]) -> Bools:
-        chosen = np.zeros(len(self.snapshot.universe.nodes), np.bool_)
-        chosen[rows] = True
-        return chosen
+        """Return a mask of these rows, (M,)."""
+        mask = np.zeros(len(self.snapshot.universe.nodes), np.bool_)
+        mask[rows] = True
+        return mask
 
     def _add_node(self) -> None:
-        """Add a node with the pods that come with it."""
+        """Add a node like the template, with the template's pods. Rows are created several at a time."""
         if not self._spare:
             count = max(ROWS_AT_ONCE, len(self.added))
             names = [f"e-{self._made + number}" for number in range(count)]
-            self._spare = self.snapshot.create_like(
+            self._spare = self.snapshot.create_rows_like(
                 self.row, [copy_with_suffix(self.template, name) for name in names]
             )[::-1]
             self._made += count
@@ -125,10 +133,11 @@ class Estimator:
             self.snapshot.put_pod(copy, row)
         self.snapshot.add_node(row)
         self.added.append(row)
-        if self.left is not None:
-            self.left -= 1
+        if self.remaining_nodes is not None:
+            self.remaining_nodes -= 1
 
 
 def _is_spread_over_nodes(pod: Pod, refusal: FilterRejection) -> bool:
+    """Return whether a spread constraint over hostnames caused the rejection."""
     over_nodes = any(constraint.topology_key == HOSTNAME for constraint in pod.spec.topology_spread_constraints)
     return over_nodes and SPREAD_REJECTION in refusal.reasons

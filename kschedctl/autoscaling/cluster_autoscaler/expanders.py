@@ -1,4 +1,4 @@
-"""Expanders: filters that choose which of the helpful groups grows, chained until one option is left.
+"""Expanders, which are chained to choose one of the node groups that could grow.
 
 Upstream: expander/factory/chain.go, expander/{waste,mostpods,leastnodes,priority,random} (1.36).
 """
@@ -22,7 +22,7 @@ PRIORITIES = "priorities"
 
 @dataclass(frozen=True)
 class Option:
-    """A way to grow: a number of nodes of a group, and of similar groups, for some pods."""
+    """A way to grow: a number of new nodes of a group and of similar groups, for some pods."""
 
     group: AutoscaledGroup
     nodes: int
@@ -32,30 +32,34 @@ class Option:
 
 @dataclass
 class Expanders:
-    """The expanders and what they need."""
+    """The expanders with the data on which they decide."""
 
     templates: Mapping[str, Node]
-    """By group."""
+    """Node group -> its template."""
     requests: Callable[[Pod], Mapping[str, int]]
-    """Returns what a pod requests."""
+    """Returns the requests of a pod."""
     config_map: ConfigMap | None
     """The ConfigMap of the priority expander."""
     events: list[tuple[str, str, str]]
-    """Events written on the way: type, reason, message."""
+    """Events written while deciding: type, reason, message."""
     doubts: list[str] = field(default_factory=list)
-    """What the priority expander would need to decide, so that all options are left."""
+    """Reasons why the priority expander could not decide, so that it kept all options."""
 
     def choose(self, chain: str, options: Sequence[Option]) -> tuple[Option | None, tuple[str, ...]]:
-        """Return the chosen option, and the groups of all remaining options if chance decides."""
-        left = list(options)
+        """Apply the expanders of the chain in turn, and return the chosen option.
+
+        If several options remain, chance decides upstream. The first by name is then returned, with the groups of them
+        all.
+        """
+        remaining = list(options)
         for name in chain.split(","):
-            left = self._apply_expander(name, left)
-            if len(left) == 1:
+            remaining = self._apply_expander(name, remaining)
+            if len(remaining) == 1:
                 break
-        if not left:
+        if not remaining:
             return None, ()
-        names = tuple(sorted(option.group.id for option in left))
-        return min(left, key=lambda option: option.group.id), names if len(left) > 1 else ()
+        names = tuple(sorted(option.group.id for option in remaining))
+        return min(remaining, key=lambda option: option.group.id), names if len(remaining) > 1 else ()
 
     def _apply_expander(self, name: str, options: list[Option]) -> list[Option]:
         """Return the options that one expander keeps."""
@@ -72,17 +76,20 @@ class Expanders:
                 return self._filter_by_priority(options)
 
     def _compute_waste(self, option: Option) -> float:
-        """Return the share of cpu plus that of memory that the new nodes would leave unused."""
-        has = node_facts.get_capacity(self.templates[option.group.id])
+        """Return the share of CPU plus the share of memory that the new nodes would leave unused."""
+        capacity = node_facts.get_capacity(self.templates[option.group.id])
         waste = 0.0
         for name in ("cpu", "memory"):
-            available = has.get(name, 0) * option.nodes
+            available = capacity.get(name, 0) * option.nodes
             requested = sum(self.requests(pod).get(name, 0) for pod in option.pods)
             waste += (available - requested) / available if available else float("nan")
         return waste
 
     def _filter_by_priority(self, options: list[Option]) -> list[Option]:
-        """Return the options with the highest number whose expressions match the group's name, or all."""
+        """Return the options whose group has the highest priority, or all options if no priority applies.
+
+        A group has the highest number whose expressions match its name.
+        """
         if self.config_map is None:
             return options
         try:
@@ -91,37 +98,41 @@ class Expanders:
             self.events.append(("Warning", "PriorityConfigMapInvalid", str(error)))
             return options
         try:
-            numbers_of = {
+            numbers_by_group = {
                 option.group.id: [
                     number for number, patterns in priorities.items() if matches_any(patterns, option.group.id)
                 ]
                 for option in options
             }
         except AbortedError:
-            self.doubts.append(_needs_re2(priorities))
+            self.doubts.append(_describe_re2_need(priorities))
             return options
         best: list[Option] = []
         highest = -1
         for option in options:
-            numbers = numbers_of[option.group.id]
+            numbers = numbers_by_group[option.group.id]
             if not numbers:
                 name = option.group.id
-                said = f"Priority expander: node group {name} not found in priority expander configuration."
-                self.events.append(("Warning", "PriorityConfigMapNotMatchedGroup", f"{said} The group won't be used."))
+                message = f"Priority expander: node group {name} not found in priority expander configuration."
+                self.events.append(
+                    ("Warning", "PriorityConfigMapNotMatchedGroup", f"{message} The group won't be used.")
+                )
                 continue
             if max(numbers) > highest:
                 best, highest = [], max(numbers)
             if max(numbers) == highest:
                 best.append(option)
         if not best:
-            said = "Priority expander: no priorities info found for any of the expansion options. No options filtered."
-            self.events.append(("Warning", "PriorityConfigMapNoGroupMatched", said))
+            message = (
+                "Priority expander: no priorities info found for any of the expansion options. No options filtered."
+            )
+            self.events.append(("Warning", "PriorityConfigMapNoGroupMatched", message))
             return options
         return best
 
 
-def _needs_re2(priorities: Mapping[int, Sequence[str]]) -> str:
-    """Return which expressions of the priority expander only RE2 can run."""
+def _describe_re2_need(priorities: Mapping[int, Sequence[str]]) -> str:
+    """Describe which expressions of the priority expander only RE2 can run."""
     expressions = [
         pattern for patterns in priorities.values() for pattern in patterns if not is_supported(str(pattern))
     ]
@@ -132,13 +143,14 @@ def _needs_re2(priorities: Mapping[int, Sequence[str]]) -> str:
     )
 
 
-def _select_largest(options: list[Option], of: Callable[[Option], float]) -> list[Option]:
-    values = [of(option) for option in options]
+def _select_largest(options: list[Option], measure: Callable[[Option], float]) -> list[Option]:
+    """Return the options with the largest value of ``measure``."""
+    values = [measure(option) for option in options]
     return [option for option, value in zip(options, values, strict=True) if value == max(values)]
 
 
 def read_priorities(config_map: ConfigMap) -> dict[int, list[str]]:
-    """Read the expressions for group names by number. Raises ValueError."""
+    """Read the priorities of the priority expander: number -> expressions for group names. Raises ValueError."""
     if PRIORITIES not in config_map.data:
         raise ValueError(f"Wrong configmap for priority expander, doesn't contain {PRIORITIES} key. Ignoring update.")
     try:
@@ -148,17 +160,17 @@ def read_priorities(config_map: ConfigMap) -> dict[int, list[str]]:
 
 
 def _parse_priorities(text: str) -> dict[int, list[str]]:
-    """Parse the priorities. Raises ValueError, YAMLError."""
+    """Parse the priorities: number -> expressions for group names. Raises ValueError, YAMLError."""
     if not text:
-        said = f"priority configuration in {PRIORITY_MAP} configmap is empty; please provide valid configuration"
-        raise ValueError(said)
-    read = yaml.safe_load(text)
-    if not isinstance(read, dict) or not all(isinstance(number, int) for number in read):
+        message = f"priority configuration in {PRIORITY_MAP} configmap is empty; please provide valid configuration"
+        raise ValueError(message)
+    document = yaml.safe_load(text)
+    if not isinstance(document, dict) or not all(isinstance(number, int) for number in document):
         raise ValueError("Can't parse YAML with priorities in the configmap")
-    for number, patterns in read.items():
+    for number, patterns in document.items():
         for pattern in patterns or ():
             _validate_expression(number, str(pattern))
-    return {number: list(patterns or ()) for number, patterns in read.items()}
+    return {number: list(patterns or ()) for number, patterns in document.items()}
 
 
 def _validate_expression(number: int, pattern: str) -> None:
@@ -166,10 +178,10 @@ def _validate_expression(number: int, pattern: str) -> None:
     try:
         validate_pattern(pattern)
     except CelError as error:
-        said = f"Can't compile regexp rule for priority {number} and rule {pattern}: {error}"
-        raise ValueError(said) from None
+        message = f"Can't compile regexp rule for priority {number} and rule {pattern}: {error}"
+        raise ValueError(message) from None
 
 
 def matches_any(patterns: Sequence[str], name: str) -> bool:
-    """Return whether one of the expressions is found in the name."""
+    """Return whether one of the regular expressions occurs in the name."""
     return any(matches(name, pattern) for pattern in patterns)

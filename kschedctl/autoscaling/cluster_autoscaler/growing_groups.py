@@ -1,4 +1,4 @@
-"""Node groups that grow loop after loop. Each new node is like the group's template and immediately ready."""
+"""Node groups that grow loop after loop. Each new node is like its group's template and is ready at once."""
 
 from __future__ import annotations
 
@@ -18,25 +18,28 @@ from kschedctl.cluster import Cluster
 
 READY = "Ready"
 UNLIMITED = 10_000
-"""The maximum of a node group whose maximum does not count."""
+"""The maximum size of a node group whose limit is ignored."""
 LONG_AGO = "2000-01-01T00:00:00Z"
 UNKNOWN_LIMITS = "node groups by labels; their minimum and maximum are not known: --node-groups FILE tells them"
 
 
 class GrowingGroups:
-    """The Cluster Autoscaler with node groups that grow as it asks for nodes."""
+    """The Cluster Autoscaler's node groups, which grow as it requests nodes."""
 
     name = NAME
 
     def __init__(self, named: NodeGroups, now: str, *, limited: bool = True) -> None:
-        largest = {} if limited else {"max": UNLIMITED}
-        self._groups: dict[str, JsonObject] = {str(group["id"]): {**group, **largest} for group in named.groups}
+        overridden_limit = {} if limited else {"max": UNLIMITED}
+        self._groups: dict[str, JsonObject] = {
+            str(group["id"]): {**group, **overridden_limit} for group in named.groups
+        }
         self._named, self._now, self._active = named, now, dict(named.active_scale_ups)
         _, self._faults = read_options(named.options)
         self.sources = named.sources
 
     @property
     def doubts(self) -> tuple[str, ...]:
+        """Descriptions of what is uncertain or invalid in the node groups and options."""
         unknown = () if self._named.limits_known else (UNKNOWN_LIMITS,)
         faults = (*read_groups(self._named.groups).errors, *self._faults)
         return (*unknown, *self._named.doubts, *self._named.faults, *faults)
@@ -52,65 +55,65 @@ class GrowingGroups:
         return causes
 
     def grow(self, cluster: Cluster) -> NewNodes:
-        """Run one loop and return the new nodes, with the reasons for pods that get none."""
-        refused = _mark_unschedulable(cluster)
+        """Run one loop, and return its new nodes with the reasons for pods that get none."""
+        marked = _mark_unschedulable(cluster)
         groups, (flags, _) = read_groups(list(self._groups.values())), read_options(self._named.options)
-        made = run_loop(AutoscalerLoop.begin(refused, groups, flags, self._now, self._active))
-        report = made.report()
-        why = {key: left.message or report.error or "" for key, left in report.remaining.items()}
-        return self.add_nodes(made, cluster)._replace(reasons=why)
+        run = run_loop(AutoscalerLoop.begin(marked, groups, flags, self._now, self._active))
+        report = run.report()
+        reasons = {key: remaining.message or report.error or "" for key, remaining in report.remaining.items()}
+        return self.add_nodes(run, cluster)._replace(reasons=reasons)
 
-    def add_nodes(self, made: ScaleUpRun, cluster: Cluster) -> NewNodes:
-        """Return the nodes by which a loop of the autoscaler increases its groups, and remember them."""
+    def add_nodes(self, run: ScaleUpRun, cluster: Cluster) -> NewNodes:
+        """Create the nodes by which a run increases its groups, and remember them for later loops."""
         self._active = {}
         nodes: dict[str, tuple[Node, ...]] = {}
         daemons: list[Pod] = []
-        for increase in made.increases:
-            group, template = increase.group.id, made.loop.templates[increase.group.id]
-            new = list(_build_nodes(template, group, cluster, increase.new_size - increase.size))
-            nodes[group] = tuple(made_node.node for made_node in new)
-            daemons += [pod for made_node in new for pod in made_node.pods]
+        for increase in run.increases:
+            group, template = increase.group.id, run.loop.templates[increase.group.id]
+            new_nodes = list(_build_nodes(template, group, cluster, increase.new_size - increase.size))
+            nodes[group] = tuple(new_node.node for new_node in new_nodes)
+            daemons += [pod for new_node in new_nodes for pod in new_node.pods]
             self._record_growth(group, increase.new_size, nodes[group])
         return NewNodes(nodes, tuple(daemons), {})
 
     def _record_growth(self, group: str, target: int, nodes: tuple[Node, ...]) -> None:
         """Remember a group's new target and nodes."""
         before = self._groups[group]
-        there = before.get("nodes")
-        names = [*(there if isinstance(there, list) else []), *(node.metadata.name for node in nodes)]
+        present_nodes = before.get("nodes")
+        names = [*(present_nodes if isinstance(present_nodes, list) else []), *(node.metadata.name for node in nodes)]
         self._groups[group] = {**before, "target": target, "nodes": names}
 
 
 def _mark_unschedulable(cluster: Cluster) -> Cluster:
-    """Return the cluster with all waiting pods as if kube-scheduler had rejected them long ago."""
+    """Return the cluster with all waiting pods marked as rejected by kube-scheduler long ago."""
     waiting = {
-        (pod.metadata.namespace, pod.metadata.name): _as_long_unschedulable(pod)
+        (pod.metadata.namespace, pod.metadata.name): _mark_long_unschedulable(pod)
         for pod in cluster.unbound_pods()
         if not pod.terminated
     }
     return replace(cluster, pods=cluster.pods.apply_changes(waiting))
 
 
-def _as_long_unschedulable(pod: Pod) -> Pod:
-    """Return the pod as rejected so long ago that the autoscaler no longer waits for it to get a node."""
-    refused = mark_unschedulable(pod)
-    return replace(refused, metadata=replace(refused.metadata, creation_timestamp=LONG_AGO))
+def _mark_long_unschedulable(pod: Pod) -> Pod:
+    """Mark the pod as rejected so long ago that the autoscaler does not wait for the scheduler any longer."""
+    marked = mark_unschedulable(pod)
+    return replace(marked, metadata=replace(marked.metadata, creation_timestamp=LONG_AGO))
 
 
 def _build_nodes(template: NodeTemplate, group: str, cluster: Cluster, count: int) -> Iterator[NodeTemplate]:
-    """Yield new nodes of a group under unused names."""
+    """Yield this many new nodes of a group, with names that no node has."""
     taken = {node.metadata.name for node in cluster.nodes}
-    named = (f"{group}-new-{number}" for number in range(1, len(taken) + count + 1))
-    free = (name for name in named if name not in taken)
-    for _, name in zip(range(count), free, strict=False):
+    candidates = (f"{group}-new-{number}" for number in range(1, len(taken) + count + 1))
+    free_names = (name for name in candidates if name not in taken)
+    for _, name in zip(range(count), free_names, strict=False):
         node, pods = copy_template(template, name)
         labels = {key: value for key, value in node.metadata.labels.items() if key != TEMPLATE_LABEL}
         meta = replace(node.metadata, labels=labels)
         spec = replace(node.spec, provider_id="", unschedulable=False)
         others = (condition for condition in node.status.conditions if condition.type != READY)
-        status = replace(node.status, conditions=(*others, _ready_condition()))
+        status = replace(node.status, conditions=(*others, _build_ready_condition()))
         yield NodeTemplate(replace(node, metadata=meta, spec=spec, status=status), pods)
 
 
-def _ready_condition() -> Condition:
+def _build_ready_condition() -> Condition:
     return Condition(READY, "True", last_transition_time=LONG_AGO)

@@ -1,6 +1,6 @@
-"""The health of node groups: how many nodes are ready, and how many requested ones are still to come.
+"""The health of node groups: how many nodes are ready, and how many requested nodes do not exist yet.
 
-Upstream: clusterstate/clusterstate.go (1.36). A process in its first loop knows only the scale-ups that it is told of.
+Upstream: clusterstate/clusterstate.go (1.36). In its first loop, a process knows only the scale-ups it is given.
 """
 
 from __future__ import annotations
@@ -27,10 +27,11 @@ class GroupReadiness:
 
     @property
     def registered(self) -> int:
+        """The number of nodes that exist."""
         return len(self.ready) + len(self.not_started) + len(self.unready)
 
     def add(self, node: Node, now: int) -> None:
-        """Record a node as ready, not started, or unready."""
+        """Record the node as ready, not started or unready."""
         created = parse_microseconds(node.metadata.creation_timestamp) if node.metadata.creation_timestamp else NEVER
         if get_readiness(node).ready:
             self.ready.append(node.metadata.name)
@@ -42,11 +43,11 @@ class GroupReadiness:
 
 @dataclass
 class ClusterHealth:
-    """The health of the cluster and of each group."""
+    """The readiness of nodes in the whole cluster and in each group."""
 
     groups: NodeGroupList
     increases: Mapping[str, int]
-    """The nodes that an unfinished scale-up of this process added to each group."""
+    """Group -> number of nodes that an unfinished scale-up adds to it."""
     total: GroupReadiness = field(default_factory=GroupReadiness)
     of_group: dict[str, GroupReadiness] = field(default_factory=dict)
 
@@ -54,7 +55,7 @@ class ClusterHealth:
     def assess(
         cls, groups: NodeGroupList, nodes: Sequence[Node], increases: Mapping[str, int], now: int
     ) -> ClusterHealth:
-        """Assess the readiness of all nodes."""
+        """Assess the readiness of all nodes, in total and by group."""
         health = cls(groups, increases)
         for node in nodes:
             health.total.add(node, now)
@@ -68,29 +69,32 @@ class ClusterHealth:
 
     @property
     def cluster_is_healthy(self) -> bool:
+        """Whether few enough of all nodes are unready."""
         return not _are_too_many(len(self.total.unready), self.total.registered)
 
     def is_healthy(self, group: AutoscaledGroup) -> bool:
         """Return whether enough of the group's requested nodes are ready."""
-        least = group.target - self.increases.get(group.id, 0)
+        expected = group.target - self.increases.get(group.id, 0)
         state = self.of_group.get(group.id)
         if state is None:
-            return group.target == 0 or (least == 0 and group.target > 0)
-        return not _are_too_many(max(least - len(state.ready), 0), state.registered)
+            return group.target == 0 or (expected == 0 and group.target > 0)
+        return not _are_too_many(max(expected - len(state.ready), 0), state.registered)
 
     def count_upcoming(self) -> dict[str, int]:
-        """Return how many requested nodes of each group do not exist yet."""
+        """Return how many requested nodes of each group do not exist yet. Groups that lack none are left out."""
         missing = {group.id: self._count_missing(group) for group in self.groups.all if group.id in self.increases}
         return {name: number for name, number in missing.items() if number > 0}
 
     def list_not_started(self, group: str) -> list[str]:
-        """Return the nodes of a group that exist but are not ready yet."""
+        """Return the names of the group's nodes that exist but have not become ready yet."""
         return self.of_group[group].not_started if group in self.of_group else []
 
     def _count_missing(self, group: AutoscaledGroup) -> int:
+        """Return the group's target minus its ready and unready nodes."""
         state = self.of_group.get(group.id, GroupReadiness())
         return group.target - len(state.ready) - len(state.unready)
 
 
-def _are_too_many(unready: int, of: int) -> bool:
-    return unready > OK_UNREADY and unready > MOST_UNREADY * of
+def _are_too_many(unready: int, total: int) -> bool:
+    """Return whether the number of unready nodes among ``total`` is too high."""
+    return unready > OK_UNREADY and unready > MOST_UNREADY * total

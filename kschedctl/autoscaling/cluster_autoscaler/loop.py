@@ -1,4 +1,4 @@
-"""The state at the beginning of an autoscaler loop: the cluster as it counts it, templates, and waiting pods.
+"""The state at the start of an autoscaler loop: the cluster as the autoscaler sees it, templates and waiting pods.
 
 Upstream: core/static_autoscaler.go, core/podlistprocessor (1.36).
 """
@@ -29,7 +29,7 @@ from kschedctl.autoscaling.cluster_autoscaler.pods import (
 from kschedctl.autoscaling.cluster_autoscaler.templates import (
     NodeTemplate,
     TemplateSources,
-    add_suffix,
+    build_suffixed_name,
     build_templates,
     copy_with_name,
 )
@@ -38,20 +38,22 @@ from kschedctl.cluster import Cluster
 
 @dataclass(eq=False)
 class AutoscalerLoop:
-    """One loop of the autoscaler."""
+    """The state of one loop of the autoscaler."""
 
     cluster: Cluster
     groups: NodeGroupList
     options: AutoscalerOptions
     now: int
     nodes: list[Node]
-    """The nodes in order, as the loop sees them."""
+    """The nodes in list order, as the loop sees them."""
     health: ClusterHealth
     templates: dict[str, NodeTemplate]
-    """The templates of groups that have one."""
+    """Group -> template, for groups that have one."""
     unschedulable: list[Pod]
     upcoming: dict[str, int]
+    """Group -> number of requested nodes that do not exist yet."""
     not_started: frozenset[str]
+    """Names of nodes that exist but have not become ready yet, in groups with upcoming nodes."""
     snapshot: ClusterSnapshot
     """The existing nodes including upcoming ones. Templates are further rows of its universe."""
 
@@ -59,37 +61,42 @@ class AutoscalerLoop:
     def begin(
         cls, cluster: Cluster, groups: NodeGroupList, options: AutoscalerOptions, now: str, increases: Mapping[str, int]
     ) -> AutoscalerLoop:
-        """Build the state. Raises InputError."""
+        """Build the state of a loop that starts at ``now``. Raises InputError.
+
+        ``increases`` are the numbers of nodes that unfinished scale-ups add to their groups.
+        """
         moment = parse_microseconds(now)
         nodes = [process_node(node, options) for node in _sort_nodes(cluster)]
         lists = list_pods(cluster.pods, _sort_pod_rows(cluster), options)
-        made = build_templates(
+        templates = build_templates(
             groups, nodes, TemplateSources(_index_pods_by_node(cluster, lists), cluster.daemon_sets, options, moment)
         )
         health = ClusterHealth.assess(groups, nodes, increases, moment)
         upcoming = health.count_upcoming() if health.cluster_is_healthy else {}
         not_started = frozenset(name for group in upcoming for name in health.list_not_started(group))
-        coming = [
-            copy_template(made[group], add_suffix(made[group].node, f"upcoming-{at}"))
+        upcoming_nodes = [
+            copy_template(templates[group], build_suffixed_name(templates[group].node, f"upcoming-{index}"))
             for group, count in upcoming.items()
-            for at in range(count)
+            for index in range(count)
         ]
-        there = [node.metadata.name for node in nodes if node.metadata.name not in not_started]
+        started = [node.metadata.name for node in nodes if node.metadata.name not in not_started]
         snapshot = ClusterSnapshot.from_cluster(
-            _build_universe(cluster, nodes, [*made.values(), *coming]),
-            [*there, *(template.node.metadata.name for template in coming)],
+            _build_universe(cluster, nodes, [*templates.values(), *upcoming_nodes]),
+            [*started, *(template.node.metadata.name for template in upcoming_nodes)],
         )
         _place_counted_pods(snapshot, lists.placed, cluster.pods.keys())
         unschedulable = lists.unschedulable
         return cls(
-            cluster, groups, options, moment, nodes, health, made, unschedulable, upcoming, not_started, snapshot
+            cluster, groups, options, moment, nodes, health, templates, unschedulable, upcoming, not_started, snapshot
         )
 
     def get_position(self, pod: Pod) -> Position:
+        """Return the pod's position in the snapshot's universe."""
         return self.positions[pod.key]
 
     @cached_property
     def positions(self) -> dict[str, Position]:
+        """Pod key -> position in the snapshot's universe."""
         return self.snapshot.universe.pods.index
 
     def get_pod(self, position: Position) -> Pod:
@@ -103,57 +110,63 @@ class AutoscalerLoop:
         return {}
 
     def get_requests(self, position: Position) -> Mapping[str, int]:
-        """Return what a pod requests, in millicores, bytes or units."""
+        """Return the requests of the pod at a position, in millicores, bytes or units."""
         pods = self.snapshot.universe.pods
         requests: Mapping[str, int] = pods.infos[pods.info[position]].requests
         return requests
 
     def get_row(self, node: str) -> Row:
+        """Return the row of a node in the snapshot's universe."""
         return Row(self.snapshot.universe.nodes.index[node])
 
     def get_template_row(self, group: str) -> Row:
+        """Return the row of a group's template in the snapshot's universe."""
         return self.get_row(self.templates[group].node.metadata.name)
 
     @cached_property
     def ready_count(self) -> int:
-        """Return the number of ready and schedulable nodes."""
+        """The number of ready and schedulable nodes."""
         return sum(map(is_ready_and_schedulable, self.nodes))
 
     @cached_property
     def is_over(self) -> bool:
-        """Return whether the loop ends before anything is done because there is no node to begin with."""
+        """Whether the loop ends at once because no node is ready and scaling up from zero is off."""
         return not self.options.scale_up_from_zero and (not self.nodes or not self.ready_count)
 
     def place_waiting(self) -> list[Pod]:
-        """Place unschedulable pods that fit, and return those that still need another node."""
+        """Place unschedulable pods on existing nodes, highest priority first, and return those that do not fit.
+
+        Expendable pods and pods of DaemonSets are not returned.
+        """
         pods = [pod for pod in self.unschedulable if not is_expendable(pod, self.options)]
         pods.sort(key=lambda pod: -(pod.spec.priority or 0))
         placed = place_pods(self.snapshot, [(pod, self.get_position(pod)) for pod in pods])
         return [pod for pod in pods if pod.key not in placed and not is_daemon_set_pod(pod)]
 
     def filter_old_enough(self, pods: Iterable[Pod]) -> list[Pod]:
+        """Return the pods that have waited long enough for a scale-up."""
         return [pod for pod in pods if is_old_enough(pod, self.options, self.now)]
 
 
-def _build_universe(cluster: Cluster, nodes: Sequence[Node], more: Sequence[NodeTemplate]) -> Cluster:
-    """Return the cluster with these nodes, and with templates and their pods."""
-    all_nodes = (*nodes, *(template.node for template in more))
-    pods = {(pod.metadata.namespace, pod.metadata.name): pod for template in more for pod in template.pods}
+def _build_universe(cluster: Cluster, nodes: Sequence[Node], templates: Sequence[NodeTemplate]) -> Cluster:
+    """Return the cluster with these nodes, and with the nodes and pods of the templates."""
+    all_nodes = (*nodes, *(template.node for template in templates))
+    pods = {(pod.metadata.namespace, pod.metadata.name): pod for template in templates for pod in template.pods}
     return replace(cluster, nodes=all_nodes, pods=cluster.pods.apply_changes(pods))
 
 
 def _place_counted_pods(snapshot: ClusterSnapshot, placed: Sequence[CountedPod], keys: Sequence[str]) -> None:
-    """Take pods that do not count off their nodes, and put nominated pods on theirs."""
+    """Remove bound pods that do not count from their nodes, and put nominated pods that count on theirs."""
     view = snapshot.universe
     positions = [view.pods.index[keys[pod.row]] for pod in placed]
     scheduled_first = sorted(zip(placed, positions, strict=True), key=lambda each: not each[0].bound)
     snapshot.set_arrival_order(position for _, position in scheduled_first)
     node = view.node.tolist()
     for pod, position in scheduled_first:
-        here, row = node[position] >= 0, view.nodes.index.get(pod.node)
-        if here and not pod.counts:
+        is_placed, row = node[position] >= 0, view.nodes.index.get(pod.node)
+        if is_placed and not pod.counts:
             snapshot.take_pod(position)
-        elif not here and pod.counts and row is not None:
+        elif not is_placed and pod.counts and row is not None:
             snapshot.put_pod(position, Row(row))
 
 
@@ -172,24 +185,24 @@ def copy_template(template: NodeTemplate, name: str) -> NodeTemplate:
 
 
 def _sort_nodes(cluster: Cluster) -> Sequence[Node]:
-    """Return the nodes in list order, if known."""
-    places = cluster.listed.get("Node")
-    if not places:
+    """Return the nodes in the order in which they were listed, if that is known."""
+    ranks = cluster.listed.get("Node")
+    if not ranks:
         return cluster.nodes
-    return sorted(cluster.nodes, key=lambda node: places.get(("default", node.metadata.name), len(places)))
+    return sorted(cluster.nodes, key=lambda node: ranks.get(("default", node.metadata.name), len(ranks)))
 
 
 def _sort_pod_rows(cluster: Cluster) -> Sequence[int]:
-    """Return the rows of the pods in list order, if known."""
-    places, rows = cluster.listed.get("Pod"), range(len(cluster.pods))
-    if not places:
+    """Return the rows of the pods in the order in which they were listed, if that is known."""
+    ranks, rows = cluster.listed.get("Pod"), range(len(cluster.pods))
+    if not ranks:
         return rows
-    order = [places.get(key, len(places)) for key in cluster.pods.list_keys()]
+    order = [ranks.get(key, len(ranks)) for key in cluster.pods.list_keys()]
     return sorted(rows, key=order.__getitem__)
 
 
 def _index_pods_by_node(cluster: Cluster, lists: PodLists) -> Callable[[str], Sequence[Pod]]:
-    """Return the function that lists the counted pods of a node."""
+    """Return a function that returns the counted pods of a node."""
     rows: dict[str, list[int]] = {}
     for pod in lists.placed:
         if pod.counts:

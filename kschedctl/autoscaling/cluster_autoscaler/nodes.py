@@ -1,4 +1,4 @@
-"""Readiness of nodes, and their resources.
+"""Readiness and resources of nodes, as the Cluster Autoscaler sees them.
 
 Upstream: utils/kubernetes/ready.go, utils/taints/taints.go, processors/customresources/gpu_processor.go (1.36).
 """
@@ -44,7 +44,7 @@ GPU = "nvidia.com/gpu"
 GPU_RESOURCES = (GPU, "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe")
 NEVER = parse_microseconds("0001-01-01T00:00:00Z")
 STARTUP_TIME = 15 * 60 * 10**6
-"""The time in microseconds in which a node may become ready: --max-node-startup-time."""
+"""Microseconds within which a new node may become ready (--max-node-startup-time)."""
 STABLE_AFTER = 60 * 10**6
 
 
@@ -57,7 +57,7 @@ class NodeReadiness(NamedTuple):
 
 
 def get_readiness(node: Node) -> NodeReadiness:
-    """Return whether a node can take pods according to its conditions and the taints that stand for some."""
+    """Return whether a node can take pods, judging by its conditions and the taints that mirror them."""
     conditions = [condition for condition in node.status.conditions if condition.type in _UNREADY_IF]
     since = max(
         (parse_microseconds(c.last_transition_time) for c in conditions if c.last_transition_time), default=NEVER
@@ -68,38 +68,42 @@ def get_readiness(node: Node) -> NodeReadiness:
 
 
 def process_node(node: Node, options: AutoscalerOptions) -> Node:
-    """Return the node, as unready while it has a startup taint or lacks the GPU that its label promises."""
+    """Mark the node unready if it has a startup taint or lacks the GPU its label promises, and return it."""
     if not is_ready_and_schedulable(node):
         return node
-    starting = any(is_startup_taint(taint.key, options) for taint in node.spec.taints)
-    if starting or _lacks_gpu(node, options):
+    has_startup_taint = any(is_startup_taint(taint.key, options) for taint in node.spec.taints)
+    if has_startup_taint or _lacks_gpu(node, options):
         return _mark_unready(node)
     return node
 
 
 def is_ready_and_schedulable(node: Node) -> bool:
+    """Return whether the node is ready and not cordoned."""
     return get_readiness(node).ready and not node.spec.unschedulable
 
 
 def is_startup_taint(key: str, options: AutoscalerOptions) -> bool:
+    """Return whether nodes have this taint only until they have started."""
     return key in options.startup_taints or key.startswith(STARTUP_PREFIXES)
 
 
 def is_status_taint(key: str, options: AutoscalerOptions) -> bool:
+    """Return whether this taint reports a node's status, so that new nodes lack it."""
     return key in options.status_taints or key.startswith(STATUS_PREFIXES)
 
 
 def get_allocatable(node: Node) -> dict[str, int]:
-    """Return the allocatable amounts in millicores, bytes or units."""
+    """Return the node's allocatable amounts in millicores, bytes or units."""
     return to_amounts(parse_quantities(node.status.allocatable or node.status.capacity))
 
 
 def get_capacity(node: Node) -> dict[str, int]:
-    """Return the capacity in millicores, bytes or units."""
+    """Return the node's capacity in millicores, bytes or units."""
     return to_amounts(parse_quantities(node.status.capacity))
 
 
 def _lacks_gpu(node: Node, options: AutoscalerOptions) -> bool:
+    """Return whether the node's label promises a GPU but none is allocatable."""
     if options.gpu_label not in node.metadata.labels:
         return False
     return not any(get_allocatable(node).get(resource, 0) for resource in GPU_RESOURCES)
@@ -108,6 +112,6 @@ def _lacks_gpu(node: Node, options: AutoscalerOptions) -> bool:
 def _mark_unready(node: Node) -> Node:
     """Return the node with the condition Ready set to False since its creation."""
     since = node.metadata.creation_timestamp
-    others = tuple(condition for condition in node.status.conditions if condition.type != "Ready")
-    conditions = (*others, Condition("Ready", "False", last_transition_time=since))
+    other_conditions = tuple(condition for condition in node.status.conditions if condition.type != "Ready")
+    conditions = (*other_conditions, Condition("Ready", "False", last_transition_time=since))
     return replace(node, status=replace(node.status, conditions=conditions))

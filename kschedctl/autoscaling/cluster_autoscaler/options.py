@@ -23,14 +23,14 @@ EXPANDERS = ("random", "most-pods", "least-nodes", "least-waste", "priority")
 
 
 class ResourceLimit(Struct, frozen=True):
-    """Limits on a resource of all nodes together: whole cores, bytes, or GPUs of a type."""
+    """The limits on a resource of all nodes together, in whole cores, bytes or GPUs of a type."""
 
     min: int | None = None
     max: int | None = None
 
 
 class AutoscalerOptions(Struct, frozen=True):
-    """The flags with the defaults of release 1.36. Durations are in Go's notation."""
+    """The flags, with the defaults of release 1.36. Durations are in Go's notation."""
 
     expander: str = "least-waste"
     balance_similar_node_groups: bool = False
@@ -64,7 +64,7 @@ class AutoscalerOptions(Struct, frozen=True):
 
 
 class GroupOptions(Struct, frozen=True):
-    """Options of a node group that override the flags; None means the flag applies."""
+    """Options of a node group that override the flags. None means that the flag applies."""
 
     scale_down_utilization_threshold: float | None = None
     scale_down_gpu_utilization_threshold: float | None = None
@@ -85,68 +85,68 @@ class AutoscaledGroup(Struct, frozen=True):
     nodes: tuple[str, ...] = ()
     """The names of existing nodes."""
     template: Node | None = None
-    """A new node; None if the provider cannot tell."""
+    """The node that the group would add, or None if the provider does not know it."""
     options: GroupOptions = GroupOptions()
     template_unknown: bool = False
     """Whether the provider knows the template but it was not given."""
     template_pods: tuple[Pod, ...] = ()
-    """Pods that the provider says run on a new node."""
+    """Pods that run on each new node according to the provider."""
     back_off: str | None = None
-    """The autoscaler's message that it backs off, if any."""
+    """The autoscaler's message if it backs off, otherwise None."""
     unhealthy: bool = False
     """Whether the autoscaler reported the group as unhealthy."""
 
     @property
     def headroom(self) -> int:
-        """Return how many more nodes the group may have."""
+        """The number of nodes by which the group may still grow."""
         return self.max - self.target
 
 
 class NodeGroupList(NamedTuple):
-    """All node groups in order."""
+    """All node groups in order, with the group of each node."""
 
     all: tuple[AutoscaledGroup, ...]
     of_node: Mapping[str, AutoscaledGroup]
-    """The group of each node."""
+    """Node -> its group."""
     errors: tuple[str, ...] = ()
-    """What was left out, one line each."""
+    """Descriptions of invalid groups, which are left out."""
 
 
 def read_options(document: Mapping[str, object]) -> tuple[AutoscalerOptions, tuple[str, ...]]:
-    """Read the valid options of a document, and the errors of the others, for which defaults apply."""
-    sound: dict[str, object] = {}
-    faults: list[str] = []
+    """Read the options of a document, and describe invalid ones, which keep their defaults."""
+    valid: dict[str, object] = {}
+    errors: list[str] = []
     for key, value in document.items():
         try:
             _validate_expander(_decode({key: value}, AutoscalerOptions, "options").expander)
-            sound[key] = value
+            valid[key] = value
         except InputError as error:
-            faults.append(str(error))
-    return _decode(sound, AutoscalerOptions, "options"), tuple(faults)
+            errors.append(str(error))
+    return _decode(valid, AutoscalerOptions, "options"), tuple(errors)
 
 
 def read_groups(documents: Sequence[JsonObject]) -> NodeGroupList:
-    """Read the valid node groups, and the errors of the others. A node in two groups belongs to the first."""
+    """Read the node groups, leaving out and describing invalid ones. A node in two groups belongs to the first."""
     groups: dict[str, AutoscaledGroup] = {}
     of_node: dict[str, AutoscaledGroup] = {}
-    faults: list[str] = []
-    for at, document in enumerate(documents):
-        where = f"nodeGroups[{at}]"
+    errors: list[str] = []
+    for index, document in enumerate(documents):
+        where = f"nodeGroups[{index}]"
         try:
             group = _validate_group(_decode(document, AutoscaledGroup, where), groups, where)
         except InputError as error:
-            faults.append(str(error))
+            errors.append(str(error))
             continue
-        taken = [name for name in group.nodes if name in of_node]
-        faults += [f'{where}: node "{n}" is in the groups "{of_node[n].id}" and "{group.id}"' for n in taken]
+        duplicates = [name for name in group.nodes if name in of_node]
+        errors += [f'{where}: node "{n}" is in the groups "{of_node[n].id}" and "{group.id}"' for n in duplicates]
         group = replace(group, nodes=tuple(name for name in group.nodes if name not in of_node))
         groups[group.id] = group
         of_node |= dict.fromkeys(group.nodes, group)
-    return NodeGroupList(tuple(groups.values()), of_node, tuple(faults))
+    return NodeGroupList(tuple(groups.values()), of_node, tuple(errors))
 
 
 def _validate_group(group: AutoscaledGroup, known: Mapping[str, AutoscaledGroup], where: str) -> AutoscaledGroup:
-    """Return the group. Raises InputError."""
+    """Return the group if its limits are valid and no known group has its id. Raises InputError."""
     if group.id in known:
         raise InputError(f'two node groups are called "{group.id}"', where=where)
     if group.min > group.max:
@@ -155,7 +155,7 @@ def _validate_group(group: AutoscaledGroup, known: Mapping[str, AutoscaledGroup]
 
 
 def _validate_expander(chain: str) -> None:
-    """Raise InputError for an unknown expander, or one after an expander that leaves nothing to choose."""
+    """Raise InputError if the chain names an unknown expander, or another one after "random"."""
     names = chain.split(",")
     for name in names:
         if name not in EXPANDERS:
@@ -167,10 +167,10 @@ def _validate_expander(chain: str) -> None:
 
 
 def _decode(document: Mapping[str, object], struct: type[T], where: str) -> T:
-    """Decode a document. Raises InputError."""
+    """Decode a document that may have no unknown fields. Raises InputError."""
     _validate_fields(document, struct, where)
-    if struct is AutoscaledGroup and isinstance(inner := document.get("options"), Mapping):
-        _validate_fields(inner, GroupOptions, f"{where}.options")
+    if struct is AutoscaledGroup and isinstance(group_options := document.get("options"), Mapping):
+        _validate_fields(group_options, GroupOptions, f"{where}.options")
     try:
         return convert_builtins(document, struct)
     except msgspec.ValidationError as error:
@@ -178,7 +178,7 @@ def _decode(document: Mapping[str, object], struct: type[T], where: str) -> T:
 
 
 def _validate_fields(document: Mapping[str, object], struct: type[Struct], where: str) -> None:
-    """Raise InputError for an unknown field."""
+    """Raise InputError if the document has an unknown field."""
     if unknown := [str(key) for key in document if key not in struct.__struct_encode_fields__]:
         known = ", ".join(struct.__struct_encode_fields__)
         raise InputError(f'unknown field "{unknown[0]}"', where=where, hint=f"known: {known}")

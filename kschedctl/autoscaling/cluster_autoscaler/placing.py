@@ -1,4 +1,4 @@
-"""Placement of many pods one after the other. Pods similar to one that fits nowhere are not tried again.
+"""Placement of many pods one after the other, skipping pods that are similar to one that fits nowhere.
 
 Upstream: simulator/scheduling/hinting_simulator.go and similar_pods.go (1.36).
 """
@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from kschedctl.api.arrays import Bools, Position, Row
 from kschedctl.api.objects import Pod
 from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import ClusterSnapshot
-from kschedctl.autoscaling.cluster_autoscaler.pods import controller_of, is_daemon_set_pod, similarity_key
+from kschedctl.autoscaling.cluster_autoscaler.pods import compute_similarity_key, get_controller, is_daemon_set_pod
 
 MAX_REMEMBERED = 10
 Hints = dict[str, Row]
-"""The row where each pod was placed last."""
+"""Pod -> the row where it was placed last."""
 
 
 def place_pods(
@@ -25,15 +25,18 @@ def place_pods(
     *,
     all_or_none: bool = False,
 ) -> dict[str, Row]:
-    """Place pods and return the row of each placed one. With ``all_or_none`` the first failure ends it."""
-    refused = _UnplaceablePods()
+    """Place pods one after the other, and return the row of each pod that was placed.
+
+    ``acceptable`` restricts the nodes, (M,). With ``all_or_none``, the first pod that does not fit ends the placement.
+    """
+    unplaceable = _UnplaceablePods()
     placed: dict[str, Row] = {}
     for pod, position in pods:
         row = _place_by_hint(snapshot, pod, position, acceptable, hints)
-        if row is None and not refused.contains_similar(pod):
+        if row is None and not unplaceable.contains_similar(pod):
             row = snapshot.place_anywhere(position, acceptable)
             if row is None:
-                refused.add(pod)
+                unplaceable.add(pod)
         if row is not None:
             placed[pod.key] = row
             if hints is not None:
@@ -46,7 +49,7 @@ def place_pods(
 def _place_by_hint(
     snapshot: ClusterSnapshot, pod: Pod, position: Position, acceptable: Bools | None, hints: Hints | None
 ) -> Row | None:
-    """Put a pod on the node it was placed on before, if still possible."""
+    """Put a pod on the node where it was placed last, and return the row. Return None if that is not possible."""
     row = hints.get(pod.key) if hints else None
     if row is None or row not in snapshot.order or (acceptable is not None and not acceptable[row]):
         return None
@@ -54,20 +57,21 @@ def _place_by_hint(
 
 
 class _UnplaceablePods:
-    """Pods that fit nowhere, with a limit on different ones per controller."""
+    """Pods that fit nowhere, with a limited number of different pods per controller."""
 
     def __init__(self) -> None:
-        self._known: dict[str, list[bytes]] = {}
+        self._by_controller: dict[str, list[bytes]] = {}
 
     def contains_similar(self, pod: Pod) -> bool:
-        controller = controller_of(pod)
-        return controller is not None and similarity_key(pod) in self._known.get(controller.uid, ())
+        """Return whether a similar pod of the same controller fits nowhere."""
+        controller = get_controller(pod)
+        return controller is not None and compute_similarity_key(pod) in self._by_controller.get(controller.uid, ())
 
     def add(self, pod: Pod) -> None:
         """Remember a pod that fits nowhere, up to MAX_REMEMBERED per controller."""
-        controller = controller_of(pod)
+        controller = get_controller(pod)
         if controller is None or is_daemon_set_pod(pod):
             return
-        known = self._known.setdefault(controller.uid, [])
-        if len(known) < MAX_REMEMBERED:
-            known.append(similarity_key(pod))
+        similarities = self._by_controller.setdefault(controller.uid, [])
+        if len(similarities) < MAX_REMEMBERED:
+            similarities.append(compute_similarity_key(pod))

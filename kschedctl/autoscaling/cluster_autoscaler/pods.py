@@ -1,4 +1,4 @@
-"""Classification of pods: which ones the autoscaler counts, and as what.
+"""Classification of pods: which ones the autoscaler counts, and in which role.
 
 Upstream: utils/kubernetes/listers.go, utils/pod/pod.go, core/utils/expendable.go, core/utils/utils.go (1.36).
 """
@@ -23,18 +23,19 @@ ALL_NEW, GPU_NEW = 2 * 10**6, 30 * 10**6
 
 
 class CountedPod(NamedTuple):
-    """A pod that has a node or is nominated for one."""
+    """A pod that is bound to a node or nominated for one."""
 
     row: int
     """Its row in the pod table."""
     node: str
     bound: bool
-    """Whether it has a node."""
+    """Whether the pod is bound rather than nominated."""
     counts: bool
+    """Whether the autoscaler takes the pod into account."""
 
 
 class PodLists(NamedTuple):
-    """Pods of a table in list order."""
+    """The placed and the unschedulable pods of a table, in list order."""
 
     placed: list[CountedPod]
     unschedulable: list[Pod]
@@ -42,40 +43,40 @@ class PodLists(NamedTuple):
 
 
 class _TemplateFacts(NamedTuple):
-    """What all pods of a template share."""
+    """Properties that all pods of a template share."""
 
-    leaving: bool
+    is_being_deleted: bool
     nominated: str
-    refused: bool
+    is_unschedulable: bool
     counts: bool
 
 
 def list_pods(pods: PodTable, rows: Iterable[int], options: AutoscalerOptions) -> PodLists:
-    """List the pods of these rows that have not terminated. Other pending pods are ignored."""
-    shared = [_read_template(template, options) for template in pods.templates]
+    """List the placed and the unschedulable pods of these rows. Terminated and other pending pods are left out."""
+    template_facts = [_read_template_facts(template, options) for template in pods.templates]
     template, names, node = pods.template.tolist(), pods.node.values, pods.node.codes.tolist()
     lists = PodLists([], [])
     for row in rows:
-        facts, name = shared[template[row]], names[node[row]]
+        facts, name = template_facts[template[row]], names[node[row]]
         if facts is None:
             continue
         if name:
             lists.placed.append(CountedPod(row, name, bound=True, counts=facts.counts))
-        elif facts.leaving:
+        elif facts.is_being_deleted:
             continue
         elif facts.nominated:
             lists.placed.append(CountedPod(row, facts.nominated, bound=False, counts=facts.counts))
-        elif facts.refused:
+        elif facts.is_unschedulable:
             lists.unschedulable.append(pods[row])
     return lists
 
 
-def _read_template(pod: Pod, options: AutoscalerOptions) -> _TemplateFacts | None:
-    """Return the shared facts of a template, or None if its pods have terminated."""
+def _read_template_facts(pod: Pod, options: AutoscalerOptions) -> _TemplateFacts | None:
+    """Read the properties that a template's pods share, or return None if they have terminated."""
     if pod.terminated:
         return None
-    nominated, leaving = pod.status.nominated_node_name, bool(pod.metadata.deletion_timestamp)
-    return _TemplateFacts(leaving, nominated, is_unschedulable(pod), not is_expendable(pod, options))
+    nominated, is_being_deleted = pod.status.nominated_node_name, bool(pod.metadata.deletion_timestamp)
+    return _TemplateFacts(is_being_deleted, nominated, is_unschedulable(pod), not is_expendable(pod, options))
 
 
 def is_unschedulable(pod: Pod) -> bool:
@@ -87,54 +88,61 @@ def is_unschedulable(pod: Pod) -> bool:
 
 
 def is_expendable(pod: Pod, options: AutoscalerOptions) -> bool:
-    """Return whether the pod is ignored because of its low priority."""
+    """Return whether the pod's priority is so low that the autoscaler ignores it."""
     return pod.spec.priority is not None and pod.spec.priority < options.expendable_pods_priority_cutoff
 
 
-def controller_of(pod: Pod) -> OwnerReference | None:
+def get_controller(pod: Pod) -> OwnerReference | None:
+    """Return the owner reference of the pod's controller, or None."""
     return next((owner for owner in pod.metadata.owner_references if owner.controller), None)
 
 
 def is_daemon_set_pod(pod: Pod) -> bool:
-    controller = controller_of(pod)
+    """Return whether a DaemonSet controls the pod or an annotation declares it a DaemonSet's pod."""
+    controller = get_controller(pod)
     return bool(controller and controller.kind == "DaemonSet") or pod.metadata.annotations.daemon_set_pod == "true"
 
 
 def is_mirror(pod: Pod) -> bool:
+    """Return whether the pod mirrors a static pod of a kubelet."""
     return bool(pod.metadata.annotations.mirror)
 
 
-def get_source(pod: Pod) -> str:
-    """Return ``namespace/name`` of the object that creates the pod."""
-    controller = controller_of(pod)
-    name = "(mirror)" if is_mirror(pod) else controller.name if controller else ""
+def describe_source(pod: Pod) -> str:
+    """Describe the object that creates the pod as ``namespace/name``."""
+    controller = get_controller(pod)
+    name = controller.name if controller else ""
+    if is_mirror(pod):
+        name = "(mirror)"
     return f"{pod.metadata.namespace}/{name}"
 
 
-def similarity_key(pod: Pod) -> bytes:
-    """Return a key that is equal for pods with equal labels and specs, whatever their nodes."""
+def compute_similarity_key(pod: Pod) -> bytes:
+    """Compute a key that is equal for pods with equal labels and specs, disregarding their nodes."""
     return digest((pod.metadata.labels, replace(pod.spec, node_name="")))
 
 
 def is_old_enough(pod: Pod, options: AutoscalerOptions, now: int) -> bool:
-    """Return whether the pod has waited as long as the flag says, or its annotation if that is longer."""
+    """Return whether the pod has waited for the longer of the flag's and its annotation's delay."""
     delay = parse_go_duration(options.new_pod_scale_up_delay, "options.newPodScaleUpDelay")
     with suppress(InputError):  # as upstream, which logs it
         delay = max(delay, parse_go_duration(pod.metadata.annotations.scale_up_delay or "0s", ""))
-    return (now - _created_at(pod)) * 1000 > delay
+    return (now - _get_creation_time(pod)) * 1000 > delay
 
 
 def all_are_new(pods: Sequence[Pod], now: int) -> bool:
-    """Return whether more pods are probably about to come."""
-    if now < min(map(_created_at, pods)) + ALL_NEW:
+    """Return whether the first of the pods is so new that more pods are probably about to be created."""
+    if now < min(map(_get_creation_time, pods)) + ALL_NEW:
         return True
-    with_gpu = [_created_at(pod) for pod in pods if _requests_gpu(pod)]
+    with_gpu = [_get_creation_time(pod) for pod in pods if _requests_gpu(pod)]
     return bool(with_gpu) and now < min(with_gpu) + GPU_NEW
 
 
-def _created_at(pod: Pod) -> int:
+def _get_creation_time(pod: Pod) -> int:
+    """Return when the pod was created, in microseconds since 1970."""
     return parse_microseconds(pod.metadata.creation_timestamp or "0001-01-01T00:00:00Z")
 
 
 def _requests_gpu(pod: Pod) -> bool:
+    """Return whether a container of the pod requests a GPU."""
     return any(name in container.resources.requests for container in pod.spec.containers for name in GPU_RESOURCES)

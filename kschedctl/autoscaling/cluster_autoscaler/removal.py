@@ -1,7 +1,7 @@
-"""Trial removal of a node: whether its pods may move, and find room elsewhere.
+"""Trial removal of a node: whether its pods may move and find room elsewhere.
 
-Upstream: simulator/cluster.go (1.36). While pods look for room, the node is still there, empty and tainted, as a
-topology domain. Once they have room, the node is gone.
+Upstream: simulator/cluster.go (1.36). While its pods are being placed, the node still exists as an empty, tainted
+topology domain. It is removed once all of them have room.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from kschedctl.api.arrays import Bools, Position, Row
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Node, Pod, Taint
 from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import ClusterSnapshot
-from kschedctl.autoscaling.cluster_autoscaler.drainability import Drainability, DrainPlan, moves
+from kschedctl.autoscaling.cluster_autoscaler.drainability import Drainability, DrainPlan, build_drain_plan
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
 from kschedctl.autoscaling.cluster_autoscaler.nodes import TO_BE_DELETED
 from kschedctl.autoscaling.cluster_autoscaler.placing import Hints, place_pods
@@ -30,7 +30,7 @@ class Removal:
 
     moves: DrainPlan
     reason: str = ""
-    """Why the node has to stay, or ""."""
+    """Why the node has to stay, or "" if it can be removed."""
     placed: dict[str, Row] = field(default_factory=dict)
     """The row to which each pod moves."""
 
@@ -46,48 +46,52 @@ class RemovalSimulator:
     hints: Hints = field(default_factory=dict)
 
     def plan_drain(self, row: Row) -> DrainPlan:
-        """Return what becomes of a node's pods when it is removed."""
-        return moves(map(self.get_pod, self.snapshot.pods_on(row)), self.rules)
+        """Decide the fate of the node's pods if the node is removed."""
+        return build_drain_plan(map(self.get_pod, self.snapshot.get_pods_on(row)), self.rules)
 
-    def try_node(self, row: Row, acceptable: Bools, *, keep: bool) -> Removal:
-        """Remove a node if its pods find room on the acceptable ones. With ``keep`` it stays removed."""
-        positions = self.snapshot.pods_on(row)
-        of_pod = {self.get_pod(position).key: position for position in positions}
-        moved = moves(map(self.get_pod, positions), self.rules)
-        if moved.blocking:
-            return Removal(moved, BLOCKED)
-        placed = self._move_pods(row, positions, [(pod, of_pod[pod.key]) for pod in moved.pods], acceptable, keep=keep)
-        return Removal(moved, NO_PLACE) if placed is None else Removal(moved, placed=placed)
+    def try_removal(self, row: Row, acceptable: Bools, *, keep: bool) -> Removal:
+        """Remove a node if its pods find room on the acceptable nodes, (M,). With ``keep``, it stays removed."""
+        positions = self.snapshot.get_pods_on(row)
+        position_by_key = {self.get_pod(position).key: position for position in positions}
+        plan = build_drain_plan(map(self.get_pod, positions), self.rules)
+        if plan.blocking:
+            return Removal(plan, BLOCKED)
+        placed = self._move_pods(
+            row, positions, [(pod, position_by_key[pod.key]) for pod in plan.pods], acceptable, keep=keep
+        )
+        return Removal(plan, NO_PLACE) if placed is None else Removal(plan, placed=placed)
 
     def _move_pods(
         self,
         row: Row,
-        here: Sequence[Position],
+        on_node: Sequence[Position],
         moving: list[tuple[Pod, Position]],
         acceptable: Bools,
         *,
         keep: bool,
     ) -> dict[str, Row] | None:
-        """Return where each pod went, or None with everything restored if one found no room."""
+        """Move pods to other nodes and return their new rows, or restore everything and return None if one does not
+        fit.
+        """
         snapshot = self._taint_node(row) if self._has_taint_aware_spreading() else self.snapshot
-        for position in here:
+        for position in on_node:
             snapshot.take_pod(position)
-        others = acceptable.copy()
-        others[row] = False
-        placed = place_pods(snapshot, moving, others, self.hints, all_or_none=True)
-        done = len(placed) == len(moving)
-        if done and keep:
+        targets = acceptable.copy()
+        targets[row] = False
+        placed = place_pods(snapshot, moving, targets, self.hints, all_or_none=True)
+        all_placed = len(placed) == len(moving)
+        if all_placed and keep:
             snapshot.remove_node(row)
             self.snapshot = snapshot
             return placed
         for pod, position in moving:
             if pod.key in placed:
                 snapshot.take_pod(position)
-        snapshot.put_back(row, here)
-        return placed if done else None
+        snapshot.put_back(row, on_node)
+        return placed if all_placed else None
 
     def _has_taint_aware_spreading(self) -> bool:
-        """Return whether some pod's spreading counts only nodes whose taints it tolerates."""
+        """Return whether any pod has a spread constraint that counts only nodes whose taints the pod tolerates."""
         infos = self.snapshot.universe.pods.infos
         return any(
             constraint.node_taints_policy == "Honor"
@@ -96,20 +100,21 @@ class RemovalSimulator:
         )
 
     def _taint_node(self, row: Row) -> ClusterSnapshot:
+        """Return a fork in which the node has the taint of nodes that are about to be deleted."""
         node = self.snapshot.universe.nodes.objects[row]
         taint = Taint(TO_BE_DELETED, str(self.rules.now // 10**6), "NoSchedule")
         return self.snapshot.with_node(row, replace(node, spec=replace(node.spec, taints=(*node.spec.taints, taint))))
 
 
 def mask_rows(loop: AutoscalerLoop, nodes: Iterable[Node]) -> Bools:
-    """Return the mask of these nodes by row of the universe, (M,)."""
-    chosen = np.zeros(len(loop.snapshot.universe.nodes), np.bool_)
-    chosen[[loop.get_row(node.metadata.name) for node in nodes]] = True
-    return chosen
+    """Return a mask of these nodes' rows in the universe, (M,)."""
+    mask = np.zeros(len(loop.snapshot.universe.nodes), np.bool_)
+    mask[[loop.get_row(node.metadata.name) for node in nodes]] = True
+    return mask
 
 
 def report_blocking_pod(removal: Removal) -> BlockingPod | None:
-    """Return the pod that keeps the node for the report, or None."""
+    """Return the pod that blocks the removal in the report's form, or None."""
     if removal.moves.blocking is None:
         return None
     pod, reason = removal.moves.blocking

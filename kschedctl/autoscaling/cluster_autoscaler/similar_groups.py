@@ -1,4 +1,4 @@
-"""Similar node groups, and the division of new nodes among them.
+"""Comparison of node groups, and the division of new nodes among similar ones.
 
 Upstream: processors/nodegroupset/compare_nodegroups.go, label_nodegroups.go and balancing_processor.go (1.36).
 """
@@ -20,7 +20,7 @@ IGNORED_LABELS = frozenset(
 
 
 class TemplateShape(NamedTuple):
-    """A template as groups are compared by it."""
+    """The data by which templates are compared."""
 
     node: Node
     requested: Mapping[str, int]
@@ -36,7 +36,10 @@ class Increase(NamedTuple):
 
 
 def build_comparison(options: AutoscalerOptions) -> Callable[[TemplateShape, TemplateShape], bool]:
-    """Return the function that compares two templates: by the labels of a flag, else by resources and labels."""
+    """Return the function that compares two templates.
+
+    It compares only the labels that a flag names, or else resources and all labels that are not ignored.
+    """
     if options.balancing_labels:
         return lambda a, b: _share_labels(a.node, b.node, options.balancing_labels)
     ignored = IGNORED_LABELS.union(options.balancing_ignore_labels)
@@ -44,47 +47,57 @@ def build_comparison(options: AutoscalerOptions) -> Callable[[TemplateShape, Tem
 
 
 def _share_labels(a: Node, b: Node, labels: Sequence[str]) -> bool:
+    """Return whether both nodes have these labels with the same values."""
     mine, other = a.metadata.labels, b.metadata.labels
     return all(label in mine and label in other and mine[label] == other[label] for label in labels)
 
 
 def _are_similar(a: TemplateShape, b: TemplateShape, ignored: frozenset[str]) -> bool:
-    """Return whether capacity, allocatable, free resources, and labels are about equal."""
-    mine, other = node_facts.get_capacity(a.node), node_facts.get_capacity(b.node)
-    if mine.keys() != other.keys():
+    """Return whether capacity, allocatable and free resources are about equal, and labels are equal."""
+    capacity_a, capacity_b = node_facts.get_capacity(a.node), node_facts.get_capacity(b.node)
+    if capacity_a.keys() != capacity_b.keys():
         return False
-    for name in mine:
-        same = _are_near(mine[name], other[name], MEMORY_RATIO) if name == "memory" else mine[name] == other[name]
-        if not same:
+    for name in capacity_a:
+        is_near = (
+            _are_near(capacity_a[name], capacity_b[name], MEMORY_RATIO)
+            if name == "memory"
+            else capacity_a[name] == capacity_b[name]
+        )
+        if not is_near:
             return False
-    offer_a, offer_b = node_facts.get_allocatable(a.node), node_facts.get_allocatable(b.node)
-    if not _all_near(offer_a, offer_b, ALLOCATABLE_RATIO):
+    allocatable_a, allocatable_b = node_facts.get_allocatable(a.node), node_facts.get_allocatable(b.node)
+    if not _are_all_near(allocatable_a, allocatable_b, ALLOCATABLE_RATIO):
         return False
-    if not _all_near(_compute_free(offer_a, a.requested), _compute_free(offer_b, b.requested), FREE_RATIO):
+    if not _are_all_near(
+        _compute_free(allocatable_a, a.requested), _compute_free(allocatable_b, b.requested), FREE_RATIO
+    ):
         return False
-    return _compared(a.node, ignored) == _compared(b.node, ignored)
+    return _get_compared_labels(a.node, ignored) == _get_compared_labels(b.node, ignored)
 
 
 def _compute_free(offered: Mapping[str, int], requested: Mapping[str, int]) -> dict[str, int]:
-    """Return the offered amounts minus the requests of pods."""
+    """Return the allocatable amounts minus the requests of pods."""
     return {name: offered[name] - requested[name] for name in requested if name in offered}
 
 
-def _all_near(a: Mapping[str, int], b: Mapping[str, int], ratio: float) -> bool:
+def _are_all_near(a: Mapping[str, int], b: Mapping[str, int], ratio: float) -> bool:
+    """Return whether both have the same resources, in amounts that differ by at most this ratio."""
     return a.keys() == b.keys() and all(_are_near(a[name], b[name], ratio) for name in a)
 
 
 def _are_near(a: int, b: int, ratio: float) -> bool:
+    """Return whether the numbers differ by at most this ratio of the larger one."""
     larger, smaller = max(a, b), min(a, b)
     return larger - smaller <= larger * ratio
 
 
-def _compared(node: Node, ignored: frozenset[str]) -> dict[str, str]:
+def _get_compared_labels(node: Node, ignored: frozenset[str]) -> dict[str, str]:
+    """Return the node's labels without ignored ones."""
     return {name: value for name, value in node.metadata.labels.items() if name not in ignored}
 
 
 def balance_increases(groups: Sequence[AutoscaledGroup], count: int) -> list[Increase]:
-    """Divide new nodes among groups, the smallest first and none beyond its maximum."""
+    """Divide new nodes among groups, always growing the smallest group and none beyond its maximum."""
     growing = sorted((group for group in groups if group.headroom), key=lambda group: group.target)
     sizes = {group.id: group.target for group in growing}
     count = min(count, sum(max(group.headroom, 0) for group in growing))
@@ -97,8 +110,8 @@ def balance_increases(groups: Sequence[AutoscaledGroup], count: int) -> list[Inc
         else:
             growing[start], growing[current] = growing[current], growing[start]
             start += 1
-        here = growing[current]
-        if current < len(growing) - 1 and sizes[here.id] > sizes[growing[current + 1].id]:
+        next_group = growing[current]
+        if current < len(growing) - 1 and sizes[next_group.id] > sizes[growing[current + 1].id]:
             current += 1
         else:
             current = start

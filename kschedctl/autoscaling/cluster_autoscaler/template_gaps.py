@@ -1,8 +1,9 @@
-"""Labels and resources that the template of a node group without nodes lacks, so that the group never grows.
+"""Labels and resources that the template of an empty node group lacks, so that the group never grows.
 
-The Cluster Autoscaler knows a new node of such a group only by what its cloud says. What the cloud does not say has to
-be told by a tag or an annotation. Upstream: aws_manager.go (extractLabelsFromAsg, extractAllocatableResourcesFromAsg),
-azure_template.go, clusterapi_utils.go under cluster-autoscaler/cloudprovider (1.36).
+The Cluster Autoscaler knows a new node of such a group only from its cloud provider. What the provider does not report
+must be declared by a tag or an annotation. Upstream: aws_manager.go (extractLabelsFromAsg,
+extractAllocatableResourcesFromAsg), azure_template.go, clusterapi_utils.go under cluster-autoscaler/cloudprovider
+(1.36).
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ from kschedctl.reports.scale_up import TemplateGap
 from kschedctl.snapshot.node_order import ZONE
 
 MOST_REPLAYED = 10
-"""How many changed templates are replayed; each costs a loop of the autoscaler."""
+"""Maximum number of changed templates that are replayed. Each costs a loop of the autoscaler."""
 MOST_DOMAINS = 3
-"""How many values of a topology label are tried."""
+"""Maximum number of values that are tried for a topology label."""
 MACHINES = frozenset(["cpu", "memory", "pods"])
 """Resources that every template has."""
 ANY_VALUE = "true"
-"""The value for a label of which only the existence is asked for."""
+"""The value of a label that only has to exist."""
 CLUSTER_API_KINDS = ("MachineDeployment/", "MachineSet/", "MachinePool/")
 
 
 class Provider(Enum):
-    """Who tells the autoscaler what a new node is."""
+    """The cloud provider that tells the autoscaler what a new node of a group is like."""
 
     AWS = "AWS"
     AZURE = "Azure"
@@ -40,13 +41,13 @@ class Provider(Enum):
 
 @dataclass(frozen=True)
 class Lack:
-    """What a template lacks for a pod."""
+    """Labels and resources that a template lacks for a pod."""
 
     labels: Mapping[str, str]
     resources: Mapping[str, int]
 
-    def added_to(self, template: Node) -> Node:
-        """Return the template with what it lacks."""
+    def add_to_template(self, template: Node) -> Node:
+        """Return the template with the missing labels and resources added."""
         meta = replace(template.metadata, labels={**template.metadata.labels, **self.labels})
         resources = {name: str(amount) for name, amount in self.resources.items()}
         status = replace(
@@ -57,14 +58,14 @@ class Lack:
         return replace(template, metadata=meta, status=status)
 
     def describe(self) -> tuple[str, ...]:
-        """Return ``label grp=windows``, ``resource nvidia.com/gpu``."""
+        """Describe each missing label and resource, such as ``label grp=windows`` or ``resource nvidia.com/gpu``."""
         return (
             *(f"label {key}={value}" for key, value in self.labels.items()),
             *(f"resource {name}" for name in self.resources),
         )
 
-    def settings(self, provider: Provider) -> tuple[str, ...]:
-        """Return the tags or annotations by which the provider learns of what the template lacks."""
+    def build_provider_settings(self, provider: Provider) -> tuple[str, ...]:
+        """Return the tags or annotations that declare the missing labels and resources to the provider."""
         if provider is Provider.CLUSTER_API:
             prefix = "capacity.cluster-autoscaler.kubernetes.io"
             labels = ",".join(f"{key}={value}" for key, value in self.labels.items())
@@ -88,48 +89,52 @@ class Lack:
 
 
 Replay = Callable[[NodeGroupList, str, Pod], bool]
-"""Whether a new node of the named group would take a pod, if the groups were these."""
+"""A function that returns whether a new node of the named group would take a pod, given these groups."""
 
 
-def find_template_gaps(
+def iter_template_gaps(
     groups: NodeGroupList,
     nodes: Iterable[Node],
     remaining: Iterable[tuple[Pod, tuple[str, ...], Mapping[str, int]]],
     replay: Replay,
 ) -> Iterator[TemplateGap]:
-    """Yield what the templates of groups without nodes lack for the pods that remain, each replayed.
+    """Yield what the templates of groups without nodes lack for the remaining pods, confirmed by a replay.
 
-    ``remaining`` has, for pods that are alike, the first pod, the keys of all, and what each requests.
+    ``remaining`` has, for each group of similar pods, the first pod, the keys of all pods, and the requests of one.
     """
     nodes = list(nodes)
     with_nodes = {groups.of_node[name].id for node in nodes if (name := node.metadata.name) in groups.of_node}
     empty = [group for group in groups.all if group.template is not None and group.id not in with_nodes]
     replayed = 0
-    for pod, keys, requests in remaining:
+    for pod, pod_keys, requests in remaining:
         for group in empty:
-            for lack in find_lacks(pod, requests, group, nodes):
+            for lack in iter_lacks(pod, requests, group, nodes):
                 if replayed == MOST_REPLAYED:
                     return
                 replayed += 1
                 assert group.template is not None
-                changed = replace(group, template=lack.added_to(group.template))
-                all_groups = tuple(changed if each.id == group.id else each for each in groups.all)
+                changed = replace(group, template=lack.add_to_template(group.template))
+                all_groups = tuple(changed if other_group.id == group.id else other_group for other_group in groups.all)
                 if replay(groups._replace(all=all_groups), group.id, pod):
-                    provider = provider_of(group, nodes)
-                    yield TemplateGap(group.id, keys, lack.describe(), lack.settings(provider), provider.value)
+                    provider = find_provider(group, nodes)
+                    yield TemplateGap(
+                        group.id, pod_keys, lack.describe(), lack.build_provider_settings(provider), provider.value
+                    )
                     break
 
 
-def find_lacks(pod: Pod, requests: Mapping[str, int], group: AutoscaledGroup, nodes: Sequence[Node]) -> Iterator[Lack]:
-    """Yield what the group's template may lack for a pod: labels and resources, then a zone besides.
+def iter_lacks(pod: Pod, requests: Mapping[str, int], group: AutoscaledGroup, nodes: Sequence[Node]) -> Iterator[Lack]:
+    """Yield labels and resources that the group's template may lack for a pod, first without and then with a zone.
 
-    A label with another value is no gap: the group is of another kind then. A template without a zone may be in any
-    zone of the cluster; spread constraints, affinity and volumes want to know which.
+    A label with another value is not a gap, because the group is then of a different kind. A template without a zone
+    may be in any zone of the cluster, which matters to spread constraints, affinity and volumes.
     """
     assert group.template is not None
-    labels, has = group.template.metadata.labels, group.template.status.allocatable
-    resources = {name: n for name, n in requests.items() if n > 0 and name not in MACHINES and _is_zero(has.get(name))}
-    for wanted in _alternatives(pod):
+    labels, allocatable = group.template.metadata.labels, group.template.status.allocatable
+    resources = {
+        name: n for name, n in requests.items() if n > 0 and name not in MACHINES and _is_zero(allocatable.get(name))
+    }
+    for wanted in _iter_required_label_sets(pod):
         if any(values and key in labels and labels[key] not in values for key, values in wanted.items()):
             continue
         missing = {key: next(iter(values), ANY_VALUE) for key, values in wanted.items() if key not in labels}
@@ -141,13 +146,14 @@ def find_lacks(pod: Pod, requests: Mapping[str, int], group: AutoscaledGroup, no
 
 
 def _is_zero(quantity: str | float | None) -> bool:
+    """Return whether the quantity is missing or zero."""
     return quantity is None or parse(str(quantity)) == Quantity(0)
 
 
-def _alternatives(pod: Pod) -> Iterator[Mapping[str, tuple[str, ...]]]:
-    """Yield the labels that each required node affinity term asks for, with those of the node selector.
+def _iter_required_label_sets(pod: Pod) -> Iterator[Mapping[str, tuple[str, ...]]]:
+    """Yield the labels that each required node affinity term asks for, together with those of the node selector.
 
-    Each label has the values that are allowed; no value stands for any.
+    Each label has the values that are allowed. Without values, any value is allowed.
     """
     selected: dict[str, tuple[str, ...]] = {key: (value,) for key, value in pod.spec.node_selector.items()}
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
@@ -159,7 +165,7 @@ def _alternatives(pod: Pod) -> Iterator[Mapping[str, tuple[str, ...]]]:
 
 
 def _iter_required_labels(expressions: Iterable[SelectorRequirement]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield the label keys and allowed values of the expressions."""
+    """Yield each label that the expressions require, with the values that are allowed."""
     for expression in expressions:
         if expression.operator == "In":
             yield expression.key, expression.values or ()
@@ -167,8 +173,8 @@ def _iter_required_labels(expressions: Iterable[SelectorRequirement]) -> Iterato
             yield expression.key, ()
 
 
-def provider_of(group: AutoscaledGroup, nodes: Iterable[Node]) -> Provider:
-    """Return who tells the autoscaler about the group: Cluster API by its name, a cloud by the nodes of the cluster."""
+def find_provider(group: AutoscaledGroup, nodes: Iterable[Node]) -> Provider:
+    """Find the cloud provider of a group: Cluster API by the group's id, a cloud by the nodes of the cluster."""
     if group.id.startswith(CLUSTER_API_KINDS):
         return Provider.CLUSTER_API
     for node in nodes:

@@ -1,4 +1,4 @@
-"""Templates of new nodes: a node of the group or the cloud provider's template, without what a fresh node lacks.
+"""Templates of new nodes, made from a node of the group or from the cloud provider's template.
 
 Upstream: processors/nodeinfosprovider/mixed_nodeinfos_processor.go, simulator/node_info_utils.go (1.36).
 """
@@ -16,7 +16,7 @@ from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated
 from kschedctl.api.workloads import add_daemon_tolerations
 from kschedctl.autoscaling.cluster_autoscaler import nodes as node_facts
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, AutoscalerOptions, NodeGroupList
-from kschedctl.autoscaling.cluster_autoscaler.pods import controller_of, is_daemon_set_pod, is_mirror
+from kschedctl.autoscaling.cluster_autoscaler.pods import get_controller, is_daemon_set_pod, is_mirror
 from kschedctl.snapshot.node_order import BETA_REGION, BETA_ZONE, HOSTNAME, REGION, ZONE
 
 NODE_CRITICAL = "system-node-critical"
@@ -29,14 +29,14 @@ _DEPRECATED = {
 
 
 class NodeTemplate(NamedTuple):
-    """A new node of a group, and the pods that come with it."""
+    """A new node of a group, and the pods that run on it from the start."""
 
     node: Node
     pods: tuple[Pod, ...]
 
 
 class TemplateSources(NamedTuple):
-    """What templates are built from."""
+    """The data from which templates are built."""
 
     pods_on: Callable[[str], Sequence[Pod]]
     """Returns the counted pods of a node."""
@@ -46,29 +46,32 @@ class TemplateSources(NamedTuple):
     """Microseconds since 1970."""
 
 
-def build_templates(groups: NodeGroupList, nodes: Sequence[Node], makes: TemplateSources) -> dict[str, NodeTemplate]:
-    """Build the template of each group for which one is known. ``nodes`` are in order."""
-    is_good = {node.metadata.name: _is_good_example(node, makes.now) for node in nodes}
-    examples = _find_first_of_groups(groups, (node for node in nodes if is_good[node.metadata.name]))
-    last_resort = _find_first_of_groups(groups, (node for node in nodes if not is_good[node.metadata.name]))
-    made: dict[str, NodeTemplate] = {}
+def build_templates(groups: NodeGroupList, nodes: Sequence[Node], sources: TemplateSources) -> dict[str, NodeTemplate]:
+    """Build the template of each group for which one is known. ``nodes`` are in list order.
+
+    A good example among the group's nodes is preferred to the cloud's template, which is preferred to other nodes.
+    """
+    is_good = {node.metadata.name: _is_good_example(node, sources.now) for node in nodes}
+    examples = _find_first_node_of_groups(groups, (node for node in nodes if is_good[node.metadata.name]))
+    poor_examples = _find_first_node_of_groups(groups, (node for node in nodes if not is_good[node.metadata.name]))
+    templates: dict[str, NodeTemplate] = {}
     for group in groups.all:
-        if example := examples.get(group.id) or (last_resort.get(group.id) if group.template is None else None):
-            made[group.id] = _build_from_node(group, example, makes)
+        if example := examples.get(group.id) or (poor_examples.get(group.id) if group.template is None else None):
+            templates[group.id] = _build_from_node(group, example, sources)
         elif group.template is not None:
-            made[group.id] = _build_from_cloud(group, group.template, makes)
-    return made
+            templates[group.id] = _build_from_cloud(group, group.template, sources)
+    return templates
 
 
 def _is_good_example(node: Node, now: int) -> bool:
-    """Return whether the node is a good example for its group."""
+    """Return whether the node is ready, stable, schedulable and not about to be deleted."""
     state = node_facts.get_readiness(node)
     stable = state.since + node_facts.STABLE_AFTER < now
-    going = any(taint.key == node_facts.TO_BE_DELETED for taint in node.spec.taints)
-    return state.ready and stable and not node.spec.unschedulable and not going
+    is_being_deleted = any(taint.key == node_facts.TO_BE_DELETED for taint in node.spec.taints)
+    return state.ready and stable and not node.spec.unschedulable and not is_being_deleted
 
 
-def _find_first_of_groups(groups: NodeGroupList, nodes: Iterable[Node]) -> dict[str, Node]:
+def _find_first_node_of_groups(groups: NodeGroupList, nodes: Iterable[Node]) -> dict[str, Node]:
     """Return the first node of each group."""
     first: dict[str, Node] = {}
     for node in nodes:
@@ -77,28 +80,28 @@ def _find_first_of_groups(groups: NodeGroupList, nodes: Iterable[Node]) -> dict[
     return first
 
 
-def _build_from_node(group: AutoscaledGroup, node: Node, makes: TemplateSources) -> NodeTemplate:
-    """Build a template from a node, with its mirror and DaemonSet pods."""
-    fresh = _build_fresh_node(group, node, makes.options)
-    here = [pod for pod in makes.pods_on(node.metadata.name) if not pod.metadata.deletion_timestamp]
-    stay = [pod for pod in here if is_mirror(pod) or is_daemon_set_pod(pod)]
-    running = {c.uid for pod in here if (c := controller_of(pod)) and c.kind == "DaemonSet"}
-    pending = [workload for workload in makes.daemon_sets if workload.metadata.uid not in running]
-    forced = [pod for pod in build_daemon_pods(fresh, pending) if makes.options.force_daemon_sets or _can_preempt(pod)]
-    return NodeTemplate(fresh, tuple(_copy_pods_to(fresh, [*stay, *forced])))
+def _build_from_node(group: AutoscaledGroup, node: Node, sources: TemplateSources) -> NodeTemplate:
+    """Build a template from a node, with its mirror pods and its DaemonSets' pods."""
+    fresh = _build_fresh_node(group, node, sources.options)
+    pods_on_node = [pod for pod in sources.pods_on(node.metadata.name) if not pod.metadata.deletion_timestamp]
+    kept = [pod for pod in pods_on_node if is_mirror(pod) or is_daemon_set_pod(pod)]
+    running = {c.uid for pod in pods_on_node if (c := get_controller(pod)) and c.kind == "DaemonSet"}
+    pending = [workload for workload in sources.daemon_sets if workload.metadata.uid not in running]
+    forced = [pod for pod in iter_daemon_pods(fresh, pending) if sources.options.force_daemon_sets or _can_preempt(pod)]
+    return NodeTemplate(fresh, tuple(_iter_pod_copies(fresh, [*kept, *forced])))
 
 
-def _build_from_cloud(group: AutoscaledGroup, node: Node, makes: TemplateSources) -> NodeTemplate:
-    """Build a template from the cloud provider's node, with its pods and those of DaemonSets."""
-    fresh = _build_fresh_node(group, node, makes.options)
-    pods = tuple(_copy_pods_to(fresh, (*group.template_pods, *build_daemon_pods(fresh, makes.daemon_sets))))
+def _build_from_cloud(group: AutoscaledGroup, node: Node, sources: TemplateSources) -> NodeTemplate:
+    """Build a template from the cloud provider's node, with the provider's pods and the DaemonSets' pods."""
+    fresh = _build_fresh_node(group, node, sources.options)
+    pods = tuple(_iter_pod_copies(fresh, (*group.template_pods, *iter_daemon_pods(fresh, sources.daemon_sets))))
     labels = fresh.metadata.labels
     deprecated = {old: labels[new] for new, old in _DEPRECATED.items() if new in labels}
     return NodeTemplate(_set_labels(fresh, {**labels, **deprecated}), pods)
 
 
 def _build_fresh_node(group: AutoscaledGroup, node: Node, options: AutoscalerOptions) -> Node:
-    """Return the node under the name of a template, without taints that a fresh node lacks."""
+    """Return the node renamed as a template, without taints that a new node does not have."""
     name = f"template-node-for-{group.id}"
     labels = {**node.metadata.labels, HOSTNAME: name, TEMPLATE_LABEL: "true"}
     taints = tuple(taint for taint in node.spec.taints if not _is_dropped_taint(taint.key, options))
@@ -107,12 +110,19 @@ def _build_fresh_node(group: AutoscaledGroup, node: Node, options: AutoscalerOpt
 
 
 def _is_dropped_taint(key: str, options: AutoscalerOptions) -> bool:
-    own = key in (node_facts.TO_BE_DELETED, node_facts.DELETION_CANDIDATE) or key in node_facts.CONDITION_TAINTS
-    return own or node_facts.is_startup_taint(key, options) or node_facts.is_status_taint(key, options)
+    """Return whether a new node does not have this taint."""
+    is_own_or_condition_taint = (
+        key in (node_facts.TO_BE_DELETED, node_facts.DELETION_CANDIDATE) or key in node_facts.CONDITION_TAINTS
+    )
+    return (
+        is_own_or_condition_taint
+        or node_facts.is_startup_taint(key, options)
+        or node_facts.is_status_taint(key, options)
+    )
 
 
-def build_daemon_pods(node: Node, daemon_sets: Iterable[StoredWorkload]) -> Iterator[Pod]:
-    """Yield a pod of each DaemonSet that runs on such a node."""
+def iter_daemon_pods(node: Node, daemon_sets: Iterable[StoredWorkload]) -> Iterator[Pod]:
+    """Yield a pod of each DaemonSet that would run on the node."""
     for workload in daemon_sets:
         template = workload.spec.template
         spec = add_daemon_tolerations(template.spec)
@@ -123,26 +133,26 @@ def build_daemon_pods(node: Node, daemon_sets: Iterable[StoredWorkload]) -> Iter
             continue
         meta = workload.metadata
         owner = OwnerReference("DaemonSet", meta.name, "apps/v1", meta.uid, controller=True)
-        own = PodMeta(
+        pod_meta = PodMeta(
             f"{meta.name}-pod",
             meta.namespace,
             labels=template.metadata.labels,
             owner_references=(owner,),
             annotations=template.metadata.annotations,
         )
-        yield Pod(own, spec, PodStatus("Pending"))
+        yield Pod(pod_meta, spec, PodStatus("Pending"))
 
 
 def _can_preempt(pod: Pod) -> bool:
-    """Return whether a pod can preempt its way onto a full node."""
+    """Return whether the pod can preempt others to get onto a full node."""
     return pod.spec.priority_class_name == NODE_CRITICAL and pod.spec.preemption_policy in (
         None,
         "PreemptLowerPriority",
     )
 
 
-def _copy_pods_to(node: Node, pods: Iterable[Pod]) -> Iterator[Pod]:
-    """Yield copies of pods on a template."""
+def _iter_pod_copies(node: Node, pods: Iterable[Pod]) -> Iterator[Pod]:
+    """Yield running copies of the pods on a template."""
     for number, pod in enumerate(pods):
         name = f"{pod.metadata.name}-{node.metadata.name}-{number}"
         spec = replace(pod.spec, node_name=node.metadata.name)
@@ -151,10 +161,11 @@ def _copy_pods_to(node: Node, pods: Iterable[Pod]) -> Iterator[Pod]:
 
 def copy_with_suffix(template: Node, suffix: str) -> Node:
     """Return a copy of a template with a suffix to its name."""
-    return copy_with_name(template, add_suffix(template, suffix))
+    return copy_with_name(template, build_suffixed_name(template, suffix))
 
 
-def add_suffix(template: Node, suffix: str) -> str:
+def build_suffixed_name(template: Node, suffix: str) -> str:
+    """Return the template's name with a suffix."""
     return f"{template.metadata.name}-{suffix}"
 
 
@@ -165,4 +176,5 @@ def copy_with_name(template: Node, name: str) -> Node:
 
 
 def _set_labels(node: Node, labels: Mapping[str, str]) -> Node:
+    """Return the node with these labels."""
     return replace(node, metadata=replace(node.metadata, labels=dict(labels)))

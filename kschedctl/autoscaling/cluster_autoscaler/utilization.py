@@ -20,7 +20,7 @@ Requested = Mapping[str, int]
 
 
 class UtilizationRules(NamedTuple):
-    """Which pods are left out of a node's utilization."""
+    """The rules for which pods are left out of a node's utilization."""
 
     skip_daemon_sets: bool
     skip_mirror_pods: bool
@@ -28,42 +28,47 @@ class UtilizationRules(NamedTuple):
 
     @classmethod
     def for_group(cls, options: AutoscalerOptions, group: AutoscaledGroup, now: int) -> UtilizationRules:
-        own = group.options.ignore_daemon_sets_utilization
-        aside = options.ignore_daemon_sets_utilization if own is None else own
-        return cls(aside, options.ignore_mirror_pods_utilization, now)
+        """Build the rules for a group, whose options override the flags."""
+        group_option = group.options.ignore_daemon_sets_utilization
+        skip_daemon_sets = options.ignore_daemon_sets_utilization if group_option is None else group_option
+        return cls(skip_daemon_sets, options.ignore_mirror_pods_utilization, now)
 
     def is_skipped(self, pod: Pod) -> bool:
+        """Return whether the pod is left out of the utilization."""
         return (self.skip_daemon_sets and is_daemon_set_pod(pod)) or (self.skip_mirror_pods and is_mirror(pod))
 
 
 def compute_utilization(
-    node: Node, pods: Iterable[tuple[Pod, Requested]], counted: UtilizationRules, options: AutoscalerOptions
+    node: Node, pods: Iterable[tuple[Pod, Requested]], rules: UtilizationRules, options: AutoscalerOptions
 ) -> Utilization | None:
-    """Compute the utilization of a node, or return None if it offers nothing."""
-    pods, offered = list(pods), node_facts.get_allocatable(node)
+    """Compute a node's utilization from its pods and their requests. Return None if it has no CPU or memory."""
+    pods, allocatable = list(pods), node_facts.get_allocatable(node)
     if has_gpu_label(node, options):
-        gpu = _compute_share(node_facts.GPU, offered, pods, counted)
+        gpu = _compute_share(node_facts.GPU, allocatable, pods, rules)
         return Utilization(gpu=gpu or 0.0, resource=node_facts.GPU, value=gpu or 0.0)
-    cpu, memory = (_compute_share(name, offered, pods, counted) for name in ("cpu", "memory"))
+    cpu, memory = (_compute_share(name, allocatable, pods, rules) for name in ("cpu", "memory"))
     if cpu is None or memory is None:
         return None
     return Utilization(cpu, memory, 0.0, "cpu" if cpu > memory else "memory", max(cpu, memory))
 
 
 def has_gpu_label(node: Node, options: AutoscalerOptions) -> bool:
+    """Return whether the node has the label of nodes with a GPU."""
     return options.gpu_label in node.metadata.labels
 
 
 def _compute_share(
-    name: str, offered: Requested, pods: Iterable[tuple[Pod, Requested]], counted: UtilizationRules
+    name: str, allocatable: Requested, pods: Iterable[tuple[Pod, Requested]], rules: UtilizationRules
 ) -> float | None:
     """Return the requested share of a resource, or None if the node does not offer it."""
-    available, requested = offered.get(name, 0), 0
+    available, requested = allocatable.get(name, 0), 0
     if not available:
         return None
     for pod, requests in pods:
-        if counted.is_skipped(pod):
+        if rules.is_skipped(pod):
             available -= requests.get(name, 0)
-        elif not is_long_terminating(pod, counted.now):
+        elif not is_long_terminating(pod, rules.now):
             requested += requests.get(name, 0)
-    return requested / available if available else float("inf") if requested else float("nan")
+    if available:
+        return requested / available
+    return float("inf") if requested else float("nan")

@@ -25,14 +25,14 @@ _OPTIONS = Options(sidecar_ports=False)
 
 
 def sum_pod_requests(pods: Sequence[Pod]) -> Quantities:
-    """Return the summed requests of the pods, with their number as ``pods``. Raises QuantityError."""
+    """Sum the pods' requests and add the number of pods as the resource ``pods``. Raises QuantityError."""
     total = sum_quantities(*(compute_pod_requests(pod, _OPTIONS) for pod in pods))
     total[PODS] = Quantity(len(pods), format=Format.DECIMAL_EXPONENT)
     return total
 
 
 def sum_quantities(*lists: Mapping[str, Quantity]) -> Quantities:
-    """Return the sum of several resource lists."""
+    """Add up several resource lists."""
     total: Quantities = {}
     for amounts in lists:
         for name, amount in amounts.items():
@@ -40,12 +40,12 @@ def sum_quantities(*lists: Mapping[str, Quantity]) -> Quantities:
     return total
 
 
-def subtract(left: Mapping[str, Quantity], right: Mapping[str, Quantity]) -> Quantities:
-    """Return the amounts of ``left`` minus those of ``right``. Resources only in ``right`` are ignored."""
-    return {name: amount.sub(right[name]) if name in right else amount for name, amount in left.items()}
+def subtract_quantities(amounts: Mapping[str, Quantity], deductions: Mapping[str, Quantity]) -> Quantities:
+    """Subtract amounts resource by resource. Resources that occur only in ``deductions`` are ignored."""
+    return {name: amount.sub(deductions[name]) if name in deductions else amount for name, amount in amounts.items()}
 
 
-def minimum_amounts(lists: Iterable[Mapping[str, Quantity]]) -> Quantities:
+def find_smallest_amounts(lists: Iterable[Mapping[str, Quantity]]) -> Quantities:
     """Return the smallest amount of each resource that occurs in all lists."""
     first, *others = lists
     return {
@@ -55,7 +55,7 @@ def minimum_amounts(lists: Iterable[Mapping[str, Quantity]]) -> Quantities:
     }
 
 
-def maximum_amounts(lists: Iterable[Mapping[str, Quantity]]) -> Quantities:
+def find_largest_amounts(lists: Iterable[Mapping[str, Quantity]]) -> Quantities:
     """Return the largest amount of each resource that occurs in any list."""
     largest: Quantities = {}
     for amounts in lists:
@@ -95,9 +95,9 @@ class AmountColumns:
         self._has_no_negative: Bools = np.all(self.values >= 0, axis=1)
 
     def find_fitting_rows(self, amounts: Amounts, values: npt.NDArray[np.int64] | None = None) -> Bools:
-        """Return (rows,) which rows have at least these amounts and no negative amount.
+        """Return a (rows,) mask of the rows that have at least these amounts and no negative amount.
 
-        ``values`` replaces the stored amounts as what is available.
+        If ``values`` is given, it replaces the stored amounts as what is available.
         """
         fits, available = self._has_no_negative.copy(), self.values if values is None else values
         for name, amount in amounts.items():
@@ -107,8 +107,8 @@ class AmountColumns:
                 fits[:] = False
         return fits
 
-    def column(self, name: str) -> npt.NDArray[np.int64]:
-        """Return (rows,) the amounts of one resource."""
+    def get_column(self, name: str) -> npt.NDArray[np.int64]:
+        """Return the amounts of one resource in all rows, as an array (rows,)."""
         if name not in self.names:
             return np.zeros(len(self.values), np.int64)
         column: npt.NDArray[np.int64] = self.values[:, self.names[name]]

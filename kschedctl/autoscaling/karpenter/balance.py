@@ -1,4 +1,4 @@
-"""Consolidation policy Balanced: a move's savings are weighed against the disruption that it causes.
+"""The consolidation policy Balanced, which weighs a move's savings against the disruption that it causes.
 
 Upstream: pkg/controllers/disruption/balanced.go (sigs.k8s.io/karpenter v1.14.1).
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kschedctl.autoscaling.karpenter.candidates import NodeCandidate, node_disruption_cost
+from kschedctl.autoscaling.karpenter.candidates import NodeCandidate, compute_node_disruption_cost
 from kschedctl.autoscaling.karpenter.state_nodes import StateNode
 
 BALANCED = "Balanced"
@@ -45,7 +45,7 @@ class MoveScore(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PoolTotals:
-    """Hourly price and disruption cost of each pool, as the base of move scores."""
+    """Hourly price and disruption cost of each pool, against which moves are scored."""
 
     prices: Mapping[str, float]
     """Pool -> hourly price of its candidates."""
@@ -54,42 +54,50 @@ class PoolTotals:
 
     @classmethod
     def from_candidates(cls, candidates: Iterable[NodeCandidate], nodes: Iterable[StateNode]) -> PoolTotals:
-        """Sum up the prices of the candidates and the disruption costs of all nodes with a pool."""
+        """Sum, per pool, the prices of its candidates and the disruption costs of all its nodes."""
         prices: dict[str, float] = {}
         costs: dict[str, float] = {}
         by_name = {candidate.name: candidate for candidate in candidates}
         for candidate in by_name.values():
             prices[candidate.pool.metadata.name] = prices.get(candidate.pool.metadata.name, 0.0) + candidate.price
         for node in sorted((node for node in nodes if node.pool), key=lambda node: node.name):
-            known = by_name.get(node.name)
-            costs[node.pool] = costs.get(node.pool, 0.0) + (known.move_cost if known else node_disruption_cost(node))
+            node_candidate = by_name.get(node.name)
+            costs[node.pool] = costs.get(node.pool, 0.0) + (
+                node_candidate.move_cost if node_candidate else compute_node_disruption_cost(node)
+            )
         return cls(prices, costs)
 
     def score_move(self, pool: str, savings: float, cost: float) -> MoveScore:
-        """Score a move in a pool; both shares are 0 if the pool has no price or no cost."""
+        """Score a move within one pool. Both shares are 0 if the pool has no price or no disruption cost."""
         price, total = self.prices.get(pool, 0.0), self.costs.get(pool, 0.0)
         return MoveScore(savings / price, cost / total) if price > 0 and total > 0 else MoveScore(0.0, 0.0)
 
-    def can_pass(self, candidate: NodeCandidate) -> bool:
-        """Return whether deleting the node without a replacement would be approved."""
+    def would_approve_deletion(self, candidate: NodeCandidate) -> bool:
+        """Return whether the policy approves deleting the node without a replacement.
+
+        Pools with another policy or without a price approve every deletion.
+        """
         pool = candidate.pool.metadata.name
         if not is_balanced(candidate) or self.prices.get(pool, 0.0) <= 0:
             return True
         return self.score_move(pool, candidate.price, candidate.move_cost).is_approved
 
     def score_pools(self, candidates: Sequence[NodeCandidate], savings: float) -> dict[str, MoveScore]:
-        """Return pool -> score of a move, for pools with policy Balanced. Pools share the savings by price."""
+        """Score a move for each of its pools that has the policy Balanced, and return the scores by pool.
+
+        The savings are divided among the pools in proportion to the price of their candidates.
+        """
         by_pool: dict[str, list[NodeCandidate]] = {}
         for candidate in candidates:
             by_pool.setdefault(candidate.pool.metadata.name, []).append(candidate)
         total = sum(candidate.price for candidate in candidates)
-        by_name = {}
+        scores = {}
         for name, pool_candidates in by_pool.items():
             if is_balanced(pool_candidates[0]):
                 price = sum(candidate.price for candidate in pool_candidates)
                 share = savings * (price / total) if total > 0 and len(by_pool) > 1 else savings
-                by_name[name] = self.score_move(name, share, sum(candidate.move_cost for candidate in pool_candidates))
-        return by_name
+                scores[name] = self.score_move(name, share, sum(candidate.move_cost for candidate in pool_candidates))
+        return scores
 
 
 def is_balanced(candidate: NodeCandidate) -> bool:

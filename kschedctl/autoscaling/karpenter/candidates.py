@@ -1,4 +1,4 @@
-"""Candidates for disruption: nodes that may be disrupted, reasons against others, and disruption costs.
+"""Candidates for disruption, the reasons why other nodes are not candidates, and the costs of disruption.
 
 Upstream: pkg/controllers/disruption/types.go, pkg/controllers/state/statenode.go, pkg/utils/disruption/disruption.go
 (sigs.k8s.io/karpenter v1.14.1), whose words these are.
@@ -24,7 +24,7 @@ from kschedctl.autoscaling.karpenter.state_nodes import StateNode
 
 NEVER = "Never"
 BASE_COST = 1.0
-"""What it costs to move a node without pods."""
+"""The cost of moving a node without pods."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class NodeCandidate:
     pods: Sequence[Pod]
     """Pods that would have to be rescheduled."""
     price: float
-    """Price of an hour."""
+    """Hourly price."""
     move_cost: float
     """Cost of rescheduling its pods; 1 if there are none."""
     disruption_cost: float
@@ -55,19 +55,20 @@ class NodeCandidate:
 
     @property
     def savings_ratio(self) -> float:
-        """The price in relation to the cost of moving its pods."""
+        """The price divided by the cost of moving the node's pods."""
         return self.price / self.move_cost
 
     @property
     def is_empty(self) -> bool:
+        """Whether moving the node costs no more than moving a node without pods."""
         return self.move_cost <= BASE_COST
 
     def find_condition(self, type: str) -> Condition | None:
-        """Return the condition of its NodeClaim, or None."""
+        """Return the NodeClaim's condition of this type, or None if it has none."""
         return find_claim_condition(self.claim, type)
 
     def has_condition(self, type: str) -> bool:
-        """Return whether a condition of its NodeClaim is True."""
+        """Return whether the NodeClaim's condition of this type is True."""
         return has_true_condition(self.claim, type)
 
 
@@ -78,7 +79,7 @@ class CandidateSearch:
     setting: KarpenterSetting
     log: EventLog
     eventual: bool = False
-    """Whether the method is eventual: pods cannot block nodes with a terminationGracePeriod."""
+    """Whether a terminationGracePeriod overrides pods and budgets that block disruption."""
     found: list[NodeCandidate] = field(default_factory=list)
     blocking_budgets: dict[str, str] = field(default_factory=dict)
     """Node -> the PodDisruptionBudget that allows no disruption of one of its pods."""
@@ -88,31 +89,31 @@ class CandidateSearch:
         return {pool.metadata.name: pool for pool in self.setting.cluster.karpenter_node_pools}
 
     def search(self) -> list[NodeCandidate]:
-        """Return all candidates, sorted by name."""
+        """Find all candidates and return them sorted by name."""
         nodes = sorted(self.setting.nodes, key=lambda node: node.name)
         return [candidate for node in nodes if (candidate := self._build_candidate(node))]
 
     def _build_candidate(self, state: StateNode) -> NodeCandidate | None:
-        """Build a node's candidate, or log why it is none and return None."""
-        if fault := _find_node_fault(state):
+        """Build the candidate for a node, or log why the node is not a candidate and return None."""
+        if fault := _describe_node_blocker(state):
             if state.claim is not None:
-                self.log.blocked(state, fault)
+                self.log.log_blocked(state, fault)
             return None
         assert state.node is not None
         assert state.claim is not None
         pool = self.pools.get(state.pool)
         columns = self.setting.columns(state.pool)
         if pool is None or not len(columns):
-            self.log.blocked(state, f"NodePool not found (NodePool={state.pool})")
+            self.log.log_blocked(state, f"NodePool not found (NodePool={state.pool})")
             return None
-        fault = self._find_pod_fault(state)
+        fault = self._describe_pod_blocker(state)
         if fault and not (self.eventual and state.claim.spec.termination_grace_period is not None):
-            self.log.blocked(state, fault)
+            self.log.log_blocked(state, fault)
             return None
         number = columns.numbers.get(state.labels.get(INSTANCE_TYPE, ""))
         type = columns.types[number] if number is not None else None
         pods = [pod for pod in state.bound if is_reschedulable(pod)]
-        costs = sum(map(eviction_cost, state.bound), 0.0)
+        costs = sum(map(compute_eviction_cost, state.bound), 0.0)
         return NodeCandidate(
             state,
             state.node,
@@ -120,13 +121,13 @@ class CandidateSearch:
             pool,
             type,
             pods,
-            node_price(state.labels, type),
-            BASE_COST + sum((max(0.0, eviction_cost(pod)) for pod in pods), 0.0),
-            costs * self._remaining_lifetime(state.claim),
+            find_node_price(state.labels, type),
+            BASE_COST + sum((max(0.0, compute_eviction_cost(pod)) for pod in pods), 0.0),
+            costs * self._compute_remaining_lifetime(state.claim),
         )
 
-    def _find_pod_fault(self, state: StateNode) -> str:
-        """Return which pod or budget blocks the disruption of the node; empty if none does."""
+    def _describe_pod_blocker(self, state: StateNode) -> str:
+        """Describe the pod or budget that blocks the node's disruption, or return an empty string."""
         for pod in state.bound:
             if is_active(pod):
                 self.log.log_pod_protection(pod, self.setting.now)
@@ -141,8 +142,8 @@ class CandidateSearch:
                 return f"Pdb prevents pod evictions (PodDisruptionBudget=[{names[0]}])"
         return ""
 
-    def _remaining_lifetime(self, claim: NodeClaim) -> float:
-        """Return the share of expireAfter that remains, 1.0 for nodes that do not expire."""
+    def _compute_remaining_lifetime(self, claim: NodeClaim) -> float:
+        """Return the share of expireAfter that the node has left, or 1.0 if it does not expire."""
         after = parse_duration(claim.spec.expire_after)
         if after is None or claim.metadata.creation_timestamp is None:
             return 1.0
@@ -151,8 +152,8 @@ class CandidateSearch:
         return min(max((total - age) / total, 0.0), 1.0) if total else 0.0
 
 
-def _find_node_fault(state: StateNode) -> str:
-    """Return why a node is no candidate regardless of its pods; empty if it may be one."""
+def _describe_node_blocker(state: StateNode) -> str:
+    """Describe why the node cannot be a candidate regardless of its pods, or return an empty string."""
     checks = (
         (state.claim is None, "Node isn't managed by karpenter"),
         (state.node is None, "Nodeclaim does not have an associated node"),
@@ -167,8 +168,8 @@ def _find_node_fault(state: StateNode) -> str:
     return next((fault for wrong, fault in checks if wrong), "")
 
 
-def eviction_cost(pod: Pod) -> float:
-    """Return the cost of evicting a pod by its deletion cost and priority, from -10 to 10."""
+def compute_eviction_cost(pod: Pod) -> float:
+    """Return the cost of evicting a pod, from -10 to 10, based on its deletion cost and priority."""
     cost = 1.0
     if (deletion_cost := pod.metadata.annotations.deletion_cost) is not None:
         cost += _parse_float(deletion_cost) / 2.0**27
@@ -177,20 +178,20 @@ def eviction_cost(pod: Pod) -> float:
     return min(max(cost, -10.0), 10.0)
 
 
-def node_disruption_cost(state: StateNode) -> float:
-    """Return the cost of disrupting a node that is no candidate."""
-    return BASE_COST + sum(max(0.0, eviction_cost(pod)) for pod in state.pods if not is_daemon(pod))
+def compute_node_disruption_cost(state: StateNode) -> float:
+    """Return the cost of disrupting a node that is not a candidate."""
+    return BASE_COST + sum(max(0.0, compute_eviction_cost(pod)) for pod in state.pods if not is_daemon(pod))
 
 
 def find_claim_condition(claim: NodeClaim, type: str) -> Condition | None:
     """Return a NodeClaim's condition of this type, or None."""
-    return next((known for known in claim.status.conditions if known.type == type), None)
+    return next((condition for condition in claim.status.conditions if condition.type == type), None)
 
 
 def has_true_condition(claim: NodeClaim, type: str) -> bool:
-    """Return whether a NodeClaim's condition is True."""
-    known = find_claim_condition(claim, type)
-    return known is not None and known.status == "True"
+    """Return whether a NodeClaim's condition of this type is True."""
+    condition = find_claim_condition(claim, type)
+    return condition is not None and condition.status == "True"
 
 
 def parse_duration(text: str | None) -> int | None:
@@ -199,7 +200,7 @@ def parse_duration(text: str | None) -> int | None:
 
 
 def is_settling(state: StateNode, pool: NodePool | None, now: int) -> bool:
-    """Return whether the node is initialized, but its last pod event is not consolidateAfter ago yet."""
+    """Return whether the node is initialized and its last pod event is more recent than consolidateAfter."""
     consolidate_after = parse_duration(pool.spec.disruption.consolidate_after) if pool else None
     if not consolidate_after or state.claim is None or not has_true_condition(state.claim, "Initialized"):
         return False
@@ -208,10 +209,10 @@ def is_settling(state: StateNode, pool: NodePool | None, now: int) -> bool:
     return since is not None and (now - parse_microseconds(since)) * 1000 < consolidate_after
 
 
-def node_price(labels: Mapping[str, str], type: InstanceType | None) -> float:
-    """Return the hourly price of a node: that of its type's offering in its zone and capacity type, else 0.
+def find_node_price(labels: Mapping[str, str], type: InstanceType | None) -> float:
+    """Return the hourly price of the type's offering in the node's zone and capacity type.
 
-    Unavailable offerings count, too.
+    Unavailable offerings count, too. Without an offering, the price is 0.
     """
     zone, capacity_type = labels.get(ZONE, ""), labels.get(CAPACITY_TYPE, "")
     offerings = type.offerings if type else ()
@@ -220,7 +221,7 @@ def node_price(labels: Mapping[str, str], type: InstanceType | None) -> float:
 
 
 def _parse_float(text: str) -> float:
-    """Parse a number, or return 0 for other text."""
+    """Parse a number, or return 0 if the text is not a number."""
     try:
         return float(text)
     except ValueError:

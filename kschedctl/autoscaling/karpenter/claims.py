@@ -37,13 +37,13 @@ WOULD_LOSE_RESERVED = "satisfying updated nodeclaim constraints would remove all
 class ClaimRefusal:
     """A reason why a pod cannot join a NodeClaim."""
 
-    why: str
+    reason: str
     final: bool = False
     """Whether the pod waits for reserved capacity, so that relaxing it does not help."""
     requirements: Requirements | None = None
-    """What instance types had to meet, if no type met it."""
+    """The requirements that no instance type met, if that is the reason."""
     empty_label: str = ""
-    """The topology key whose empty value alone keeps the pod away."""
+    """The topology key, if only the label's empty value keeps the pod away."""
 
 
 class ClaimAcceptance(NamedTuple):
@@ -58,7 +58,7 @@ class ClaimAcceptance(NamedTuple):
 
 @dataclass(eq=False)
 class RunSettings:
-    """State and options that all NodeClaims of a run share."""
+    """State and options shared by all NodeClaims of a run."""
 
     topology: RunTopology
     reservations: Reservations
@@ -98,14 +98,14 @@ class NewClaim:
     def from_template(
         cls, template: ClaimTemplate, groups: Sequence[DaemonGroup], host: str, settings: RunSettings, options: Bools
     ) -> NewClaim:
-        """Create an empty NodeClaim for a placeholder hostname from a template."""
+        """Create an empty NodeClaim from a template, with a placeholder hostname."""
         requirements = Requirements(template.requirements)
         requirements.add([LabelRequirement.of(HOSTNAME, IN, (host,))])
         return cls(template, groups, host, settings, requirements, options)
 
     def can_add(self, data: PodData, relax_min_values: bool = False) -> ClaimAcceptance | ClaimRefusal:
-        """Return the claim's state with the pod, or why the pod cannot join."""
-        if fault := describe_untolerated(self.template.taints, data.pod):
+        """Return the claim's state after adding the pod, or a refusal if the pod cannot join."""
+        if fault := describe_untolerated_taints(self.template.taints, data.pod):
             return ClaimRefusal(fault)
         known = self.template.well_known
         if fault := self.requirements.describe_conflict(data.requirements, known):
@@ -124,7 +124,7 @@ class NewClaim:
     def _can_add_with_volumes(
         self, data: PodData, requirements: Requirements, relax_min_values: bool
     ) -> ClaimAcceptance | ClaimRefusal:
-        """Apply topology, instance types and reservations to the requirements of the pod and its volumes."""
+        """Check topology, instance types and reservations for the requirements of the pod and its volumes."""
         topology = self.settings.topology
         narrowed = topology.add_requirements(data.pod, self.template.taints, data.strict, requirements)
         if isinstance(narrowed, TopologyRefusal):
@@ -135,15 +135,16 @@ class NewClaim:
         options = self._filter_instance_types(data, requirements, relax_min_values)
         if isinstance(options, str):
             return ClaimRefusal(options, requirements=requirements)
-        reservations = self._offerings_to_reserve(options, requirements)
-        return (
-            reservations
-            if isinstance(reservations, ClaimRefusal)
-            else ClaimAcceptance(requirements, options, reservations)
-        )
+        reservations = self._find_reservations(options, requirements)
+        if isinstance(reservations, ClaimRefusal):
+            return reservations
+        return ClaimAcceptance(requirements, options, reservations)
 
     def _filter_instance_types(self, data: PodData, requirements: Requirements, relax_min_values: bool) -> Bools | str:
-        """Return (T,) the types that remain, or why none does. Lowers minValues if that is allowed."""
+        """Return a (T,) mask of the instance types that can still hold all pods, or why there are none.
+
+        With ``relax_min_values``, unmet minValues are lowered in ``requirements``.
+        """
         option_filter = OptionFilter(self.template.columns, requirements)
         requests = _add_amounts(self.amounts, data.amounts)
         for group in filter_groups_by_ports(self.groups, data.ports, self.ports):
@@ -153,19 +154,17 @@ class NewClaim:
             if too_few and not relax_min_values:
                 return describe_unmet_min_values(too_few) + option_filter.describe_details(data.requests)
             for key, count in too_few.items():
-                requirements.with_min_values(key, count)
-        return (
-            option_filter.remaining
-            if option_filter.remaining.any()
-            else option_filter.describe_failure(data.requests, data.amounts)
-        )
+                requirements.set_min_values(key, count)
+        if not option_filter.remaining.any():
+            return option_filter.describe_failure(data.requests, data.amounts)
+        return option_filter.remaining
 
-    def _offerings_to_reserve(self, options: Bools, requirements: Requirements) -> tuple[str, ...] | ClaimRefusal:
-        """Return the ids of the reservations that the claim would hold, or why it cannot reserve any."""
+    def _find_reservations(self, options: Bools, requirements: Requirements) -> tuple[str, ...] | ClaimRefusal:
+        """Return the ids of the reservations that the claim would hold, or a refusal if it must hold one and cannot."""
         columns, settings = self.template.columns, self.settings
         if not settings.reserved_capacity or not columns.reserved.any():
             return ()
-        chosen = columns.offerings_meeting(requirements) & columns.reserved & options[columns.type_of]
+        chosen = columns.find_offerings_meeting(requirements) & columns.reserved & options[columns.type_of]
         ids = [columns.offerings[at].reservation for at in np.flatnonzero(chosen).tolist()]
         free = tuple(id_ for id_ in ids if settings.reservations.can_reserve(self.host, id_))
         if settings.strict_reservations and not free:
@@ -188,17 +187,17 @@ class NewClaim:
         self.held_reservations = accepted.reservations
 
     def sort_options(self) -> list[int]:
-        """Sort the remaining types by price, equal prices in Go's order, and return them."""
+        """Sort the remaining instance types by price, ordering equal prices as Go does, and return them."""
         previous_order = self.sorted_options or [
             at for group in self.groups for at in np.flatnonzero(group.types).tolist()
         ]
         remaining = [at for at in previous_order if self.options[at]]
-        prices = self.template.columns.cheapest_prices(self.requirements)[remaining].tolist()
+        prices = self.template.columns.find_cheapest_prices(self.requirements)[remaining].tolist()
         self.sorted_options = [remaining[at] for at in go_sort_order(prices)]
         return self.sorted_options
 
     def finalize_scheduling(self) -> None:
-        """Drop the hostname, require held reservations, and add the DaemonSets' overhead to the requests."""
+        """Drop the hostname, require the held reservations, and add the DaemonSets' overhead to the requests."""
         self.requirements.pop(HOSTNAME, None)
         if self.held_reservations:
             self.requirements[CAPACITY_TYPE] = LabelRequirement.of(CAPACITY_TYPE, IN, (RESERVED,))
@@ -206,11 +205,11 @@ class NewClaim:
         overhead: Quantities = {}
         for group in self.groups:
             if (group.types & self.options).any():
-                overhead = _smaller_amounts(overhead, group.overhead)
+                overhead = _find_smaller_amounts(overhead, group.overhead)
         self.requests = sum_quantities(self.requests, overhead)
 
 
-def describe_untolerated(taints: Sequence[Taint], pod: Pod) -> str:
+def describe_untolerated_taints(taints: Sequence[Taint], pod: Pod) -> str:
     """Describe the taints that the pod does not tolerate, in Karpenter's words."""
     tolerations = pod.spec.tolerations
     return "; ".join(
@@ -233,8 +232,8 @@ def _add_amounts(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str,
     return total
 
 
-def _smaller_amounts(left: Quantities, right: Quantities) -> Quantities:
-    """Return the smaller amounts of resources in both lists, or ``right`` if ``left`` is empty."""
+def _find_smaller_amounts(left: Quantities, right: Quantities) -> Quantities:
+    """Return the smaller amount of each resource in both lists, or ``right`` if ``left`` is empty."""
     if not left:
         return right
     return {name: min(amount, right[name]) for name, amount in left.items() if name in right}

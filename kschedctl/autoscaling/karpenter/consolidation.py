@@ -1,4 +1,4 @@
-"""Simulated removal of nodes: rescheduling their pods, with at most one cheaper replacement node.
+"""Simulated removal of nodes, whose pods are rescheduled with at most one cheaper replacement node.
 
 Upstream: pkg/controllers/disruption/consolidation.go, helpers.go (sigs.k8s.io/karpenter v1.14.1).
 """
@@ -23,7 +23,7 @@ from kschedctl.autoscaling.karpenter.provision import iter_nominated_nodes
 from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements
 from kschedctl.autoscaling.karpenter.scheduler import SchedulerRun
 from kschedctl.autoscaling.karpenter.setting import KarpenterSetting
-from kschedctl.autoscaling.karpenter.soft_constraints import without_soft_constraints
+from kschedctl.autoscaling.karpenter.soft_constraints import remove_soft_constraints
 from kschedctl.autoscaling.karpenter.type_columns import TypeColumns
 from kschedctl.reports.disruption import DisruptionCommand
 
@@ -34,7 +34,7 @@ DELETE, REPLACE = "delete", "replace"
 
 @dataclass(eq=False)
 class RemovalOutcome:
-    """The result of a scheduling run without the candidates."""
+    """The result of a scheduling run with the candidates removed."""
 
     run: SchedulerRun
     claims: list[NewClaim]
@@ -45,7 +45,7 @@ class RemovalOutcome:
 
 @dataclass(eq=False)
 class ReplacementClaim:
-    """A replacement NodeClaim with its instance types in the order of price."""
+    """A replacement NodeClaim with its instance types ordered by price."""
 
     claim: NewClaim
     order: list[int] = field(default_factory=list)
@@ -63,17 +63,17 @@ class ReplacementClaim:
         self.order = self.claim.sort_options()
 
     def keep_types(self, mask: Bools) -> None:
-        """Keep only the types of a (T,) mask."""
+        """Keep only the instance types selected by a (T,) mask."""
         self.order = [at for at in self.order if mask[at]]
         self._update_claim()
 
     def truncate(self, count: int) -> None:
-        """Keep only the first ``count`` types."""
+        """Keep only the first ``count`` instance types."""
         self.order = self.order[:count]
         self._update_claim()
 
     def _update_claim(self) -> None:
-        """Copy the remaining types to the claim's options."""
+        """Copy the remaining instance types to the claim's options."""
         options = np.zeros(len(self.columns), np.bool_)
         options[self.order] = True
         self.claim.options = options
@@ -83,23 +83,23 @@ class ReplacementClaim:
         self.claim.requirements.add([LabelRequirement.of(CAPACITY_TYPE, IN, (capacity_type,))])
 
     def keep_cheaper_types(self, price: float) -> str:
-        """Keep types whose worst launch price is below ``cheapest_price``.
+        """Keep the instance types whose worst launch price is below ``price``.
 
-        Return the minValues that are not met then, or "".
+        Return an error if this breaks minValues, otherwise an empty string.
         """
-        self.keep_types(worst_launch_prices(self.columns, self.claim.requirements) < price)
+        self.keep_types(compute_worst_launch_prices(self.columns, self.claim.requirements) < price)
         too_few = self.columns.find_unmet_min_values(self.claim.options, self.claim.requirements)
         return describe_unmet_min_values(too_few) if too_few else ""
 
-    def cheapest_price(self) -> float:
-        """Return the lowest price of the first type; 0 if there is none."""
+    def find_cheapest_price(self) -> float:
+        """Return the lowest price of the first instance type, or 0 if there is none."""
         if not self.order:
             return 0.0
-        price = float(self.columns.cheapest_prices(self.claim.requirements)[self.order[0]])
+        price = float(self.columns.find_cheapest_prices(self.claim.requirements)[self.order[0]])
         return price if np.isfinite(price) else 0.0
 
     def count_types_for_min_values(self) -> int:
-        """Return how many of the first types are needed to meet all minValues."""
+        """Return how many of the first instance types are needed to meet all minValues."""
         chosen = np.zeros(len(self.columns), np.bool_)
         for count, at in enumerate(self.order, 1):
             chosen[at] = True
@@ -110,7 +110,7 @@ class ReplacementClaim:
 
 @dataclass(eq=False)
 class PlannedRemoval:
-    """A command in the making: candidates to remove, and their replacements."""
+    """A planned command: the candidates to remove and their replacements."""
 
     candidates: Sequence[NodeCandidate]
     outcome: RemovalOutcome
@@ -118,6 +118,7 @@ class PlannedRemoval:
 
     @property
     def decision(self) -> str:
+        """Whether the candidates are deleted or replaced."""
         return REPLACE if self.replacements else DELETE
 
     @property
@@ -128,18 +129,18 @@ class PlannedRemoval:
     @property
     def savings(self) -> float:
         """The hourly price of the candidates minus that of the replacements."""
-        return self.price - sum(offer.cheapest_price() for offer in self.replacements)
+        return self.price - sum(offer.find_cheapest_price() for offer in self.replacements)
 
     def describe_for(self, candidate: NodeCandidate) -> str:
-        """Describe the removal as an event about one of its nodes does."""
+        """Describe the removal for the event about one of its nodes."""
         if len(self.candidates) > 1:
             return f"{self.decision}: [{candidate.name}] (part of {len(self.candidates)}-node consolidation)"
         count = len(self.replacements)
-        made = f" -> [{count} replacement{'s' * (count > 1)}]" if count else ""
-        return f"{self.decision}: [{candidate.name}]{made}"
+        replacement_suffix = f" -> [{count} replacement{'s' * (count > 1)}]" if count else ""
+        return f"{self.decision}: [{candidate.name}]{replacement_suffix}"
 
     def build_command(self, max_instance_types: int) -> DisruptionCommand:
-        """Build the reported command; claims name at most ``max_instance_types`` instance types."""
+        """Build the reported command. Claims name at most ``max_instance_types`` instance types."""
         return DisruptionCommand(
             self.decision,
             tuple(sorted(candidate.name for candidate in self.candidates)),
@@ -157,7 +158,7 @@ class Consolidation:
 
     @cached_property
     def settled_columns(self) -> ExistingColumns:
-        """Columns of the existing nodes; settling nodes take no pods from other nodes."""
+        """Columns of the existing nodes, in which settling nodes take no pods from other nodes."""
         setting = self.setting
         pools = {pool.metadata.name: pool for pool in setting.pools.pools}
         return setting.build_existing_columns(
@@ -176,9 +177,9 @@ class Consolidation:
         consolidating: bool = True,
         softened: Container[str] = (),
     ) -> RemovalOutcome | None:
-        """Reschedule the pods of the candidates without them, or return None if no NodePool launches nodes.
+        """Reschedule the candidates' pods with the candidates removed.
 
-        The pods in ``softened`` are placed without their soft constraints.
+        Return None if no NodePool launches nodes. The pods in ``softened`` are placed without their soft constraints.
         """
         setting = self.setting
         if not setting.pools.pools:
@@ -193,7 +194,7 @@ class Consolidation:
         ]
         deleting = {pod.key for pod in setting.deleting_node_pods}
         pods = [
-            without_soft_constraints(pod) if pod.key in softened else pod
+            remove_soft_constraints(pod) if pod.key in softened else pod
             for pod in (*setting.pending, *reschedulable, *setting.deleting_node_pods)
         ]
         nodes = self.settled_columns if consolidating else self.all_columns
@@ -213,22 +214,26 @@ class Consolidation:
         )
 
     def simulate_empty_removal(self) -> RemovalOutcome:
-        """Return the outcome of removing nodes without pods."""
+        """Return the outcome of removing nodes that have no pods to reschedule."""
         return RemovalOutcome(self.setting.run_scheduler([], self.all_columns), [], "")
 
     def _drop_if_invalid(self, claim: NewClaim, errors: dict[str, str]) -> bool:
-        """Truncate the claim's types; if that breaks minValues, record an error for its pods and return True."""
+        """Truncate the claim's instance types, or record an error for its pods and return True if that breaks
+        minValues.
+        """
         options = self.setting.options
         fault = truncate_instance_types(claim, options.max_instance_types, not options.relaxes_min_values)
-        errors.update({pod.key: fault for pod in claim.pods} if fault else {})
-        return bool(fault)
+        if not fault:
+            return False
+        errors.update({pod.key: fault for pod in claim.pods})
+        return True
 
     def compute_consolidation(
         self, candidates: Sequence[NodeCandidate], log: EventLog, softened: Container[str] = ()
     ) -> PlannedRemoval | None:
-        """Delete the nodes, or replace them by a cheaper one, or return None if neither is possible.
+        """Plan to delete the nodes or to replace them with one cheaper node.
 
-        The pods in ``softened`` are placed without their soft constraints.
+        Return None if neither is possible. The pods in ``softened`` are placed without their soft constraints.
         """
         outcome = self.simulate_scheduling(candidates, log, softened=softened)
         if outcome is None:
@@ -241,19 +246,19 @@ class Consolidation:
             fault = self._keep_cheaper_types(offers[0], candidates)
         if fault:
             if len(candidates) == 1:
-                log.unconsolidatable(candidates[0].state, fault)
+                log.log_unconsolidatable(candidates[0].state, fault)
             return None
         removal = PlannedRemoval(candidates, outcome, offers)
         for candidate in candidates if offers else ():
-            log.candidate(candidate.state, removal.describe_for(candidate), removal.savings)
+            log.log_candidate(candidate.state, removal.describe_for(candidate), removal.savings)
         return removal
 
     def _keep_cheaper_types(self, offer: ReplacementClaim, candidates: Sequence[NodeCandidate]) -> str:
-        """Keep the replacement types that are cheaper than the nodes. Return why none remains, or ""."""
+        """Restrict the replacement to instance types cheaper than the nodes. Return why none remains, or ""."""
         price, claim = sum(candidate.price for candidate in candidates), offer.claim
         spot = all(candidate.capacity_type == SPOT for candidate in candidates)
         if spot and claim.requirements.label(CAPACITY_TYPE).has(SPOT):
-            return self._compute_spot_to_spot(offer, price, len(candidates))
+            return self._restrict_spot_to_spot(offer, price, len(candidates))
         if fault := _filter_by_price(offer, price):
             return fault
         capacity_type = claim.requirements.label(CAPACITY_TYPE)
@@ -261,8 +266,8 @@ class Consolidation:
             offer.require_capacity_type(SPOT)
         return ""
 
-    def _compute_spot_to_spot(self, offer: ReplacementClaim, price: float, nodes: int) -> str:
-        """Restrict a spot-to-spot replacement to enough cheaper types. Return why that fails, or ""."""
+    def _restrict_spot_to_spot(self, offer: ReplacementClaim, price: float, nodes: int) -> str:
+        """Restrict the replacement of spot nodes to enough cheaper spot types. Return why that fails, or ""."""
         if not self.setting.options.feature_gates.spot_to_spot_consolidation:
             return "SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node"
         offer.require_capacity_type(SPOT)
@@ -282,20 +287,24 @@ class Consolidation:
 
 
 def _filter_by_price(offer: ReplacementClaim, price: float) -> str:
-    """Keep the types cheaper than ``cheapest_price``. Return why none remains, or ""."""
+    """Keep the instance types cheaper than ``price``. Return why none remains, or ""."""
     if fault := offer.keep_cheaper_types(price):
         return f"Filtering by price: {fault}"
     return "" if offer.order else "Can't replace with a cheaper node"
 
 
-def worst_launch_prices(columns: TypeColumns, requirements: Requirements) -> np.ndarray:
-    """Return (T,) the highest price of an allowed offering of the capacity type that is tried first."""
+def compute_worst_launch_prices(columns: TypeColumns, requirements: Requirements) -> np.ndarray:
+    """Return the highest price at which each instance type may launch, as an array (T,).
+
+    Only allowed offerings of the capacity type that is tried first count: reserved, then spot, then on-demand. The
+    price is infinite if there is none.
+    """
     worst = np.full(len(columns), np.inf)
     settled = np.zeros(len(columns), np.bool_)
-    allowed = columns.offerings_meeting(requirements)
+    allowed = columns.find_offerings_meeting(requirements)
     for capacity_type in (RESERVED, SPOT, ON_DEMAND):
         of_type = Requirements.of([LabelRequirement.of(CAPACITY_TYPE, IN, (capacity_type,))])
-        chosen = allowed & columns.offerings_meeting(of_type)
+        chosen = allowed & columns.find_offerings_meeting(of_type)
         prices = np.full(len(columns), -np.inf)
         np.maximum.at(prices, columns.type_of[chosen], columns.prices[chosen])
         fresh = np.isfinite(prices) & ~settled
@@ -305,21 +314,21 @@ def worst_launch_prices(columns: TypeColumns, requirements: Requirements) -> np.
 
 
 def _find_uninitialized_placements(run: SchedulerRun, deleting: set[str]) -> dict[str, str]:
-    """Return pod -> error for pods placed on uninitialized nodes, except pods of deleting nodes."""
+    """Return an error for each pod placed on an uninitialized node, except pods of deleting nodes."""
     reasons: dict[str, str] = {}
     for node in run.nodes.used:
         state = node.existing.state
         if state.initialized:
             continue
         names = (("nodeclaim", state.claim), ("node", state.node))
-        where = ", ".join(f"{kind}/{obj.metadata.name}" for kind, obj in names if obj is not None)
-        why = f"would schedule against uninitialized {where}"
-        reasons |= {pod.key: why for pod in node.pods if pod.key not in deleting}
+        objects = ", ".join(f"{kind}/{obj.metadata.name}" for kind, obj in names if obj is not None)
+        error = f"would schedule against uninitialized {objects}"
+        reasons |= {pod.key: error for pod in node.pods if pod.key not in deleting}
     return reasons
 
 
 def _describe_errors(errors: dict[str, str]) -> str:
-    """Describe the unschedulable pods in Karpenter's words, sorted by name."""
+    """Describe why pods could not be scheduled in Karpenter's words, sorted by pod."""
     if not errors:
         return ""
     shown = "".join(f"{key} => {errors[key]} " for key in sorted(errors)[:MOST_ERRORS])

@@ -1,8 +1,8 @@
-"""Overhead of DaemonSets on new nodes, which differs by instance type, and on existing nodes.
+"""Overhead of DaemonSets on new nodes, where it differs by instance type, and on existing nodes.
 
 Upstream: buildDaemonOverheadGroups, isDaemonPodCompatible in pkg/controllers/provisioning/scheduling/scheduler.go,
-getDaemonSetPods in provisioner.go (sigs.k8s.io/karpenter v1.14.1). A required term that a pod gives up for one type
-stays given up for all that is asked afterwards, as upstream edits the pod that it asks about.
+getDaemonSetPods in provisioner.go (sigs.k8s.io/karpenter v1.14.1). A required affinity term that is removed to check
+one instance type stays removed in later checks, because upstream modifies the pod in place.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from kschedctl.autoscaling.karpenter.preferences import (
     remove_required_node_affinity_term,
     tolerate_prefer_no_schedule_taints,
 )
-from kschedctl.autoscaling.karpenter.requirements import Requirements, get_required_terms, strict_requirements
+from kschedctl.autoscaling.karpenter.requirements import Requirements, build_strict_requirements, get_required_terms
 from kschedctl.autoscaling.karpenter.state_nodes import StateNode
 from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
 from kschedctl.cluster import Cluster
@@ -43,13 +43,15 @@ class DaemonGroup:
 
 
 class Daemons:
-    """A pod of each DaemonSet, with the preferences that earlier checks relaxed."""
+    """One pod per DaemonSet, without the preferences that earlier checks relaxed."""
 
     def __init__(self, pods: Iterable[Pod]) -> None:
         self.pods = list(pods)
 
     def build_groups(self, template: ClaimTemplate) -> tuple[DaemonGroup, ...]:
-        """Group a template's instance types by the DaemonSets that would run there, sorted by their names."""
+        """Group a template's instance types by the DaemonSets that would run there, sorted by the names of their
+        pods.
+        """
         fitting = [self._find_compatible_types(at, template) for at in range(len(self.pods))]
         runs = np.array(fitting, np.bool_).reshape(len(fitting), len(template.columns))
         by_names: dict[str, tuple[list[Pod], list[int]]] = {}
@@ -59,99 +61,104 @@ class Daemons:
             by_names.setdefault(names, (pods, []))[1].append(at)
         return tuple(_build_group(*by_names[names], len(template.columns)) for names in sorted(by_names))
 
-    def find_expected(self, node: StateNode) -> list[Pod]:
+    def find_expected_pods(self, node: StateNode) -> list[Pod]:
         """Return the DaemonSets' pods that should run on the node."""
         labels = Requirements.of_labels(node.labels)
         return [
-            pod for pod in self.pods if _tolerates(pod, node.taints) and labels.compatible(strict_requirements(pod))
+            pod
+            for pod in self.pods
+            if _tolerates_taints(pod, node.taints) and labels.compatible(build_strict_requirements(pod))
         ]
 
-    def _find_compatible_types(self, at: int, template: ClaimTemplate) -> Bools:
-        """Return (T,) the template's options on which a DaemonSet would run.
+    def _find_compatible_types(self, pod_index: int, template: ClaimTemplate) -> Bools:
+        """Return a (T,) mask of the template's instance types on which a DaemonSet would run.
 
-        Relaxes the DaemonSet's pod for later checks as a side effect.
+        As a side effect, the DaemonSet's pod stays relaxed in later checks.
         """
-        self.pods[at] = (tolerate_prefer_no_schedule_taints(self.pods[at]) or (self.pods[at], ""))[0]
+        self.pods[pod_index] = (tolerate_prefer_no_schedule_taints(self.pods[pod_index]) or (self.pods[pod_index], ""))[
+            0
+        ]
         mask = np.zeros(len(template.columns), np.bool_)
-        if not _tolerates(self.pods[at], template.taints):
+        if not _tolerates_taints(self.pods[pod_index], template.taints):
             return mask
         options = np.flatnonzero(template.options)
         while len(options):
-            required = strict_requirements(self.pods[at])
+            required = build_strict_requirements(self.pods[pod_index])
             fits = np.zeros(len(options), np.bool_)
             if template.requirements.compatible(required, template.well_known):
                 fits = template.columns.compatible(required)[options]
-            if len(get_required_terms(self.pods[at])) < 2:
+            if len(get_required_terms(self.pods[pod_index])) < 2:
                 mask[options] = fits
                 return mask
             first = len(fits) if fits.all() else int(np.argmin(fits))
             mask[options[:first]] = True
             options = options[first:]
-            if len(options) and (given_up := remove_required_node_affinity_term(self.pods[at])):
-                self.pods[at] = given_up[0]
+            if len(options) and (relaxed := remove_required_node_affinity_term(self.pods[pod_index])):
+                self.pods[pod_index] = relaxed[0]
         return mask
 
 
 def get_daemonset_pods(cluster: Cluster) -> list[Pod]:
-    """Return the newest pod of each DaemonSet, or a pod from its template, with the template's required node
-    affinity.
+    """Return one pod per DaemonSet: its newest pod, or one built from its template.
+
+    The required node affinity is always that of the template.
     """
     return [_build_daemonset_pod(daemon_set, cluster) for daemon_set in cluster.daemon_sets]
 
 
 def _build_daemonset_pod(daemon_set: StoredWorkload, cluster: Cluster) -> Pod:
-    """Build a DaemonSet's pod from its newest pod or its template."""
-    template, own = daemon_set.spec.template.spec, daemon_set.metadata
+    """Build the pod that represents a DaemonSet, from its newest pod or its template."""
+    template, metadata = daemon_set.spec.template.spec, daemon_set.metadata
     pod = _find_newest_pod(daemon_set, cluster)
     if pod is None:
         containers = tuple(map(_default_requests_to_limits, template.containers))
         init = tuple(map(_default_requests_to_limits, template.init_containers))
         spec = replace(template, containers=containers, init_containers=init)
-        pod = Pod(PodMeta(own.name, own.namespace), spec)
-    wanted = template.affinity and template.affinity.node_affinity
-    if not wanted or wanted.required_during_scheduling_ignored_during_execution is None:
+        pod = Pod(PodMeta(metadata.name, metadata.namespace), spec)
+    template_affinity = template.affinity and template.affinity.node_affinity
+    if not template_affinity or template_affinity.required_during_scheduling_ignored_during_execution is None:
         return pod
     affinity = pod.spec.affinity or Affinity()
     nodes = replace(
         affinity.node_affinity or NodeAffinity(),
-        required_during_scheduling_ignored_during_execution=wanted.required_during_scheduling_ignored_during_execution,
+        required_during_scheduling_ignored_during_execution=template_affinity.required_during_scheduling_ignored_during_execution,
     )
     return replace(pod, spec=replace(pod.spec, affinity=replace(affinity, node_affinity=nodes)))
 
 
 def _find_newest_pod(daemon_set: StoredWorkload, cluster: Cluster) -> Pod | None:
-    """Return the newest pod of a DaemonSet, the first of equally old ones, or None."""
-    own = daemon_set.metadata
+    """Return the newest pod of a DaemonSet, or None. The first of equally old pods wins."""
+    metadata = daemon_set.metadata
     newest = None
     for pod in cluster.pods.filter_by_template(
-        lambda other: other.metadata.namespace == own.namespace and bool(_daemonset_owner(other))
+        lambda other: other.metadata.namespace == metadata.namespace and bool(_find_daemonset_owner(other))
     ):
-        if _daemonset_owner(pod) == (own.uid, own.name) and (
-            newest is None or _creation_time(pod) > _creation_time(newest)
+        if _find_daemonset_owner(pod) == (metadata.uid, metadata.name) and (
+            newest is None or _get_creation_time(pod) > _get_creation_time(newest)
         ):
             newest = pod
     return newest
 
 
-def _daemonset_owner(pod: Pod) -> tuple[str, str]:
-    """Return UID and name of the DaemonSet that controls the pod, or empty strings."""
+def _find_daemonset_owner(pod: Pod) -> tuple[str, str]:
+    """Return the UID and name of the DaemonSet that controls the pod, or empty strings."""
     owners = (o for o in pod.metadata.owner_references if o.controller and o.kind == "DaemonSet")
     return next(((owner.uid, owner.name) for owner in owners), ("", ""))
 
 
-def _creation_time(pod: Pod) -> str:
-    """Return the creation timestamp, or ""."""
+def _get_creation_time(pod: Pod) -> str:
+    """Return the pod's creation timestamp, or ""."""
     return pod.metadata.creation_timestamp or ""
 
 
 def _default_requests_to_limits(container: Container) -> Container:
-    """Return the container with its limits as requests where it has no request."""
+    """Return the container with missing requests filled in from its limits."""
     resources = container.resources
     return replace(container, resources=replace(resources, requests={**resources.limits, **resources.requests}))
 
 
 def _build_group(pods: Sequence[Pod], types: Sequence[int], count: int) -> DaemonGroup:
-    """Build the group of the types on which these pods would run."""
+    """Build the group of the instance types on which these pods would run."""
     mask = np.zeros(count, np.bool_)
     mask[list(types)] = True
     overhead = sum_pod_requests(pods) if pods else {}
@@ -159,5 +166,6 @@ def _build_group(pods: Sequence[Pod], types: Sequence[int], count: int) -> Daemo
     return DaemonGroup(mask, overhead, to_thousandths(overhead), ports)
 
 
-def _tolerates(pod: Pod, taints: Iterable[Taint]) -> bool:
+def _tolerates_taints(pod: Pod, taints: Iterable[Taint]) -> bool:
+    """Return whether the pod tolerates all taints."""
     return all(is_tolerated(pod.spec.tolerations, taint, comparison_operators=True) for taint in taints)

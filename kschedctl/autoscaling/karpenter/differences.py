@@ -10,14 +10,14 @@ from kschedctl.autoscaling.karpenter.requirements import get_required_terms
 from kschedctl.autoscaling.karpenter.setting import KarpenterSetting
 
 
-def describe_differences(setting: KarpenterSetting, pod: Pod) -> Iterator[str]:
-    """Yield the differences that matter for this pod and these pools, in Karpenter's relaxation order."""
+def iter_differences(setting: KarpenterSetting, pod: Pod) -> Iterator[str]:
+    """Yield the differences that affect this pod, in the order in which Karpenter relaxes preferences."""
     if node := pod.status.nominated_node_name:
         yield f"Karpenter does not look at the pod as long as kube-scheduler nominates {node} for it"
     terms = len(get_required_terms(pod))
     if terms > 1:
         yield f"Karpenter tries the {terms} required node affinity terms one at a time, in the order written"
-    if preferences := list(_describe_preferences(pod)):
+    if preferences := list(_iter_preferences(pod)):
         listed = ", ".join(preferences)
         if setting.options.ignores_preferences:
             yield f"Karpenter ignores {listed}: preferencePolicy is Ignore"
@@ -29,17 +29,17 @@ def describe_differences(setting: KarpenterSetting, pod: Pod) -> Iterator[str]:
         yield "Karpenter takes minDomains from the first pod that it sees with the same spread constraint"
 
 
-def _describe_preferences(pod: Pod) -> Iterator[str]:
-    """Yield the pod's preferences in words."""
+def _iter_preferences(pod: Pod) -> Iterator[str]:
+    """Yield a description of each kind of preference that the pod has."""
     affinity = pod.spec.affinity
-    own = affinity and affinity.pod_affinity
-    if own and own.preferred_during_scheduling_ignored_during_execution:
+    attracting = affinity and affinity.pod_affinity
+    if attracting and attracting.preferred_during_scheduling_ignored_during_execution:
         yield "preferred pod affinity"
-    against = affinity and affinity.pod_anti_affinity
-    if against and against.preferred_during_scheduling_ignored_during_execution:
+    repelling = affinity and affinity.pod_anti_affinity
+    if repelling and repelling.preferred_during_scheduling_ignored_during_execution:
         yield "preferred pod anti-affinity"
-    of_node = affinity and affinity.node_affinity
-    if of_node and (preferred := of_node.preferred_during_scheduling_ignored_during_execution):
+    node_affinity = affinity and affinity.node_affinity
+    if node_affinity and (preferred := node_affinity.preferred_during_scheduling_ignored_during_execution):
         heaviest = "the heaviest preferred node affinity term" if len(preferred) > 1 else "preferred node affinity"
         yield heaviest
     if any(constraint.when_unsatisfiable == "ScheduleAnyway" for constraint in pod.spec.topology_spread_constraints):
@@ -47,7 +47,7 @@ def _describe_preferences(pod: Pod) -> Iterator[str]:
 
 
 def _find_untolerated_soft_taints(setting: KarpenterSetting, pod: Pod) -> set[str]:
-    """Return the PreferNoSchedule taints of pools that the pod does not tolerate."""
+    """Return the pools' PreferNoSchedule taints that the pod does not tolerate."""
     taints = {taint for pool in setting.pools.pools for taint in pool.spec.template.spec.taints}
     return {
         str(taint)

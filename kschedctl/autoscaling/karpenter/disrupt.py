@@ -1,4 +1,4 @@
-"""Karpenter's disruption methods (emptiness, drift, consolidation), each replayed on the cluster as it is.
+"""Karpenter's disruption methods (emptiness, drift and consolidation), each replayed on the same snapshot.
 
 Upstream: pkg/controllers/disruption/emptiness.go, drift.go, multinodeconsolidation.go, singlenodeconsolidation.go
 (sigs.k8s.io/karpenter v1.14.1). Where Go's map order decides, the first by name is taken.
@@ -43,7 +43,7 @@ EMPTY, DRIFTED, UNDERUTILIZED = "Empty", "Drifted", "Underutilized"
 CONSOLIDATABLE, WHEN_EMPTY = "Consolidatable", "WhenEmpty"
 MOST_NODES = 100
 MOST_SOFTENED = 20
-"""How many nodes, and pods of a node, are simulated without soft constraints; each costs a simulation."""
+"""Maximum number of nodes, and of pods per node, simulated without soft constraints. Each costs a simulation."""
 STAYS = "stays"
 NOT_CONSOLIDATABLE = "not consolidatable yet, or empty"
 NO_SCHEDULER = f"creating scheduler, {NO_POOLS}"
@@ -59,21 +59,22 @@ def disrupt(
     now: str,
     begin: Begin = ignore_progress,
 ) -> Disruption:
-    """Replay Karpenter's (v1.14) next disruption of nodes, with the reasons that keep the others. Raises InputError.
+    """Replay Karpenter's (v1.14) next disruption of nodes and report why the other nodes stay. Raises InputError.
 
-    ``instance_types``, ``options`` and ``now`` are as for ``provision``. ``begin`` reports progress.
+    ``instance_types``, ``options`` and ``now`` have the same form as for ``provision``. ``begin`` reports progress.
     """
-    sold, read = read_instance_types(instance_types), read_karpenter_options(options or {})
-    return Disrupt(KarpenterSetting.of(cluster, sold, read, now)).build_report(begin)
+    catalog, parsed_options = read_instance_types(instance_types), read_karpenter_options(options or {})
+    return Disrupt(KarpenterSetting.of(cluster, catalog, parsed_options, now)).build_report(begin)
 
 
 @dataclass(eq=False)
 class MethodRound:
-    """One method's view of the cluster."""
+    """The candidates, budgets and events of one disruption method."""
 
     candidates: list[NodeCandidate]
     totals: PoolTotals
     budgets: dict[str, int]
+    """Pool -> number of nodes that may be disrupted."""
     candidate_log: EventLog
     """Events written while candidates are selected."""
     budget_log: EventLog
@@ -81,12 +82,12 @@ class MethodRound:
     log: EventLog = field(default_factory=EventLog)
     """Events written while the method decides."""
     blocking_budgets: Mapping[str, str] = field(default_factory=dict)
-    """Node -> the PodDisruptionBudget that keeps it from being a candidate."""
+    """Node -> the PodDisruptionBudget that prevents it from being a candidate."""
     error: str = ""
     """The error that ends the method, and with it Karpenter's whole round."""
 
     def take_within_budgets(self, candidates: Iterable[NodeCandidate]) -> list[NodeCandidate]:
-        """Return the candidates, in order, that the disruption budgets of their pools allow together."""
+        """Return the candidates that the pools' disruption budgets allow together, in order."""
         remaining, taken = dict(self.budgets), []
         for candidate in candidates:
             name = candidate.pool.metadata.name
@@ -107,13 +108,13 @@ class Disrupt:
         """Node -> the soft constraints that keep it, by which alone it could be disrupted otherwise."""
 
     def build_report(self, begin: Begin) -> Disruption:
-        """Run all methods, and consolidation for each candidate alone."""
+        """Run every disruption method, and consolidation for each candidate alone."""
         single = self._build_round(UNDERUTILIZED, _should_consolidate)
         done = begin("Taking nodes away", len(single.candidates))
         for candidate in single.candidates:
-            self.answers[candidate.name] = self._answer_for_candidate(candidate, single.totals)
+            self.answers[candidate.name] = self._consolidate_alone(candidate, single.totals)
             if self.answers[candidate.name].command is None and len(self.soft_constraints) < MOST_SOFTENED:
-                self._find_soft_constraints(candidate, single.totals)
+                self._record_soft_constraints(candidate, single.totals)
             done(1)
         return Disruption(
             emptiness=self._run_method(self._build_round(EMPTY, _is_empty_candidate), self._compute_emptiness),
@@ -126,7 +127,7 @@ class Disrupt:
         )
 
     def _iter_fates(self, single: MethodRound) -> Iterator[NodeFate]:
-        """Yield what happens to each of Karpenter's nodes, and why."""
+        """Yield the fate of each node that Karpenter manages, with the reason if it stays."""
         alone = {candidate.name: candidate for candidate in single.candidates}
         reasons = {event.name: event.message for event in single.candidate_log.events if event.kind == "Node"}
         for state in sorted(self.setting.nodes, key=lambda node: node.name):
@@ -134,7 +135,7 @@ class Disrupt:
                 continue
             name, candidate = state.name, alone.get(state.name)
             if candidate is None:
-                pods = self.setting.limits.unhealthy_pods(single.blocking_budgets.get(name, ""))
+                pods = self.setting.limits.find_unhealthy_pods(single.blocking_budgets.get(name, ""))
                 yield NodeFate(
                     name,
                     state.pool,
@@ -162,47 +163,50 @@ class Disrupt:
             )
 
     def _build_round(
-        self, reason: str, wanted: Callable[[NodeCandidate, EventLog], bool], *, eventual: bool = False
+        self, reason: str, is_candidate: Callable[[NodeCandidate, EventLog], bool], *, eventual: bool = False
     ) -> MethodRound:
-        """Select the candidates of a method and compute its budgets."""
-        looks, blocks = EventLog(), EventLog()
-        search = CandidateSearch(self.setting, looks, eventual)
+        """Select the candidates of a disruption method and compute its budgets."""
+        candidate_log, budget_log = EventLog(), EventLog()
+        search = CandidateSearch(self.setting, candidate_log, eventual)
         candidates = search.search()
         totals = PoolTotals.from_candidates(candidates, self.setting.nodes)
-        budgets = build_budget_mapping(self.setting, reason, blocks)
+        budgets = build_budget_mapping(self.setting, reason, budget_log)
         return MethodRound(
-            [candidate for candidate in candidates if wanted(candidate, looks)],
+            [candidate for candidate in candidates if is_candidate(candidate, candidate_log)],
             totals,
             budgets,
-            looks,
-            blocks,
+            candidate_log,
+            budget_log,
             blocking_budgets=search.blocking_budgets,
         )
 
     def _run_method(
         self, round: MethodRound, decide: Callable[[MethodRound], PlannedRemoval | None]
     ) -> DisruptionMethod:
-        """Run a method and report its candidates, budgets and command."""
+        """Run a disruption method and report its candidates, budgets and command."""
         removal = decide(round)
-        most = self.setting.options.max_instance_types
+        max_instance_types = self.setting.options.max_instance_types
         return DisruptionMethod(
             candidates=tuple(map(_report_candidate, _sort_by_savings_ratio(round.candidates))),
             candidate_events=round.candidate_log.events,
             budgets=round.budgets,
             budget_events=round.budget_log.events,
-            commands=(removal.build_command(most),) if removal else (),
+            commands=(removal.build_command(max_instance_types),) if removal else (),
             events=round.log.events,
             error=round.error,
         )
 
     def _compute_emptiness(self, round: MethodRound) -> PlannedRemoval | None:
-        """Delete all empty candidates that the budgets allow at once."""
-        going = round.take_within_budgets(_sort_by_savings_ratio(round.candidates))
-        return PlannedRemoval(going, self.simulator.simulate_empty_removal(), []) if going else None
+        """Plan to delete all empty candidates that the budgets allow together."""
+        deletable = round.take_within_budgets(_sort_by_savings_ratio(round.candidates))
+        return PlannedRemoval(deletable, self.simulator.simulate_empty_removal(), []) if deletable else None
 
     def _compute_drift(self, round: MethodRound) -> PlannedRemoval | None:
-        """Replace the candidate that drifted first, preferring nodes without pods, whatever the price."""
-        by_time = sorted(round.candidates, key=_drifted_at)
+        """Plan to replace the first drifted candidate whose pods can be rescheduled, whatever the price.
+
+        Candidates without pods come first, then those that drifted earliest.
+        """
+        by_time = sorted(round.candidates, key=_get_drift_time)
         for candidate in sorted(by_time, key=lambda candidate: bool(candidate.pods)):
             if not round.budgets[candidate.pool.metadata.name]:
                 continue
@@ -212,7 +216,7 @@ class Disrupt:
                 return None
             if not outcome.fault:
                 return PlannedRemoval([candidate], outcome, [ReplacementClaim(claim) for claim in outcome.claims])
-            round.log.blocked(candidate.state, outcome.fault)
+            round.log.log_blocked(candidate.state, outcome.fault)
         return None
 
     def _first_n_consolidation(self, round: MethodRound) -> PlannedRemoval | None:
@@ -235,14 +239,16 @@ class Disrupt:
             if removal and _has_options(removal) and all(score.is_approved for score in scores.values()):
                 best, low, shown = removal, middle + 1, scores
             else:
-                high, shown = middle - 1, shown if best else scores or shown
+                high = middle - 1
+                if not best and scores:
+                    shown = scores
         for pool, score in shown.items():
             if score.is_approved:
-                round.log.pool_approved(pool, str(score))
+                round.log.log_pool_approved(pool, str(score))
         return best
 
     def _compute_single_consolidation(self, round: MethodRound) -> PlannedRemoval | None:
-        """Consolidate the first candidate that can be, taking a node of each pool in turn."""
+        """Plan to consolidate the first candidate for which it is possible, alternating between pools."""
         by_pool: dict[str, list[NodeCandidate]] = {}
         for candidate in _sort_by_savings_ratio(round.candidates):
             by_pool.setdefault(candidate.pool.metadata.name, []).append(candidate)
@@ -257,8 +263,8 @@ class Disrupt:
     def _consolidate_one(
         self, candidate: NodeCandidate, totals: PoolTotals, log: EventLog, softened: Container[str] = ()
     ) -> PlannedRemoval | None:
-        """Consolidate a single candidate, or return None if it is impossible or its score is not approved."""
-        if not totals.can_pass(candidate):
+        """Plan to consolidate one candidate. Return None if that is impossible or its score is not approved."""
+        if not totals.would_approve_deletion(candidate):
             return None
         removal = self.simulator.compute_consolidation([candidate], log, softened)
         if removal is None:
@@ -266,13 +272,14 @@ class Disrupt:
         for score in totals.score_pools([candidate], removal.savings).values():
             if not score.is_approved:
                 return None
-            log.approved(candidate.state, str(score))
+            log.log_approved(candidate.state, str(score))
         return removal
 
-    def _find_soft_constraints(self, candidate: NodeCandidate, totals: PoolTotals) -> None:
-        """Record the soft constraints that keep a node, if it could be disrupted with preferencePolicy=Ignore.
+    def _record_soft_constraints(self, candidate: NodeCandidate, totals: PoolTotals) -> None:
+        """Record which pods' soft constraints keep a node from being disrupted, if any do.
 
-        One pod is named if the node could be disrupted without the soft constraints of that pod alone.
+        These are the pods without whose soft constraints alone the node could be disrupted, or else all pods that have
+        some.
         """
         soft = [pod for pod in candidate.pods if describe_soft_constraints(pod)]
         if not soft or self.setting.options.ignores_preferences:
@@ -288,8 +295,8 @@ class Disrupt:
             {pod.key: describe_soft_constraints(pod) for pod in deciding or soft}, removal.decision
         )
 
-    def _answer_for_candidate(self, candidate: NodeCandidate, totals: PoolTotals) -> AloneAnswer:
-        """Run consolidation for this candidate alone and return its command and events."""
+    def _consolidate_alone(self, candidate: NodeCandidate, totals: PoolTotals) -> AloneAnswer:
+        """Consolidate this candidate alone, and return the command and the events."""
         log = EventLog()
         removal = self._consolidate_one(candidate, totals, log)
         command = removal.build_command(self.setting.options.max_instance_types) if removal else None
@@ -301,7 +308,9 @@ def _is_empty_candidate(candidate: NodeCandidate, log: EventLog) -> bool:
     if candidate.pool.spec.replicas is not None:
         return False
     if _never_consolidates(candidate):
-        log.unconsolidatable(candidate.state, f'NodePool "{candidate.pool.metadata.name}" has consolidation disabled')
+        log.log_unconsolidatable(
+            candidate.state, f'NodePool "{candidate.pool.metadata.name}" has consolidation disabled'
+        )
         return False
     return candidate.is_empty and candidate.has_condition(CONSOLIDATABLE)
 
@@ -311,43 +320,41 @@ def _is_drifted(candidate: NodeCandidate, log: EventLog) -> bool:
     return candidate.pool.spec.replicas is None and candidate.has_condition(DRIFTED)
 
 
-def _drifted_at(candidate: NodeCandidate) -> str:
+def _get_drift_time(candidate: NodeCandidate) -> str:
     """Return when the candidate drifted, or ""."""
     drifted = candidate.find_condition(DRIFTED)
     return (drifted and drifted.last_transition_time) or ""
 
 
 def _should_consolidate(candidate: NodeCandidate, log: EventLog) -> bool:
-    """Return whether consolidation may disrupt the candidate, and log why not."""
+    """Return whether consolidation may disrupt the candidate. Log why if its pool or type rules it out."""
     if candidate.pool.spec.replicas is not None:
         return False
-    if fault := _find_consolidation_fault(candidate):
-        log.unconsolidatable(candidate.state, fault)
+    if fault := _describe_consolidation_blocker(candidate):
+        log.log_unconsolidatable(candidate.state, fault)
         return False
     if candidate.is_empty:
         return False
     if candidate.pool.spec.disruption.consolidation_policy == WHEN_EMPTY:
         name = candidate.pool.metadata.name
-        log.unconsolidatable(
+        log.log_unconsolidatable(
             candidate.state, f'NodePool "{name}" has consolidation policy WhenEmpty, but node is not empty'
         )
         return False
     return candidate.has_condition(CONSOLIDATABLE)
 
 
-def _find_consolidation_fault(candidate: NodeCandidate) -> str:
-    """Return why the candidate cannot be consolidated; empty if it can."""
+def _describe_consolidation_blocker(candidate: NodeCandidate) -> str:
+    """Describe why the candidate cannot be consolidated, or return an empty string."""
     labels = candidate.state.labels
     if candidate.type is None:
         return f'Instance Type "{labels.get(INSTANCE_TYPE, "")}" not found'
     for label in (CAPACITY_TYPE, ZONE):
         if label not in labels:
             return f'Node does not have label "{label}"'
-    return (
-        f'NodePool "{candidate.pool.metadata.name}" has consolidation disabled'
-        if _never_consolidates(candidate)
-        else ""
-    )
+    if _never_consolidates(candidate):
+        return f'NodePool "{candidate.pool.metadata.name}" has consolidation disabled'
+    return ""
 
 
 def _never_consolidates(candidate: NodeCandidate) -> bool:
@@ -356,7 +363,7 @@ def _never_consolidates(candidate: NodeCandidate) -> bool:
 
 
 def _sort_by_savings_ratio(candidates: Iterable[NodeCandidate]) -> list[NodeCandidate]:
-    """Sort candidates by savings ratio, the highest first, then by name."""
+    """Sort candidates by descending savings ratio, then by name."""
     return sorted(candidates, key=lambda candidate: (-candidate.savings_ratio, candidate.name))
 
 
@@ -373,9 +380,12 @@ def _report_candidate(candidate: NodeCandidate) -> DisruptionCandidate:
 
 
 def _filter_out_same_type(removal: PlannedRemoval) -> bool:
-    """Keep replacement types that are cheaper than nodes of the same type. Return whether any remains."""
+    """Keep replacement types that are cheaper than removed nodes of the same type.
+
+    Return whether every replacement still has an instance type.
+    """
     for offer in removal.replacements:
-        if offer.keep_cheaper_types(_cheapest_same_type_price(offer, removal.candidates)):
+        if offer.keep_cheaper_types(_find_cheapest_same_type_price(offer, removal.candidates)):
             offer.truncate(0)
     return _has_options(removal)
 
@@ -385,14 +395,19 @@ def _has_options(removal: PlannedRemoval) -> bool:
     return all(offer.order for offer in removal.replacements)
 
 
-def _cheapest_same_type_price(offer: ReplacementClaim, candidates: Sequence[NodeCandidate]) -> float:
-    """Return the lowest price of a node whose type the replacement may also be; 0 if that price is unknown."""
+def _find_cheapest_same_type_price(offer: ReplacementClaim, candidates: Sequence[NodeCandidate]) -> float:
+    """Return the lowest price of a removed node whose type the replacement may have.
+
+    The price is infinite if there is no such node, and 0 if the price of such a node is unknown.
+    """
     prices: dict[str, float] = {}
     for candidate in candidates:
         assert candidate.type is not None
         labels = Requirements.of_labels(candidate.state.labels)
-        own = [o.price for o in candidate.type.offerings if labels.compatible(o.requirements)]
-        known = prices.get(candidate.type.name, 0.0 if not own else float("inf"))
-        prices[candidate.type.name] = min([known or float("inf"), *own]) if own else known
+        offering_prices = [o.price for o in candidate.type.offerings if labels.compatible(o.requirements)]
+        type_price = prices.get(candidate.type.name, 0.0 if not offering_prices else float("inf"))
+        prices[candidate.type.name] = (
+            min([type_price or float("inf"), *offering_prices]) if offering_prices else type_price
+        )
     names = {offer.columns.types[at].name for at in offer.order}
     return min((price for name, price in prices.items() if name in names), default=float("inf"))

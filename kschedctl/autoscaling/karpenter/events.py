@@ -1,4 +1,4 @@
-"""Events that Karpenter's disruption controllers write, without repetitions.
+"""A log of the events that Karpenter's disruption controllers write, without repetitions.
 
 Upstream: pkg/controllers/disruption/events/events.go, pkg/utils/pod/events.go (sigs.k8s.io/karpenter v1.14.1).
 """
@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from kschedctl.api.objects import Pod
 from kschedctl.api.times import parse_microseconds
-from kschedctl.autoscaling.karpenter.pods import protection_duration
+from kschedctl.autoscaling.karpenter.pods import parse_protection_duration
 from kschedctl.autoscaling.karpenter.state_nodes import StateNode
 from kschedctl.reports.provisioning import KarpenterEvent
 
@@ -19,7 +19,7 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
 
 
 class EventLog:
-    """Distinct events in the order in which they were first written."""
+    """The distinct events, in the order in which they were first written."""
 
     def __init__(self) -> None:
         self._events: dict[KarpenterEvent, None] = {}
@@ -29,41 +29,47 @@ class EventLog:
         return tuple(self._events)
 
     def describe_node_events(self, name: str) -> tuple[str, ...]:
-        """Return ``Reason: message`` of each event about a node."""
-        mine = (event for event in self._events if event.kind == "Node" and event.name == name)
-        return tuple(f"{event.reason}: {event.message}" for event in mine)
+        """Return each event about a node as ``Reason: message``."""
+        node_events = (event for event in self._events if event.kind == "Node" and event.name == name)
+        return tuple(f"{event.reason}: {event.message}" for event in node_events)
 
     def add_events(self, events: Iterable[KarpenterEvent]) -> None:
-        """Add events that were written elsewhere."""
+        """Add events from another source."""
         self._events.update(dict.fromkeys(events))
 
-    def blocked(self, state: StateNode, message: str) -> None:
+    def log_blocked(self, state: StateNode, message: str) -> None:
+        """Log that the node cannot be disrupted."""
         self._write_for_node_and_claim(state, "DisruptionBlocked", message)
 
-    def unconsolidatable(self, state: StateNode, message: str) -> None:
+    def log_unconsolidatable(self, state: StateNode, message: str) -> None:
+        """Log that the node cannot be consolidated."""
         self._write_for_node_and_claim(state, "Unconsolidatable", message)
 
-    def candidate(self, state: StateNode, command: str, savings: float) -> None:
+    def log_candidate(self, state: StateNode, command: str, savings: float) -> None:
+        """Log that consolidation could delete or replace the node, with the savings per hour."""
         self._write_for_node_and_claim(
             state, "ConsolidationCandidate", f"Consolidation candidate: {command} (savings: ${savings:.2f})"
         )
 
-    def approved(self, state: StateNode, message: str) -> None:
+    def log_approved(self, state: StateNode, message: str) -> None:
+        """Log that the policy Balanced approves consolidating the node."""
         self._write_for_node_and_claim(state, "ConsolidationApproved", message)
 
-    def pool_approved(self, pool: str, message: str) -> None:
+    def log_pool_approved(self, pool: str, message: str) -> None:
+        """Log that the policy Balanced approves consolidating nodes of the pool."""
         self._write("NodePool", pool, "ConsolidationApproved", message)
 
-    def pool_blocked(self, pool: str, reason: str) -> None:
+    def log_pool_blocked(self, pool: str, reason: str) -> None:
+        """Log that the pool's disruption budgets allow no disruption for this reason."""
         why = f"No allowed disruptions for disruption reason {reason} due to blocking budget"
         self._write("NodePool", pool, "DisruptionBlocked", why)
 
     def log_pod_protection(self, pod: Pod, now: int) -> None:
-        """Log the end of the pod's do-not-disrupt grace period, or that the annotation is invalid."""
+        """Log when the pod's do-not-disrupt grace period ends or ended, or that the annotation is invalid."""
         annotation = pod.metadata.annotations.do_not_disrupt
         if annotation is None or annotation == "true":
             return
-        length, started = protection_duration(annotation), pod.status.start_time
+        length, started = parse_protection_duration(annotation), pod.status.start_time
         if length <= 0:
             fault = _describe_duration_error(annotation)
             why = f"Invalid karpenter.sh/do-not-disrupt annotation: {fault}, ignoring annotation"
@@ -79,7 +85,7 @@ class EventLog:
                 self._write("Pod", pod.key, "DoNotDisruptGracePeriodElapsed", why)
 
     def _write_for_node_and_claim(self, state: StateNode, reason: str, message: str) -> None:
-        """Write an event for the node and its NodeClaim."""
+        """Record an event for the node and one for its NodeClaim."""
         for kind, obj in (("Node", state.node), ("NodeClaim", state.claim)):
             if obj is not None:
                 self._write(kind, obj.metadata.name, reason, message)
@@ -89,16 +95,16 @@ class EventLog:
         self._events[KarpenterEvent(kind, name, reason, message)] = None
 
 
-def _describe_duration_error(said: str) -> str:
+def _describe_duration_error(text: str) -> str:
     """Describe why Go cannot parse a text as a duration, in Go's words."""
-    number = _NUMBER.match(said)
+    number = _NUMBER.match(text)
     if number is None:
-        why = f'invalid duration "{said}"'
-    elif number.end() == len(said):
-        why = f'missing unit in duration "{said}"'
+        error = f'invalid duration "{text}"'
+    elif number.end() == len(text):
+        error = f'missing unit in duration "{text}"'
     else:
-        unit = re.match(r"[^0-9.]*", said[number.end() :])
+        unit = re.match(r"[^0-9.]*", text[number.end() :])
         if unit and unit[0] in ("ns", "us", "µs", "ms", "s", "m", "h"):
-            return f'duration "{said}" must be positive'
-        why = f'unknown unit "{unit[0] if unit else ""}" in duration "{said}"'
-    return f'failed to parse "{said}" as a duration: time: {why}'
+            return f'duration "{text}" must be positive'
+        error = f'unknown unit "{unit[0] if unit else ""}" in duration "{text}"'
+    return f'failed to parse "{text}" as a duration: time: {error}'

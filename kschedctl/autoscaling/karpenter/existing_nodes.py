@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from kschedctl.api.objects import Pod
 from kschedctl.api.pod_requests import Quantities
-from kschedctl.autoscaling.karpenter.amounts import ZERO, Amounts, subtract, sum_pod_requests, to_thousandths
-from kschedctl.autoscaling.karpenter.claims import describe_untolerated
+from kschedctl.autoscaling.karpenter.amounts import ZERO, Amounts, subtract_quantities, sum_pod_requests, to_thousandths
+from kschedctl.autoscaling.karpenter.claims import describe_untolerated_taints
 from kschedctl.autoscaling.karpenter.daemons import Daemons
 from kschedctl.autoscaling.karpenter.host_ports import Port, get_host_ports, has_port_conflict
 from kschedctl.autoscaling.karpenter.labels import HOSTNAME
@@ -28,14 +28,14 @@ class ExistingNode:
 
     state: StateNode
     room: Amounts
-    """Available amounts in thousandths, with what expected DaemonSets need subtracted."""
+    """Available amounts in thousandths, minus the requests of expected DaemonSet pods."""
     requirements: Requirements
     ports: tuple[tuple[str, Port], ...]
     limits: Mapping[str, int]
     """CSI driver -> maximum number of volumes."""
     volumes: DriverVolumes
     settling: bool = False
-    """Whether the node is too new to take pods from other nodes."""
+    """Whether the node may not take pods from other nodes yet."""
 
     @classmethod
     def from_state(
@@ -47,14 +47,14 @@ class ExistingNode:
         ports = tuple((pod.key, port) for pod in state.pods for port in get_host_ports(pod))
         taken: dict[str, frozenset[str]] = {}
         for pod in state.pods if limits else ():
-            taken = merge_volumes(taken, volumes.claims_by_driver(pod))
-        room = to_thousandths(subtract(state.available, _remaining_daemon_requests(state, daemons)))
+            taken = merge_volumes(taken, volumes.map_claims_by_driver(pod))
+        room = to_thousandths(subtract_quantities(state.available, _compute_missing_daemon_requests(state, daemons)))
         return cls(state, room, requirements, ports, limits, taken, settling)
 
 
 @dataclass(eq=False)
 class RunNode:
-    """An existing node as it changes in one run."""
+    """An existing node with the pods added to it in one run."""
 
     existing: ExistingNode
     room: dict[str, int]
@@ -65,15 +65,15 @@ class RunNode:
 
     @classmethod
     def from_existing(cls, existing: ExistingNode) -> RunNode:
-        """Create the node as it is at the start of a run."""
+        """Create the node in its state at the start of a run."""
         return cls(existing, dict(existing.room), existing.requirements, list(existing.ports), existing.volumes)
 
     def can_add(self, data: PodData, topology: RunTopology) -> Requirements | None:
-        """Return the node's requirements with the pod, or None if the pod cannot join."""
+        """Return the node's requirements after adding the pod, or None if the pod does not fit."""
         state = self.existing.state
         taken_ports = [port for key, port in self.ports if key != data.pod.key]
         if (
-            describe_untolerated(state.taints, data.pod)
+            describe_untolerated_taints(state.taints, data.pod)
             or self._exceeds_volume_limits(data.by_driver)
             or has_port_conflict(data.ports, taken_ports)
         ):
@@ -96,13 +96,13 @@ class RunNode:
         return requirements.plus(narrowed)
 
     def _exceeds_volume_limits(self, volumes: DriverVolumes) -> bool:
-        """Return whether the node would exceed the volume limit of a CSI driver."""
+        """Return whether further volumes would exceed the node's limit for a CSI driver."""
         limits = self.existing.limits
         both = merge_volumes(self.volumes, volumes) if limits else {}
         return any(driver in limits and len(claims) > limits[driver] for driver, claims in both.items())
 
     def add(self, data: PodData, requirements: Requirements, topology: RunTopology) -> None:
-        """Add the pod, and record its amounts, topology, ports and volumes."""
+        """Add the pod, and record its requests, topology, ports and volumes."""
         self.pods.append(data.pod)
         for name, amount in data.amounts.items():
             self.room[name] = self.room.get(name, 0) - amount
@@ -113,17 +113,17 @@ class RunNode:
 
 
 def merge_volumes(left: DriverVolumes, right: DriverVolumes) -> dict[str, frozenset[str]]:
-    """Return driver -> claims of both mappings."""
+    """Combine the claims of each driver in both mappings."""
     return {driver: left.get(driver, frozenset()) | right.get(driver, frozenset()) for driver in {**left, **right}}
 
 
 def has_room(room: Amounts, amounts: Amounts) -> bool:
-    """Return whether all amounts fit. Nothing fits if any resource is overdrawn."""
+    """Return whether all amounts fit. Nothing fits if any resource in ``room`` is negative."""
     return all(left >= 0 for left in room.values()) and all(room.get(n, 0) >= amount for n, amount in amounts.items())
 
 
-def _remaining_daemon_requests(state: StateNode, daemons: Daemons) -> Quantities:
-    """Return the requests of expected DaemonSet pods that are not on the node yet."""
-    expected = sum_pod_requests(daemons.find_expected(state))
-    here = state.daemon_requests
-    return {name: max(amount.sub(here.get(name, ZERO)), ZERO) for name, amount in expected.items()}
+def _compute_missing_daemon_requests(state: StateNode, daemons: Daemons) -> Quantities:
+    """Return the requests of the DaemonSet pods that are expected on the node but not there yet."""
+    expected = sum_pod_requests(daemons.find_expected_pods(state))
+    present = state.daemon_requests
+    return {name: max(amount.sub(present.get(name, ZERO)), ZERO) for name, amount in expected.items()}

@@ -1,7 +1,7 @@
 """The order in which Go's sort.Slice (pattern-defeating quicksort) leaves equal keys.
 
-Upstream: pdqsort_func of src/sort/zsortfunc.go (Go 1.24 and later), pattern-defeating quicksort. It draws no lots: the
-same keys always come out in the same order. Go 1.19 to 1.23 had other shifts in its xorshift (golang/go issue 70144).
+Upstream: pdqsort_func of src/sort/zsortfunc.go (Go 1.24 and later). The algorithm is deterministic: the same keys
+always come out in the same order. Go 1.19 to 1.23 used other shifts in xorshift (golang/go issue 70144).
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from functools import lru_cache
 from itertools import pairwise
 
 INSERTED = 12
-"""Ranges as short as this are sorted by insertion, which is stable."""
+"""Ranges up to this length are sorted by insertion, which is stable."""
 NINTHER, SHIFTED = 50, 50
 """From this length on: the pivot is a median of medians; pairs in the wrong order are shifted to their places."""
 SHIFTS = 5
 ALL_SWAPPED = 12
 WORD = (1 << 64) - 1
 XORSHIFT = (13, 7, 17)
-"""Left, right and left again."""
+"""The three shifts of the random generator: left, right and left."""
 
 
 def go_sort_order(keys: Sequence[float]) -> list[int]:
@@ -53,7 +53,7 @@ class _PatternDefeatingSort:
         order[left], order[right] = order[right], order[left]
 
     def sort_range(self, start: int, end: int, bad_pivots: int) -> None:
-        """Sort a range, by heapsort after ``bad_pivots`` unbalanced partitions."""
+        """Sort a range. After ``bad_pivots`` unbalanced partitions, heapsort takes over."""
         balanced = partitioned = True
         while end - start > INSERTED:
             if not bad_pivots:
@@ -78,7 +78,7 @@ class _PatternDefeatingSort:
         return self.insertion_sort(start, end)
 
     def _reorder(self, start: int, end: int, places: Sequence[int]) -> None:
-        """Rearrange a range so that it holds the elements at ``places``."""
+        """Fill a range with the elements at ``places``."""
         self.keys[start:end] = [self.keys[at] for at in places]
         self.order[start:end] = [self.order[at] for at in places]
 
@@ -117,7 +117,7 @@ class _PatternDefeatingSort:
             self.swap(place, start + other - length * (other >= length))
 
     def choose_pivot(self, start: int, end: int) -> tuple[int, bool]:
-        """Return the pivot's index and whether the sampled keys were ordered. Reverses a falling range first."""
+        """Return the pivot's index and whether the sampled keys are ordered. A descending range is reversed first."""
         length = end - start
         places = [start + length // 4 * quarter for quarter in (1, 2, 3)]
         swaps = 0
@@ -158,7 +158,9 @@ class _PatternDefeatingSort:
         return False
 
     def _shift_pair(self, at: int, start: int, end: int) -> None:
-        """Move the smaller element of a pair left and the greater one right, to their places."""
+        """Move the smaller element of a pair to its place on the left, and the greater one to its place on the
+        right.
+        """
         keys, left, right = self.keys, at - 1, at + 1
         while at - start >= 2 and left >= 1 and keys[left] < keys[left - 1]:
             self.swap(left, left - 1)

@@ -1,7 +1,7 @@
 """Host ports of pods and their conflicts.
 
-Upstream: pkg/scheduling/hostportusage.go (sigs.k8s.io/karpenter v1.14.1): regular containers alone, the protocol as it
-is written.
+Upstream: pkg/scheduling/hostportusage.go (sigs.k8s.io/karpenter v1.14.1). Only regular containers count, and protocols
+are compared as written.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def has_port_conflict(wanted: Iterable[Port], taken: Iterable[Port]) -> bool:
 
 
 def _normalize_address(text: str) -> str:
-    """Return the address in canonical form, "" for all addresses."""
+    """Return the address in canonical form, or "" if it stands for all addresses."""
     if text in _ALL:
         return ""
     try:

@@ -16,7 +16,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Resources, SelectorRequirement, Struct
 from kschedctl.api.pod_requests import Quantities, parse_quantities
 from kschedctl.api.quantity import Quantity, QuantityError, parse
-from kschedctl.autoscaling.karpenter.amounts import PODS, ZERO, subtract, sum_quantities
+from kschedctl.autoscaling.karpenter.amounts import PODS, ZERO, subtract_quantities, sum_quantities
 from kschedctl.autoscaling.karpenter.labels import (
     ARCH,
     CAPACITY_TYPE,
@@ -41,7 +41,7 @@ _SIZED = re.compile(r"\w+\.(nano|micro|small|medium|large|\d*xlarge|metal)")
 
 
 class OfferingDocument(Struct, frozen=True, rename="pascal"):
-    """An offering of an instance type in the file."""
+    """An offering of an instance type, as it appears in the file."""
 
     price: float = 0.0
     available: bool = True
@@ -50,7 +50,7 @@ class OfferingDocument(Struct, frozen=True, rename="pascal"):
 
 
 class InstanceTypeDocument(Struct, frozen=True):
-    """An instance type in the file."""
+    """An instance type, as it appears in the file."""
 
     name: str
     architecture: str = ""
@@ -101,21 +101,21 @@ class InstanceType:
 
     @property
     def allocatable(self) -> Quantities:
-        """The capacity minus overhead; huge pages reduce memory."""
-        left = subtract(self.capacity, self.overhead)
+        """The capacity minus the overhead. Huge pages reduce the memory."""
+        amounts = subtract_quantities(self.capacity, self.overhead)
         for name, amount in self.capacity.items():
             if name.startswith(_HUGE_PAGES):
-                left["memory"] = max(left.get("memory", ZERO).sub(amount), ZERO)
-        return left
+                amounts["memory"] = max(amounts.get("memory", ZERO).sub(amount), ZERO)
+        return amounts
 
-    def with_capacity(self, more: Mapping[str, Quantity]) -> InstanceType:
-        """Return the type with resources that a NodeOverlay adds."""
-        return replace(self, capacity={**self.capacity, **more}, overlaid=True)
+    def with_capacity(self, added: Mapping[str, Quantity]) -> InstanceType:
+        """Return the instance type with the resources that a NodeOverlay adds."""
+        return replace(self, capacity={**self.capacity, **added}, overlaid=True)
 
 
 @dataclass(frozen=True)
 class InstanceTypeCatalog:
-    """All instance types of a cloud, and its well-known labels."""
+    """All instance types of a cloud, with the labels that they make well known."""
 
     types: tuple[InstanceType, ...]
     well_known: frozenset[str]
@@ -125,19 +125,26 @@ class InstanceTypeCatalog:
 def read_instance_types(documents: Sequence[JsonObject]) -> InstanceTypeCatalog:
     """Parse instance types. Raises InputError if the format is wrong or two types have the same name."""
     types: dict[str, InstanceType] = {}
-    for at, document in enumerate(documents):
-        where = f"instanceTypes[{at}]"
+    for index, document in enumerate(documents):
+        where = f"instanceTypes[{index}]"
         try:
-            made = _build_instance_type(convert_builtins(document, InstanceTypeDocument))
+            instance_type = _build_instance_type(convert_builtins(document, InstanceTypeDocument))
         except msgspec.ValidationError as error:
             raise InputError(str(error), where=where) from None
         except QuantityError as error:
             raise InputError(error.what, where=where, hint=error.hint) from None
-        if made.name in types:
-            raise InputError(f'two instance types are called "{made.name}"', where=where)
-        types[made.name] = made
-    keys = {key for made in types.values() for offering in made.offerings for key in offering.requirements}
-    keys |= {key for made in types.values() for key in made.requirements if key.startswith(INSTANCE_TYPE_PREFIXES)}
+        if instance_type.name in types:
+            raise InputError(f'two instance types are called "{instance_type.name}"', where=where)
+        types[instance_type.name] = instance_type
+    keys = {
+        key for instance_type in types.values() for offering in instance_type.offerings for key in offering.requirements
+    }
+    keys |= {
+        key
+        for instance_type in types.values()
+        for key in instance_type.requirements
+        if key.startswith(INSTANCE_TYPE_PREFIXES)
+    }
     return InstanceTypeCatalog(tuple(types.values()), WELL_KNOWN | keys)
 
 
@@ -163,37 +170,37 @@ def _build_requirements(expressions: Iterable[SelectorRequirement]) -> Requireme
 
 
 def _build_type_requirements(document: InstanceTypeDocument, capacity: Mapping[str, Quantity]) -> Requirements:
-    """Build a type's requirements from its name, resources, offerings and own requirements."""
+    """Build a type's requirements from its name, resources and offerings, and those in its document."""
     cpu = str(capacity["cpu"]) if "cpu" in capacity else ""
     memory = str(capacity["memory"]) if "memory" in capacity else ""
     labels = {
         INSTANCE_TYPE: (document.name,),
         ARCH: (document.architecture,),
         OS: document.operating_systems,
-        ZONE: _offered_values(document, ZONE),
-        CAPACITY_TYPE: _offered_values(document, CAPACITY_TYPE),
+        ZONE: _collect_offered_values(document, ZONE),
+        CAPACITY_TYPE: _collect_offered_values(document, CAPACITY_TYPE),
         SIZE: (_parse_size(document.name, cpu),),
         FAMILY: (_parse_family(document.name),),
         CPU: (cpu,),
         MEMORY: (memory,),
     }
-    made = Requirements.of(LabelRequirement.of(key, IN, values) for key, values in labels.items())
-    made.add(_build_requirements(document.requirements).values())
-    return made
+    requirements = Requirements.of(LabelRequirement.of(key, IN, values) for key, values in labels.items())
+    requirements.add(_build_requirements(document.requirements).values())
+    return requirements
 
 
-def _offered_values(document: InstanceTypeDocument, key: str) -> list[str]:
-    """Return the values of a label in all offerings."""
+def _collect_offered_values(document: InstanceTypeDocument, key: str) -> list[str]:
+    """Return the values that a label has in all offerings together."""
     return [v for offering in document.offerings for e in offering.requirements if e.key == key for v in e.values or ()]
 
 
 def _parse_size(name: str, cpu: str) -> str:
-    """Return the size in the type's name, or else its number of CPUs."""
+    """Return the size in the type's name, or its number of CPUs if the name has none."""
     match = _SIZED.fullmatch(name)
     return match[1] if match else cpu
 
 
 def _parse_family(name: str) -> str:
-    """Return the family in the type's name, or else its first letter."""
+    """Return the family in the type's name, or the first letter if the name has none."""
     family = re.split("[.-]", name, maxsplit=1)
     return family[0] if len(family) > 1 else name[:1]

@@ -39,7 +39,7 @@ WELL_KNOWN = frozenset(
         RESERVATION_ID,
     )
 )
-"""A pool need not define them for a pod to ask for them; those of offerings join them."""
+"""Labels that pods may require although no pool defines them. Labels of offerings are added to them."""
 INSTANCE_TYPE_PREFIXES = ("karpenter.k8s.aws/instance-", "karpenter.azure.com/sku-", "karpenter.k8s.gcp/instance-")
 """Prefixes of providers' labels that describe instance types. They are well known if a type has them."""
 SIMULATION_LABELS = frozenset((REGISTERED, INITIALIZED))
@@ -55,7 +55,7 @@ RESTRICTED_DOMAINS = (KWOK_GROUP, GROUP)
 
 
 def describe_restriction(key: str, well_known: Iterable[str]) -> str:
-    """Return why a label may not be required; empty if it may."""
+    """Describe why pods may not require the label, or return an empty string if they may."""
     known = frozenset(well_known)
     domain, slash, _ = key.partition("/")
     ours = slash and any(domain == restricted or domain.endswith(f".{restricted}") for restricted in RESTRICTED_DOMAINS)
@@ -69,7 +69,7 @@ def describe_restriction(key: str, well_known: Iterable[str]) -> str:
 
 
 def suggest_label(key: str, defined: Iterable[str], well_known: Iterable[str]) -> str:
-    """Return a hint at a well-known or defined label with a similar name, or ""."""
+    """Suggest a well-known or defined label of which this one may be a typo, or return ""."""
     _, slash, suffix = key.partition("/")
     suffix = suffix if slash else key
     for names in (well_known, defined):

@@ -26,7 +26,7 @@ from kschedctl.reports.provisioning import CheapestOffering, ClaimTaint, Launche
 
 
 def truncate_instance_types(claim: NewClaim, max_instance_types: int, strict: bool) -> str:
-    """Keep the claim's cheapest types. Return why the claim is dropped instead if minValues break, or ""."""
+    """Keep only the claim's cheapest instance types. Return an error if this breaks minValues, otherwise ""."""
     columns = claim.template.columns
     chosen = claim.sort_options()[:max_instance_types]
     options = np.zeros(len(columns), np.bool_)
@@ -45,10 +45,10 @@ def truncate_instance_types(claim: NewClaim, max_instance_types: int, strict: bo
 
 
 def to_node_claim(claim: NewClaim, max_instance_types: int) -> LaunchedClaim:
-    """Build the NodeClaim that Karpenter would create; it names the cheapest instance types."""
+    """Build the NodeClaim that Karpenter would create, which names only the cheapest instance types."""
     template, columns = claim.template, claim.template.columns
     order = columns.sort_by_price(claim.options, claim.requirements)
-    prices = columns.cheapest_prices(claim.requirements)
+    prices = columns.find_cheapest_prices(claim.requirements)
     named = np.zeros(len(columns), np.bool_)
     named[order[:max_instance_types]] = True
     requirements = _narrow_to_named_types(claim, order[:max_instance_types], named)
@@ -75,20 +75,20 @@ def to_node_claim(claim: NewClaim, max_instance_types: int) -> LaunchedClaim:
 
 
 def find_cheapest_offering(columns: TypeColumns, claim: NewClaim) -> CheapestOffering | None:
-    """Return the cheapest remaining offerings of the claim, or None."""
-    chosen = np.flatnonzero(columns.offerings_meeting(claim.requirements) & claim.options[columns.type_of])
+    """Return the lowest price among the claim's offerings, with all offerings at that price, or None."""
+    chosen = np.flatnonzero(columns.find_offerings_meeting(claim.requirements) & claim.options[columns.type_of])
     if not len(chosen):
         return None
     price = columns.prices[chosen].min()
-    texts = []
+    descriptions = []
     for at in chosen[columns.prices[chosen] == price].tolist():
         offering = columns.offerings[at]
-        texts.append(f"{columns.types[columns.type_of[at]].name}|{offering.zone}|{offering.capacity_type}")
-    return CheapestOffering(float(price), tuple(sorted(texts)))
+        descriptions.append(f"{columns.types[columns.type_of[at]].name}|{offering.zone}|{offering.capacity_type}")
+    return CheapestOffering(float(price), tuple(sorted(descriptions)))
 
 
 def _narrow_to_named_types(claim: NewClaim, order: Iterable[int], named: np.ndarray) -> Requirements:
-    """Return the claim's requirements, narrowed to the named types and their available capacity types."""
+    """Return the claim's requirements, narrowed to the named instance types and their capacity types."""
     columns, requirements = claim.template.columns, Requirements(claim.requirements)
     names = (columns.types[at].name for at in order)
     min_values = requirements.label(INSTANCE_TYPE).min_values
@@ -99,7 +99,7 @@ def _narrow_to_named_types(claim: NewClaim, order: Iterable[int], named: np.ndar
 
 
 def _choose_custom_labels(claim: NewClaim, requirements: Requirements) -> dict[str, str]:
-    """Return a value for each required label that is not well known."""
+    """Choose a value for each required label that is not well known."""
     known = claim.template.well_known | SIMULATION_LABELS
     return {
         key: value for key, requirement in requirements.items() if key not in known and (value := requirement.any())
@@ -108,7 +108,7 @@ def _choose_custom_labels(claim: NewClaim, requirements: Requirements) -> dict[s
 
 def _build_terms(requirements: Requirements) -> tuple[RequirementTerm, ...]:
     """Convert requirements to the report's terms, sorted by key."""
-    return tuple(RequirementTerm(*term) for key in sorted(requirements) for term in requirements[key].terms())
+    return tuple(RequirementTerm(*term) for key in sorted(requirements) for term in requirements[key].to_terms())
 
 
 def _build_taints(taints: Iterable[Taint]) -> tuple[ClaimTaint, ...]:

@@ -1,4 +1,4 @@
-"""Repeated provisioning: NodePools launch nodes run after run, each ready at once."""
+"""NodePools that launch nodes in repeated provisioning runs. Each node is ready at once."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from kschedctl.text.counts import counted
 
 
 class LaunchingPools:
-    """Karpenter with the NodePools of a cluster, with ``types`` or else the instance types that nodes prove.
+    """The NodePools of a cluster, which launch nodes for pods that kube-scheduler rejects.
 
-    Without ``limited``, limits of NodePools do not count. Raises InputError.
+    If ``types`` is None, only the instance types of existing nodes are known. Without ``limited``, the limits of
+    NodePools are ignored. Raises InputError.
     """
 
     name = NAME
@@ -38,43 +39,43 @@ class LaunchingPools:
         self._types = derive_instance_types(cluster) if types is None else types
         self._sold = read_instance_types(self._types)
         self._settings, self._now = settings, now
-        seen = counted(len(self._types), "instance type")
+        type_count = counted(len(self._types), "instance type")
         self.doubts = (
-            () if types is not None else (f"only the {seen} of existing nodes: --instance-types tells others",)
+            () if types is not None else (f"only the {type_count} of existing nodes: --instance-types tells others",)
         )
         self.sources = ("NodePools of the cluster",)
 
     def find_causes(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
-        """Return what each NodePool lacks, for some of the pods without a node. Raises InputError."""
-        report = provision(self._with_refused(cluster), self._types, self._settings, now=self._now)
+        """Return what each NodePool lacks to take a pod, for some of the unschedulable pods. Raises InputError."""
+        report = provision(self._mark_waiting_pods(cluster), self._types, self._settings, now=self._now)
         return {
-            pod: tuple(f"NodePool {pool}: {'; '.join(stops)}" for pool, stops in pools.items() if stops)
+            pod: tuple(f"NodePool {pool}: {'; '.join(obstacles)}" for pool, obstacles in pools.items() if obstacles)
             for pod, pools in report.missing.items()
         }
 
     def grow(self, cluster: Cluster) -> NewNodes:
-        """Launch nodes for the pods that kube-scheduler rejected."""
-        report = provision(self._with_refused(cluster), self._types, self._settings, now=self._now, explains=False)
-        why = {key: error.error for key, error in report.pod_errors.items()}
-        why |= {event.name: event.message for event in report.rejected}
+        """Launch nodes for the unschedulable pods."""
+        report = provision(self._mark_waiting_pods(cluster), self._types, self._settings, now=self._now, explains=False)
+        reasons = {key: error.error for key, error in report.pod_errors.items()}
+        reasons |= {event.name: event.message for event in report.rejected}
         claims = [claim for claim in report.new_node_claims if claim.node_pool not in report.limits_exceeded]
-        return build_launched_nodes(cluster, claims, self._sold)._replace(reasons=why)
+        return build_launched_nodes(cluster, claims, self._sold)._replace(reasons=reasons)
 
-    def _with_refused(self, cluster: Cluster) -> Cluster:
-        """Return the cluster with all waiting pods as kube-scheduler refused them."""
+    def _mark_waiting_pods(self, cluster: Cluster) -> Cluster:
+        """Return the cluster with all waiting pods marked unschedulable, and without limits unless ``limited``."""
         waiting = {
-            (pod.metadata.namespace, pod.metadata.name): _as_unschedulable(pod)
+            (pod.metadata.namespace, pod.metadata.name): _mark_unschedulable(pod)
             for pod in cluster.unbound_pods()
             if not pod.terminated
         }
-        refused = replace(cluster, pods=cluster.pods.apply_changes(waiting))
+        marked = replace(cluster, pods=cluster.pods.apply_changes(waiting))
         if not self._limited:
             pools = tuple(replace(pool, spec=replace(pool.spec, limits=None)) for pool in cluster.karpenter_node_pools)
-            refused = replace(refused, karpenter_node_pools=pools)
-        return refused
+            marked = replace(marked, karpenter_node_pools=pools)
+        return marked
 
 
-def _as_unschedulable(pod: Pod) -> Pod:
-    """Return the pod as rejected by kube-scheduler, without a nomination, which Karpenter would skip."""
+def _mark_unschedulable(pod: Pod) -> Pod:
+    """Mark the pod unschedulable and remove its nomination, because Karpenter skips nominated pods."""
     pod = mark_unschedulable(pod)
     return replace(pod, status=replace(pod.status, nominated_node_name=""))

@@ -1,4 +1,4 @@
-"""Node classes of NodePools: their readiness, and their effect on instance types.
+"""Node classes of NodePools, which decide the readiness of pools and change their instance types.
 
 Upstream: pkg/providers/instancetype/types.go of karpenter-provider-aws (zones of the subnets, pods, ephemeralStorage),
 pkg/controllers/nodepool/readiness/controller.go (sigs.k8s.io/karpenter v1.14.1).
@@ -26,7 +26,7 @@ STORAGE = "ephemeral-storage"
 NODE_CLASS_KINDS = {
     (group_of(kind.versions[0]), kind.kind): kind for kind in KINDS.values() if kind.struct is NodeClass
 }
-"""(group, kind) -> those that are read."""
+"""(group, kind) -> the kind, for node classes that can be read."""
 
 
 def get_class_reference(pool: NodePool) -> NodeClassReference:
@@ -62,38 +62,38 @@ class NodeClasses:
 
     def is_class_unready(self, pool: NodePool) -> bool:
         """Return whether the pool's node class exists and is not ready."""
-        own = self.find_class(pool)
-        return own is not None and bool(own.not_ready_reason)
+        node_class = self.find_class(pool)
+        return node_class is not None and bool(node_class.not_ready_reason)
 
-    def find_class_fault(self, pool: NodePool) -> str:
-        """Return why the pool cannot be ready because of its node class, or ""."""
-        kind, own, named = find_class_kind(pool), self.find_class(pool), self.name(pool)
-        if own is not None:
-            return f"{named} is not ready: {own.not_ready_reason}" if own.not_ready_reason else ""
-        return f"{named} does not exist" if kind and not self.cluster.gap(kind.name) else ""
+    def describe_class_fault(self, pool: NodePool) -> str:
+        """Describe why the node class keeps the pool from being ready, or return ""."""
+        kind, node_class, class_name = find_class_kind(pool), self.find_class(pool), self.name(pool)
+        if node_class is not None:
+            return f"{class_name} is not ready: {node_class.not_ready_reason}" if node_class.not_ready_reason else ""
+        return f"{class_name} does not exist" if kind and not self.cluster.gap(kind.name) else ""
 
-    def describe_unread(self, pool: NodePool) -> str:
-        """Return which node class was not read, or "" if it was or the pool has none."""
+    def describe_unread_class(self, pool: NodePool) -> str:
+        """Describe the pool's node class if the pool names one and it was not read, otherwise return ""."""
         kind, reference = find_class_kind(pool), get_class_reference(pool)
         missing = self.find_class(pool) is None and (kind is None or self.cluster.gap(kind.name))
         return f"{self.name(pool)} was not read" if missing and reference.name else ""
 
     def zones(self, pool: NodePool) -> frozenset[str]:
-        """Return the zones of the subnets of the pool's node class; empty if they are not known."""
-        own = self.find_class(pool)
-        return own.zones if own else frozenset()
+        """Return the zones in which the pool's node class has subnets, or an empty set if they are unknown."""
+        node_class = self.find_class(pool)
+        return node_class.zones if node_class else frozenset()
 
     def describe_class(self, pool: NodePool) -> str:
-        """Describe the pool's node class: its zones, pods per node and disk, or its fault."""
-        own = self.find_class(pool)
-        if own is None:
-            return self.find_class_fault(pool) or self.describe_unread(pool)
+        """Describe the pool's node class: its fault if it has one, otherwise its zones, pods per node and disk."""
+        node_class = self.find_class(pool)
+        if node_class is None:
+            return self.describe_class_fault(pool) or self.describe_unread_class(pool)
         details = (
-            f"zones {', '.join(sorted(own.zones))}" if own.zones else "",
-            f"{counted(own.max_pods, 'pod')} a node" if own.max_pods is not None else "",
-            f"{own.root_disk_size} disk" if own.root_disk_size else "",
+            f"zones {', '.join(sorted(node_class.zones))}" if node_class.zones else "",
+            f"{counted(node_class.max_pods, 'pod')} a node" if node_class.max_pods is not None else "",
+            f"{node_class.root_disk_size} disk" if node_class.root_disk_size else "",
         )
-        return self.find_class_fault(pool) or ": ".join(
+        return self.describe_class_fault(pool) or ": ".join(
             filter(None, (self.name(pool), ", ".join(filter(None, details))))
         )
 
@@ -105,25 +105,30 @@ class NodeClasses:
     def adjust_types(
         self, pool: NodePool | None, types: Sequence[InstanceType], *, anywhere: bool = False
     ) -> Sequence[InstanceType]:
-        """Return the instance types as the pool's node class makes machines of them. Raises QuantityError.
+        """Return the instance types with the zones, pods and disk of the pool's node class. Raises QuantityError.
 
-        With ``anywhere``, the zones of the node class's subnets do not count.
+        With ``anywhere``, offerings in zones without a subnet are kept.
         """
-        own = self.find_class(pool) if pool else None
-        if own is None:
+        node_class = self.find_class(pool) if pool else None
+        if node_class is None:
             return types
-        more = parse_quantities({STORAGE: own.root_disk_size} if own.root_disk_size else {})
-        more |= parse_quantities({PODS: str(own.max_pods)} if own.max_pods is not None else {})
-        return [_adjust_type(each, more, frozenset() if anywhere else own.zones) for each in types]
+        capacity = parse_quantities({STORAGE: node_class.root_disk_size} if node_class.root_disk_size else {})
+        capacity |= parse_quantities({PODS: str(node_class.max_pods)} if node_class.max_pods is not None else {})
+        return [
+            _adjust_type(instance_type, capacity, frozenset() if anywhere else node_class.zones)
+            for instance_type in types
+        ]
 
 
-def _adjust_type(instance_type: InstanceType, more: Quantities, zones: frozenset[str]) -> InstanceType:
-    """Return the type with other capacity, offered only in zones with subnets."""
-    made = replace(instance_type, capacity={**instance_type.capacity, **more})
+def _adjust_type(instance_type: InstanceType, capacity: Quantities, zones: frozenset[str]) -> InstanceType:
+    """Return the instance type with capacity replaced and offerings restricted to ``zones``. No zones means any
+    zone.
+    """
+    adjusted = replace(instance_type, capacity={**instance_type.capacity, **capacity})
     if not zones:
-        return made
-    offerings = tuple(each for each in made.offerings if not each.zone or each.zone in zones)
-    requirements = Requirements(made.requirements)
-    left = {each.zone for each in offerings if each.zone}
-    requirements[ZONE] = LabelRequirement.of(ZONE, IN, tuple(sorted(left)))
-    return replace(made, offerings=offerings, requirements=requirements)
+        return adjusted
+    offerings = tuple(each for each in adjusted.offerings if not each.zone or each.zone in zones)
+    requirements = Requirements(adjusted.requirements)
+    offered_zones = {each.zone for each in offerings if each.zone}
+    requirements[ZONE] = LabelRequirement.of(ZONE, IN, tuple(sorted(offered_zones)))
+    return replace(adjusted, offerings=offerings, requirements=requirements)

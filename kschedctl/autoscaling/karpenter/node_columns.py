@@ -1,4 +1,4 @@
-"""Existing nodes as columns, to find quickly the nodes that may take a pod; only these are tried one by one."""
+"""Existing nodes as columns, to find quickly the nodes that may take a pod. Only these are tried one by one."""
 
 from __future__ import annotations
 
@@ -50,31 +50,34 @@ class ExistingColumns:
     def _taints(self) -> tuple[list[tuple[Taint, ...]], np.ndarray]:
         return _encode([node.state.taints for node in self.existing])
 
-    def label_values(self, key: str) -> tuple[list[str | None], np.ndarray]:
-        """Return the distinct values of a label (None for nodes without it) and (N,) the code of each node."""
+    def encode_label_values(self, key: str) -> tuple[list[str | None], np.ndarray]:
+        """Return the distinct values of a label (None for nodes without it) and (N,) the index of each node's value."""
         if key not in self._codes:
             requirements = (node.requirements.get(key) for node in self.existing)
-            self._codes[key] = _encode([next(iter(own.values)) if own else None for own in requirements])
+            self._codes[key] = _encode(
+                [next(iter(requirement.values)) if requirement else None for requirement in requirements]
+            )
         return self._codes[key]
 
-    def find_by_value(self, key: str, holds: Callable[[str], bool], without: bool = False) -> Bools:
-        """Return (N,) nodes whose label value satisfies ``holds``. ``without`` is the result for nodes without the
-        label.
+    def find_by_label_value(self, key: str, predicate: Callable[[str], bool], without: bool = False) -> Bools:
+        """Return a (N,) mask of the nodes whose label value satisfies ``predicate``.
+
+        ``without`` is the result for nodes without the label.
         """
-        values, codes = self.label_values(key)
-        table = np.array([without if value is None else holds(value) for value in values], np.bool_)
+        values, codes = self.encode_label_values(key)
+        table = np.array([without if value is None else predicate(value) for value in values], np.bool_)
         return np.asarray(table[codes], np.bool_)
 
-    def find_meeting(self, requirement: LabelRequirement) -> Bools:
-        """Return (N,) nodes whose labels meet the requirement."""
+    def find_meeting_nodes(self, requirement: LabelRequirement) -> Bools:
+        """Return a (N,) mask of the nodes whose labels meet the requirement."""
         cached = self._meeting.get(requirement)
         if cached is None:
-            cached = self.find_by_value(requirement.key, requirement.has, without=requirement.negative)
+            cached = self.find_by_label_value(requirement.key, requirement.has, without=requirement.negative)
             self._meeting[requirement] = cached
         return cached
 
-    def find_tolerated(self, tolerations: tuple[Toleration, ...]) -> Bools:
-        """Return (N,) nodes whose taints are all tolerated."""
+    def find_tolerated_nodes(self, tolerations: tuple[Toleration, ...]) -> Bools:
+        """Return a (N,) mask of the nodes whose taints are all tolerated."""
         if tolerations not in self._tolerated:
             taints, codes = self._taints
             allowed = [all(is_tolerated(tolerations, t, comparison_operators=True) for t in own) for own in taints]
@@ -83,7 +86,7 @@ class ExistingColumns:
 
 
 class RunNodes:
-    """The nodes of one run, some of them excluded. Nodes become RunNodes when a pod joins."""
+    """The nodes of one run, except those named in ``without``. A RunNode is created when a node takes its first pod."""
 
     def __init__(self, columns: ExistingColumns, without: Collection[str] = ()) -> None:
         self.columns = columns
@@ -98,7 +101,7 @@ class RunNodes:
         return [self._used[row] for row in sorted(self._used)]
 
     def place(self, data: PodData, topology: RunTopology, movable: bool) -> bool:
-        """Put a pod on the first node that takes it. Return whether there was one."""
+        """Add the pod to the first node that accepts it. Return whether there is one."""
         for row in np.flatnonzero(self._find_possible_nodes(data, topology, movable)).tolist():
             node = self._used.get(row) or RunNode.from_existing(self.columns.existing[row])
             requirements = node.can_add(data, topology)
@@ -110,13 +113,16 @@ class RunNodes:
         return False
 
     def _find_possible_nodes(self, data: PodData, topology: RunTopology, movable: bool) -> Bools:
-        """Return (N,) nodes that may take the pod. Used nodes are always tried, as their requirements changed."""
+        """Return a (N,) mask of the nodes that are worth trying for the pod.
+
+        The requirements of used nodes have changed, so their columns of labels and taints are not consulted.
+        """
         columns = self.columns
-        possible = columns.find_tolerated(data.pod.spec.tolerations).copy()
+        possible = columns.find_tolerated_nodes(data.pod.spec.tolerations).copy()
         for requirement in data.requirements.values():
-            possible &= columns.find_meeting(requirement)
+            possible &= columns.find_meeting_nodes(requirement)
         for key, holds in topology.iter_domain_predicates(data.pod, data.strict):
-            possible &= columns.find_by_value(key, holds)
+            possible &= columns.find_by_label_value(key, holds)
         possible[list(self._used)] = True
         possible &= self._is_included & columns.rooms.find_fitting_rows(data.amounts, self._room)
         return possible if movable else possible & ~columns.settling
@@ -129,7 +135,7 @@ class RunNodes:
 
 
 def _encode(keys: Sequence[Key]) -> tuple[list[Key], np.ndarray]:
-    """Return the distinct keys and the code of each key."""
-    numbers: dict[Key, int] = {}
-    codes = np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.int64)
-    return list(numbers), codes
+    """Return the distinct keys, and for each key its index among them."""
+    indexes: dict[Key, int] = {}
+    codes = np.array([indexes.setdefault(key, len(indexes)) for key in keys], np.int64)
+    return list(indexes), codes

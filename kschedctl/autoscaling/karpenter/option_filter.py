@@ -1,7 +1,8 @@
 """Filter of a claim's instance types by requirements, resources and offerings, with Karpenter's error messages.
 
 Upstream: filterInstanceTypesByRequirements, InstanceTypeFilterError in
-pkg/controllers/provisioning/scheduling/nodeclaim.go (sigs.k8s.io/karpenter v1.14.1), whose words these are.
+pkg/controllers/provisioning/scheduling/nodeclaim.go (sigs.k8s.io/karpenter v1.14.1), from which the messages are
+copied.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from kschedctl.api.arrays import Bools
 from kschedctl.api.pod_requests import Quantities
 from kschedctl.autoscaling.karpenter.amounts import (
     Amounts,
-    maximum_amounts,
-    minimum_amounts,
+    find_largest_amounts,
+    find_smallest_amounts,
     render_quantities,
     sum_quantities,
 )
@@ -26,9 +27,9 @@ from kschedctl.autoscaling.karpenter.requirements import Requirements
 from kschedctl.autoscaling.karpenter.type_columns import TypeColumns
 
 MILLION = 10**9
-"""Cpus, in thousandths: who asks for so many meant millicores."""
+"""One million CPUs in thousandths. A pod that requests so many probably meant millicores."""
 _MET = "met the scheduling requirements"
-_WORDS = {
+_MESSAGES = {
     (False, False, False): f"no instance type {_MET} or had enough resources or had a required offering",
     (False, False, True): f"no instance type {_MET} or had enough resources",
     (False, True, False): f"no instance type {_MET} or had a required offering",
@@ -37,31 +38,34 @@ _WORDS = {
     (True, False, True): "no instance type has enough resources",
     (True, True, False): "no instance type has the required offering",
 }
-"""By whether any type meets the requirements, has room, is offered."""
+"""Message by whether any type meets the requirements, has enough resources, and has an offering."""
 
 
 @dataclass(eq=False)
 class OptionFilter:
-    """What types of some DaemonGroups met by now; ``remaining``: those that meet everything."""
+    """A filter to which instance types are added by DaemonGroup, and which remembers why none remains."""
 
     columns: TypeColumns
     requirements: Requirements
     remaining: Bools = field(init=False)
-    """(T,) the types that meet everything."""
+    """(T,) the instance types that meet everything."""
     met: list[bool] = field(default_factory=lambda: [False] * 3)
+    """Whether any type so far met the requirements, had enough resources, and was offered."""
     pairs: list[bool] = field(default_factory=lambda: [False] * 2)
+    """Whether any type so far failed only the requirements, or only the resources."""
     overheads: list[Quantities] = field(default_factory=list)
+    """Overhead of each DaemonGroup that has some."""
 
     def __post_init__(self) -> None:
         self.remaining = np.zeros(len(self.columns), np.bool_)
 
     def add_group(self, types: Bools, requests: Amounts, overhead: Quantities) -> None:
-        """Filter the types of one DaemonGroup; ``requests`` include its overhead."""
+        """Filter the instance types of one DaemonGroup. ``requests`` include the group's overhead."""
         if overhead:
             self.overheads.append(overhead)
         compatible = self.columns.compatible(self.requirements) & types
         offered = self.columns.offered(self.requirements) & types
-        fits = self.columns.find_fitting(requests) & offered
+        fits = self.columns.find_fitting_types(requests) & offered
         self.remaining |= compatible & fits
         self.met = [
             before or bool(now.any()) for before, now in zip(self.met, (compatible, fits, offered), strict=True)
@@ -71,14 +75,14 @@ class OptionFilter:
 
     def describe_failure(self, requests: Quantities, amounts: Amounts) -> str:
         """Describe why no type remains, in Karpenter's words."""
-        text = _WORDS.get((self.met[0], self.met[1], self.met[2])) or self._describe_combined_failure()
+        text = _MESSAGES.get((self.met[0], self.met[1], self.met[2])) or self._describe_combined_failure()
         text += self.describe_details(requests)
         if self.met == [True, False, True] and amounts.get("cpu", 0) >= MILLION:
             text += " (CPU request >= 1 Million, m vs M typo?)"
         return text
 
     def _describe_combined_failure(self) -> str:
-        """Describe a failure of which no single criterion is the cause."""
+        """Describe a failure that no single criterion explains."""
         if self.pairs[0]:
             return f"no instance type which had enough resources and the required offering {_MET}"
         if self.pairs[1]:
@@ -86,34 +90,32 @@ class OptionFilter:
         return "no instance type met the requirements/resources/offering tuple"
 
     def describe_details(self, requests: Quantities) -> str:
-        """Describe the requirements and resources in question."""
+        """Describe the requirements and resources that the instance types were checked against."""
         return f", requirements={self.requirements}, resources={self._describe_resources(requests)}"
 
     def _describe_resources(self, requests: Quantities) -> str:
-        """Describe the requests with the least and the most DaemonSet overhead."""
+        """Describe the requests with the smallest and the largest DaemonSet overhead."""
         if not self.overheads:
             return render_quantities(requests)
-        low, high = _overhead_range(self.overheads)
+        low, high = _find_overhead_range(self.overheads)
         if not low:
             return render_quantities(requests)
         texts = [render_quantities(sum_quantities(amounts, requests)) for amounts in (low, high)]
         return texts[0] if texts[0] == texts[1] else f"min={texts[0]}, max={texts[1]}"
 
 
-def _overhead_range(overheads: Sequence[Quantities]) -> tuple[Quantities, Quantities]:
+def _find_overhead_range(overheads: Sequence[Quantities]) -> tuple[Quantities, Quantities]:
     """Return the smallest and the largest overhead of each resource."""
-    return minimum_amounts(overheads), maximum_amounts(overheads)
+    return find_smallest_amounts(overheads), find_largest_amounts(overheads)
 
 
 def filter_groups_by_ports(
     groups: Iterable[DaemonGroup], ports: Sequence[Port], taken: Sequence[Port]
 ) -> list[DaemonGroup]:
-    """Return the groups whose DaemonSets leave the wanted host ports free; none if another pod has one."""
+    """Return the groups whose DaemonSets leave the pod's host ports free, or none if another pod uses one."""
     groups = list(groups)
     if not ports:
         return groups
-    return (
-        []
-        if has_port_conflict(ports, taken)
-        else [group for group in groups if not has_port_conflict(ports, group.ports)]
-    )
+    if has_port_conflict(ports, taken):
+        return []
+    return [group for group in groups if not has_port_conflict(ports, group.ports)]

@@ -18,7 +18,7 @@ MAX_INSTANCE_TYPES = 600
 
 
 class KarpenterGates(Struct, frozen=True, rename="pascal"):
-    """The feature gates that decide what is replayed."""
+    """The feature gates that affect the replay."""
 
     spot_to_spot_consolidation: bool = False
     node_overlay: bool = False

@@ -1,7 +1,8 @@
 """NodeOverlays, which adjust prices and add resources to the instance types of pools.
 
 Upstream: pkg/controllers/nodeoverlay/controller.go, store.go, pkg/apis/v1alpha1/nodeoverlay.go (sigs.k8s.io/karpenter
-v1.14.1): the heaviest first, of equal weight the last by name; the first to set a price or a resource wins.
+v1.14.1). Overlays are applied by descending weight and then by descending name. The first overlay that sets a price or
+a resource wins.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from kschedctl.api.pod_requests import Quantities, parse_quantities
 from kschedctl.autoscaling.karpenter.instance_types import InstanceType, Offering
 from kschedctl.autoscaling.karpenter.labels import NODE_POOL
 from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements
-from kschedctl.autoscaling.karpenter.validation import iter_requirement_faults
+from kschedctl.autoscaling.karpenter.validation import iter_requirement_errors
 
 SUCCEEDED, CONFLICT, INVALID = "ValidationSucceeded", "Conflict", "RuntimeValidation"
 CONFLICTS = "conflict with another overlay"
@@ -48,23 +49,23 @@ class AppliedOverlays:
         types: Sequence[InstanceType],
         well_known: frozenset[str],
     ) -> AppliedOverlays:
-        """Apply each overlay to all pools, or to none if it is invalid or conflicts with another."""
-        made = cls({}, {})
+        """Apply each overlay to all pools, or to none if it is invalid or conflicts with another overlay."""
+        applied = cls({}, {})
         by_name = sorted(overlays, key=lambda overlay: overlay.metadata.name, reverse=True)
         for overlay in sorted(by_name, key=lambda overlay: -(overlay.spec.weight or 0)):
-            made.verdicts[overlay.metadata.name] = made._apply_overlay(overlay, pools, types, well_known)
-        made.verdicts = dict(sorted(made.verdicts.items()))
-        return made
+            applied.verdicts[overlay.metadata.name] = applied._apply_overlay(overlay, pools, types, well_known)
+        applied.verdicts = dict(sorted(applied.verdicts.items()))
+        return applied
 
     def adjust_types(self, pool: str, types: Sequence[InstanceType]) -> tuple[InstanceType, ...]:
-        """Return the instance types as a pool sees them."""
+        """Return the instance types with the changes that the overlays make for a pool."""
         return tuple(self._adjust_type(pool, instance_type) for instance_type in types)
 
     def _apply_overlay(
         self, overlay: NodeOverlay, pools: Sequence[NodePool], types: Sequence[InstanceType], well_known: frozenset[str]
     ) -> tuple[str, str]:
-        """Apply one overlay and return its verdict."""
-        if faults := list(_iter_faults(overlay, well_known)):
+        """Apply one overlay and return its verdict as reason and message."""
+        if faults := list(_iter_validation_errors(overlay, well_known)):
             return INVALID, "; ".join(faults)
         spec = overlay.spec
         required = Requirements.of(LabelRequirement.of(r.key, r.operator, r.values) for r in spec.requirements)
@@ -98,7 +99,7 @@ class AppliedOverlays:
     def _store_change(
         self, key: tuple[str, str], offerings: Sequence[Offering], price: str | None, capacity: Quantities, weight: int
     ) -> None:
-        """Record the price and capacity of an overlay; those of earlier overlays win."""
+        """Record the price and capacity that an overlay sets. Values recorded before take precedence."""
         if price is None and not capacity:
             return
         change = self._changes.setdefault(key, _Change())
@@ -111,7 +112,7 @@ class AppliedOverlays:
             change.last = frozenset(capacity), weight
 
     def _adjust_type(self, pool: str, instance_type: InstanceType) -> InstanceType:
-        """Return the type with the changes for a pool."""
+        """Return the instance type with the changes for a pool."""
         change = self._changes.get((pool, instance_type.name))
         if change is None:
             return instance_type
@@ -119,10 +120,10 @@ class AppliedOverlays:
         return replace(changed, offerings=tuple(_adjust_offering(o, change.prices) for o in instance_type.offerings))
 
 
-def _iter_faults(overlay: NodeOverlay, well_known: frozenset[str]) -> Iterator[str]:
+def _iter_validation_errors(overlay: NodeOverlay, well_known: frozenset[str]) -> Iterator[str]:
     """Yield the validation errors of an overlay."""
     for requirement in overlay.spec.requirements:
-        faults = list(iter_requirement_faults(requirement.key, requirement.operator, requirement.values, well_known))
+        faults = list(iter_requirement_errors(requirement.key, requirement.operator, requirement.values, well_known))
         if faults:
             yield f"invalid value: {'; '.join(faults)} in requirements, restricted"
         if requirement.operator == "NotIn" and not requirement.values:
@@ -134,11 +135,11 @@ def _iter_faults(overlay: NodeOverlay, well_known: frozenset[str]) -> Iterator[s
 def _find_affected_offerings(
     pool: NodePool, instance_type: InstanceType, wanted: Requirements, well_known: frozenset[str]
 ) -> list[Offering]:
-    """Return the offerings of a type in a pool that the overlay matches."""
-    mine = Requirements.of([LabelRequirement.of(NODE_POOL, IN, (pool.metadata.name,))])
-    mine.add(Requirements.of_labels(pool.spec.template.metadata.labels).values())
-    mine.add(instance_type.requirements.values())
-    if not mine.compatible(wanted):
+    """Return the offerings of an instance type to which the overlay applies in a pool."""
+    pool_and_type = Requirements.of([LabelRequirement.of(NODE_POOL, IN, (pool.metadata.name,))])
+    pool_and_type.add(Requirements.of_labels(pool.spec.template.metadata.labels).values())
+    pool_and_type.add(instance_type.requirements.values())
+    if not pool_and_type.compatible(wanted):
         return []
     return [o for o in instance_type.offerings if wanted.compatible(o.requirements, well_known)]
 
@@ -152,7 +153,7 @@ def _adjust_offering(offering: Offering, prices: Mapping[str, tuple[str, int]]) 
 
 
 def adjust_price(price: float, change: str) -> float:
-    """Return the price after a change: a new price, or an increase or decrease in units or percent, not below 0.
+    """Return the price after a change, which is a new price or a signed amount or percentage. It is never below 0.
 
     >>> adjust_price(2.0, "-50%"), adjust_price(2.0, "-3"), adjust_price(2.0, "0.5")
     (1.0, 0, 0.5)

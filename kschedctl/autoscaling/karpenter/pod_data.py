@@ -1,4 +1,4 @@
-"""A pod's requests, requirements and volumes, computed once for all places where it is tried.
+"""A pod's requests, requirements and volumes, computed once for all nodes and claims on which it is tried.
 
 Upstream: PodData in pkg/controllers/provisioning/scheduling/scheduler.go (sigs.k8s.io/karpenter v1.14.1).
 """
@@ -11,30 +11,30 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.pod_requests import Quantities
 from kschedctl.autoscaling.karpenter.amounts import Amounts, sum_pod_requests, to_thousandths
 from kschedctl.autoscaling.karpenter.host_ports import Port, get_host_ports
-from kschedctl.autoscaling.karpenter.requirements import Requirements, pod_requirements, strict_requirements
+from kschedctl.autoscaling.karpenter.requirements import Requirements, build_pod_requirements, build_strict_requirements
 from kschedctl.autoscaling.karpenter.volumes import DriverVolumes
 
 
 @dataclass(frozen=True, eq=False)
 class PodData:
-    """A pod with what placing it depends on."""
+    """A pod with the data that is needed to place it."""
 
     pod: Pod
     requests: Quantities
     amounts: Amounts
     requirements: Requirements
-    """Node requirements with the heaviest preference."""
+    """Node requirements, including the heaviest preference."""
     strict: Requirements
     """Node requirements without preferences."""
     volumes: tuple[Requirements, ...]
-    """Alternative node requirements of its volumes; empty if they have none."""
+    """Alternative node requirements of its volumes, or an empty tuple if they have none."""
     by_driver: DriverVolumes
     ports: tuple[Port, ...]
 
     def with_relaxed_pod(self, pod: Pod, ignores_preferences: bool) -> PodData:
-        """Return the data of the relaxed pod; its requests and volumes stay."""
-        strict = strict_requirements(pod)
-        wanted = strict if ignores_preferences else pod_requirements(pod)
+        """Return the data for the relaxed pod, keeping the requests and volumes."""
+        strict = build_strict_requirements(pod)
+        wanted = strict if ignores_preferences else build_pod_requirements(pod)
         return PodData(pod, self.requests, self.amounts, wanted, strict, self.volumes, self.by_driver, self.ports)
 
 
@@ -44,5 +44,5 @@ def build_pod_data(
     """Compute a pod's data. Raises QuantityError."""
     requests = sum_pod_requests([pod])
     empty = Requirements()
-    made = PodData(pod, requests, to_thousandths(requests), empty, empty, volumes, by_driver, get_host_ports(pod))
-    return made.with_relaxed_pod(pod, ignores_preferences)
+    data = PodData(pod, requests, to_thousandths(requests), empty, empty, volumes, by_driver, get_host_ports(pod))
+    return data.with_relaxed_pod(pod, ignores_preferences)

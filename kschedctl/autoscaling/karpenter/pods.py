@@ -16,7 +16,7 @@ DISRUPTED = Taint("karpenter.sh/disrupted", effect="NoSchedule")
 
 
 def is_provisionable(pod: Pod) -> bool:
-    """Return whether the pod waits for a node: it is unschedulable and not nominated."""
+    """Return whether the pod is unschedulable and waits for a node that Karpenter may launch."""
     return (
         any(
             condition.type == "PodScheduled" and condition.reason == "Unschedulable"
@@ -30,24 +30,28 @@ def is_provisionable(pod: Pod) -> bool:
 
 
 def is_terminating(pod: Pod) -> bool:
+    """Return whether the pod is being deleted."""
     return pod.metadata.deletion_timestamp is not None
 
 
 def is_active(pod: Pod) -> bool:
+    """Return whether the pod has neither ended nor is being deleted."""
     return not pod.terminated and not is_terminating(pod)
 
 
 def is_reschedulable(pod: Pod) -> bool:
-    """Return whether the pod has to be placed elsewhere when its node is removed."""
+    """Return whether the pod needs another node when its node is removed."""
     leaves = is_active(pod) or (is_terminating(pod) and _is_owned_by(pod, "apps/v1", "StatefulSet"))
     return leaves and not is_daemon(pod) and not is_mirror(pod)
 
 
 def is_daemon(pod: Pod) -> bool:
+    """Return whether a DaemonSet owns the pod."""
     return _is_owned_by(pod, "apps/v1", "DaemonSet")
 
 
 def is_mirror(pod: Pod) -> bool:
+    """Return whether the pod mirrors a static pod of a kubelet."""
     return _is_owned_by(pod, "v1", "Node")
 
 
@@ -59,15 +63,15 @@ def is_protected(pod: Pod, now: int) -> bool:
     annotation = pod.metadata.annotations.do_not_disrupt
     if annotation is None or annotation == "true":
         return annotation is not None
-    duration = protection_duration(annotation)
+    duration = parse_protection_duration(annotation)
     if duration <= 0:
         return False
     started = pod.status.start_time
     return started is None or (now - parse_microseconds(started)) * 1000 < duration
 
 
-def protection_duration(annotation: str) -> int:
-    """Return how long the annotation protects a pod from its start, in nanoseconds; 0 if it is invalid."""
+def parse_protection_duration(annotation: str) -> int:
+    """Return for how many nanoseconds after its start the annotation protects a pod, or 0 if it is invalid."""
     if annotation == "true":
         return INT64_MAX
     try:
@@ -77,16 +81,19 @@ def protection_duration(annotation: str) -> int:
 
 
 def is_disruptable(pod: Pod, now: int) -> bool:
+    """Return whether the do-not-disrupt annotation allows the pod's disruption. Inactive pods can always be
+    disrupted.
+    """
     return not is_active(pod) or not is_protected(pod, now)
 
 
 def is_evictable(pod: Pod, now: int) -> bool:
-    """Return whether PodDisruptionBudgets apply to the pod."""
+    """Return whether the pod would have to be evicted, so that PodDisruptionBudgets apply to it."""
     return is_active(pod) and is_drainable(pod) and not is_protected(pod, now)
 
 
 def is_drainable(pod: Pod) -> bool:
-    """Return whether draining a node evicts the pod: it neither tolerates the disruption taint nor is a mirror pod."""
+    """Return whether draining a node evicts the pod. Mirror pods and pods that tolerate the disruption taint stay."""
     return not is_tolerated(pod.spec.tolerations, DISRUPTED, comparison_operators=True) and not is_mirror(pod)
 
 

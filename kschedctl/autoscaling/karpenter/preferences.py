@@ -1,4 +1,4 @@
-"""Relaxation of pods that cannot be placed: preferences are removed one after another.
+"""Relaxation of pods that cannot be placed, by removing one preference after another.
 
 Upstream: pkg/controllers/provisioning/scheduling/preferences.go (sigs.k8s.io/karpenter v1.14.1), whose words these are.
 """
@@ -25,28 +25,28 @@ from kschedctl.autoscaling.karpenter.requirements import get_required_terms
 
 PREFER_NO_SCHEDULE = Toleration(operator="Exists", effect="PreferNoSchedule")
 Relaxed = tuple[Pod, str]
-"""The relaxed pod, and what was removed from it."""
+"""The relaxed pod, and a description of the change."""
 Weighted = TypeVar("Weighted", PreferredSchedulingTerm, WeightedPodAffinityTerm)
-_ALWAYS = {
+_ALWAYS_RENDERED = {
     "PreferredSchedulingTerm": ("weight", "preference"),
     "WeightedPodAffinityTerm": ("weight", "podAffinityTerm"),
     "PodAffinityTerm": ("topologyKey",),
     "TopologySpreadConstraint": ("maxSkew", "topologyKey", "whenUnsatisfiable"),
     "SelectorRequirement": ("key", "operator"),
 }
-"""The fields that Go prints although they are empty."""
+"""The fields that Go prints even if they are empty."""
 
 
 def relax(pod: Pod, tolerate_prefer_no_schedule: bool) -> Relaxed | None:
-    """Return the pod with its next relaxation, or None if nothing can be relaxed."""
+    """Apply the pod's next relaxation, or return None if nothing can be relaxed."""
     for step in _STEPS:
-        if changed := step(pod):
-            return changed
+        if relaxed := step(pod):
+            return relaxed
     return tolerate_prefer_no_schedule_taints(pod) if tolerate_prefer_no_schedule else None
 
 
 def remove_next_preference(pod: Pod) -> Relaxed | None:
-    """Return the pod without its next preference, or None if it has no more; what is required stays."""
+    """Remove the pod's next preference, or return None if it has none. Requirements are kept."""
     return next(filter(None, (step(pod) for step in _PREFERENCE_STEPS)), None)
 
 
@@ -55,10 +55,10 @@ def remove_required_node_affinity_term(pod: Pod) -> Relaxed | None:
     terms = get_required_terms(pod)
     if len(terms) < 2:
         return None
-    node_affinity = _node_affinity(pod)
+    node_affinity = _get_node_affinity(pod)
     changed = replace(node_affinity, required_during_scheduling_ignored_during_execution=NodeSelector(terms[1:]))
-    where = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]"
-    return _replace_affinity(pod, node_affinity=changed), f"removing: {where}={render_concisely(terms[0])}"
+    path = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]"
+    return _replace_affinity(pod, node_affinity=changed), f"removing: {path}={render_concisely(terms[0])}"
 
 
 def tolerate_prefer_no_schedule_taints(pod: Pod) -> Relaxed | None:
@@ -71,51 +71,52 @@ def tolerate_prefer_no_schedule_taints(pod: Pod) -> Relaxed | None:
 
 def _remove_preferred_pod_affinity_term(pod: Pod) -> Relaxed | None:
     """Remove the heaviest preferred pod affinity term."""
-    own = pod.spec.affinity and pod.spec.affinity.pod_affinity
-    return (
-        _remove_heaviest_term(pod, own, "podAffinity", lambda a: _replace_affinity(pod, pod_affinity=a))
-        if own
-        else None
-    )
+    affinity = pod.spec.affinity and pod.spec.affinity.pod_affinity
+    if not affinity:
+        return None
+    return _remove_heaviest_term(affinity, "podAffinity", lambda changed: _replace_affinity(pod, pod_affinity=changed))
 
 
 def _remove_preferred_pod_anti_affinity_term(pod: Pod) -> Relaxed | None:
     """Remove the heaviest preferred pod anti-affinity term."""
-    own = pod.spec.affinity and pod.spec.affinity.pod_anti_affinity
-    return (
-        _remove_heaviest_term(pod, own, "podAntiAffinity", lambda a: _replace_affinity(pod, pod_anti_affinity=a))
-        if own
-        else None
+    affinity = pod.spec.affinity and pod.spec.affinity.pod_anti_affinity
+    if not affinity:
+        return None
+    return _remove_heaviest_term(
+        affinity, "podAntiAffinity", lambda changed: _replace_affinity(pod, pod_anti_affinity=changed)
     )
 
 
 def _remove_preferred_node_affinity_term(pod: Pod) -> Relaxed | None:
     """Remove the heaviest preferred node affinity term."""
-    own = pod.spec.affinity and pod.spec.affinity.node_affinity
-    return (
-        _remove_heaviest_term(pod, own, "nodeAffinity", lambda a: _replace_affinity(pod, node_affinity=a))
-        if own
-        else None
+    affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
+    if not affinity:
+        return None
+    return _remove_heaviest_term(
+        affinity, "nodeAffinity", lambda changed: _replace_affinity(pod, node_affinity=changed)
     )
 
 
 def _remove_heaviest_term(
-    pod: Pod, own: PodAffinity | NodeAffinity, name: str, changed: Callable[[object], Pod]
+    affinity: PodAffinity | NodeAffinity, name: str, replace_in_pod: Callable[[object], Pod]
 ) -> Relaxed | None:
-    """Remove the heaviest preferred term and sort the others by weight, or return None without such terms."""
+    """Remove the heaviest preferred term and sort the rest by weight, or return None if there are no terms.
+
+    ``name`` is the affinity's field in the manifest. ``replace_in_pod`` builds the pod with the changed affinity.
+    """
     terms: Sequence[PreferredSchedulingTerm | WeightedPodAffinityTerm] = (
-        own.preferred_during_scheduling_ignored_during_execution
+        affinity.preferred_during_scheduling_ignored_during_execution
     )
     if not terms:
         return None
-    first, *others = sorted(terms, key=lambda term: -term.weight)
-    kept = replace(own, preferred_during_scheduling_ignored_during_execution=tuple(others))
-    where = f"spec.affinity.{name}.preferredDuringSchedulingIgnoredDuringExecution[0]"
-    return changed(kept), f"removing: {where}={render_concisely(first)}"
+    heaviest, *remaining = sorted(terms, key=lambda term: -term.weight)
+    changed_affinity = replace(affinity, preferred_during_scheduling_ignored_during_execution=tuple(remaining))
+    path = f"spec.affinity.{name}.preferredDuringSchedulingIgnoredDuringExecution[0]"
+    return replace_in_pod(changed_affinity), f"removing: {path}={render_concisely(heaviest)}"
 
 
 def _remove_schedule_anyway_spread(pod: Pod) -> Relaxed | None:
-    """Remove the first ScheduleAnyway constraint; the last constraint takes its place."""
+    """Remove the first ScheduleAnyway constraint, and move the last constraint to its place as upstream does."""
     constraints = list(pod.spec.topology_spread_constraints)
     for at, constraint in enumerate(constraints):
         if constraint.when_unsatisfiable == "ScheduleAnyway":
@@ -134,33 +135,34 @@ _PREFERENCE_STEPS = (
 _STEPS = (remove_required_node_affinity_term, *_PREFERENCE_STEPS)
 
 
-def _node_affinity(pod: Pod) -> NodeAffinity:
+def _get_node_affinity(pod: Pod) -> NodeAffinity:
+    """Return the pod's node affinity, or an empty one."""
     return (pod.spec.affinity and pod.spec.affinity.node_affinity) or NodeAffinity()
 
 
 def _replace_affinity(pod: Pod, **parts: object) -> Pod:
-    """Return the pod with other parts of its affinity."""
+    """Return the pod with these parts of its affinity replaced."""
     affinity = msgspec.structs.replace(pod.spec.affinity or Affinity(), **parts)
     return replace(pod, spec=replace(pod.spec, affinity=affinity))
 
 
 def render_concisely(value: msgspec.Struct) -> str:
-    """Render a term as Go does in JSON: empty fields are omitted as declared, and labels are sorted."""
+    """Render a term as Go does in JSON, omitting empty fields and sorting labels."""
     return msgspec.json.encode(_to_builtins(value)).decode()
 
 
 def _to_builtins(value: object) -> object:
     """Convert a value to builtins without the fields that Go omits."""
     if isinstance(value, msgspec.Struct):
-        always = _ALWAYS.get(type(value).__name__, ())
+        always_rendered = _ALWAYS_RENDERED.get(type(value).__name__, ())
         names = zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)
         fields = ((name, getattr(value, field)) for field, name in names)
-        return {name: _to_builtins(v) for name, v in fields if name in always or not _is_empty(v)}
+        return {name: _to_builtins(v) for name, v in fields if name in always_rendered or not _is_empty(v)}
     if isinstance(value, dict):
         return {key: _to_builtins(value[key]) for key in sorted(value)}
     return [_to_builtins(element) for element in value] if isinstance(value, tuple) else value
 
 
 def _is_empty(value: object) -> bool:
-    """Return whether ``omitempty`` leaves the value out. Selectors are never left out."""
+    """Return whether Go's ``omitempty`` omits the value. Selectors are never omitted."""
     return value is None or (not isinstance(value, msgspec.Struct) and not value)

@@ -1,4 +1,4 @@
-"""A replay of Karpenter's provisioning: nodes launched for pending pods, and each pool's answer to a pod.
+"""A replay of Karpenter's provisioning: the nodes launched for pending pods, and each pool's answer to a pod.
 
 Upstream: Schedule in pkg/controllers/provisioning/provisioner.go (sigs.k8s.io/karpenter v1.14.1).
 """
@@ -39,7 +39,7 @@ from kschedctl.reports.provisioning import (
 )
 
 MAX_SEPARATE_ANSWERS = 8
-"""How many pods, and kinds of pods, are tried against each NodePool separately."""
+"""Maximum number of pods, and of kinds of pods, that are tried against each NodePool separately."""
 
 
 def provision(
@@ -50,11 +50,11 @@ def provision(
     now: str,
     explains: bool = True,
 ) -> Provisioning:
-    """Return what Karpenter (v1.14) does in its next run. Raises InputError.
+    """Replay Karpenter's (v1.14) next provisioning run. Raises InputError.
 
-    Without ``explains``, no NodePool is asked by itself and nothing is said of what it lacks: one run is enough then.
-    ``instance_types``: as kwok's instance_types.json has them; ``options``: preferencePolicy, minValuesPolicy,
-    featureGates, maxInstanceTypes; ``now``: RFC 3339.
+    ``instance_types`` have the format of kwok's instance_types.json. ``options`` may hold preferencePolicy,
+    minValuesPolicy, featureGates and maxInstanceTypes. ``now`` is an RFC 3339 time. Without ``explains``, one run is
+    enough, and the report does not say what each NodePool answers or lacks.
     """
     setting = KarpenterSetting.of(
         cluster, read_instance_types(instance_types), read_karpenter_options(options or {}), now
@@ -69,14 +69,14 @@ class ProvisioningRun:
         self.setting, self.explains = setting, explains
 
     def report(self) -> Provisioning:
-        """Run the scheduler for the pending pods and those of deleting nodes."""
+        """Run the scheduler for the pending pods and the pods of deleting nodes, and report the result."""
         setting = self.setting
         classes = setting.node_classes
         base = Provisioning(
             node_classes={
                 pool.metadata.name: why
                 for pool in setting.cluster.karpenter_node_pools
-                if (why := classes.find_class_fault(pool) or classes.describe_unread(pool))
+                if (why := classes.describe_class_fault(pool) or classes.describe_unread_class(pool))
             },
             pending=tuple(sorted(pod.key for pod in setting.pending)),
             rejected=tuple(
@@ -95,7 +95,7 @@ class ProvisioningRun:
         return self._add_run_results(base, pods)
 
     def _add_run_results(self, base: Provisioning, pods: Sequence[Pod]) -> Provisioning:
-        """Add the results of a scheduling run to the report."""
+        """Run the scheduler for the pods and add the results to the report."""
         setting = self.setting
         existing = setting.build_existing_columns(setting.pools, lambda node: False)
         run = setting.run_scheduler(pods, existing, movable=[pod.key for pod in pods])
@@ -103,8 +103,10 @@ class ProvisioningRun:
         valid_claims = []
         for claim in run.claims:
             fault = self._truncate_types(claim)
-            errors.update({pod.key: (fault,) for pod in claim.pods} if fault else {})
-            valid_claims += [] if fault else [claim]
+            if fault:
+                errors.update({pod.key: (fault,) for pod in claim.pods})
+            else:
+                valid_claims.append(claim)
         return replace(
             base,
             templates=tuple(template.name for template in setting.pools.templates),
@@ -121,13 +123,13 @@ class ProvisioningRun:
     def _explain_per_pool(
         self, errors: Mapping[str, tuple[str, ...]], pods: Mapping[str, Pod], existing: ExistingColumns
     ) -> dict[str, dict[str, tuple[str, ...]]]:
-        """Return pod -> NodePool -> what the pool lacks to take the pod. Pods that are alike share an answer.
+        """Return what each NodePool lacks to take each pod that failed, by pod and pool.
 
-        It is searched for as many kinds of pods as NodePools are asked for one by one.
+        Pods of the same kind share an answer. At most MAX_SEPARATE_ANSWERS kinds are examined.
         """
         templates = {template.name: template for template in self.setting.pools.all_templates}
 
-        def stops(pod: Pod, pool: NodePool) -> tuple[str, ...]:
+        def find_obstacles(pod: Pod, pool: NodePool) -> tuple[str, ...]:
             template = templates.get(pool.metadata.name)
             if template is None:
                 return (explain_unusable_pool(self.setting, pool),)
@@ -141,17 +143,17 @@ class ProvisioningRun:
             if kind not in by_kind:
                 if len(by_kind) == MAX_SEPARATE_ANSWERS:
                     continue
-                by_kind[kind] = {pool.metadata.name: stops(pods[key], pool) for pool in pools}
+                by_kind[kind] = {pool.metadata.name: find_obstacles(pods[key], pool) for pool in pools}
             missing[key] = by_kind[kind]
         return missing
 
     def _truncate_types(self, claim: NewClaim) -> str:
-        """Truncate the claim's instance types. Return why the claim is dropped, or ""."""
+        """Truncate the claim's instance types. Return why the claim is dropped, or "" if it is kept."""
         options = self.setting.options
         return truncate_instance_types(claim, options.max_instance_types, not options.relaxes_min_values)
 
     def _iter_exceeded_limits(self) -> Iterator[tuple[str, str]]:
-        """Yield pools whose usage already exceeds a limit, with the reason why they create no claim."""
+        """Yield each pool whose usage already exceeds a limit, with the reason why it creates no claim."""
         for pool in self.setting.pools.pools:
             limits = parse_quantities(pool.spec.limits or {})
             nodes = [n for n in self.setting.nodes if n.pool == pool.metadata.name and not n.deleting]
@@ -165,7 +167,10 @@ class ProvisioningRun:
                     break
 
     def _answer_per_pool(self, existing: ExistingColumns, pods: dict[str, Pod]) -> dict[str, dict[str, PoolAnswer]]:
-        """Return pod -> pool -> answer for the first pending pods. ``pods`` is updated with relaxed pods."""
+        """Return each pool's answer to each of the first pending pods, by pod and pool.
+
+        ``pods`` is updated with the relaxed pods.
+        """
         templates = {template.name: template for template in self.setting.pools.templates}
         names = [pool.metadata.name for pool in self.setting.cluster.karpenter_node_pools]
         answers: dict[str, dict[str, PoolAnswer]] = {}
@@ -176,7 +181,10 @@ class ProvisioningRun:
     def answer_for_pool(
         self, key: str, pods: dict[str, Pod], template: ClaimTemplate | None, existing: ExistingColumns
     ) -> PoolAnswer:
-        """Return what one pool would launch for one pod alone."""
+        """Try to place one pod with one pool alone, and return what the pool would launch.
+
+        ``pods`` is updated with the relaxed pod.
+        """
         if template is None:
             return PoolAnswer(skipped=True)
         run = self.setting.run_scheduler([pods[key]], existing, templates=[template], new_nodes_only=True)
@@ -193,7 +201,7 @@ class ProvisioningRun:
 
 
 def _encode_pod_kind(pod: Pod, errors: tuple[str, ...]) -> bytes:
-    """Encode everything that decides the answer for a pod, with Karpenter's errors."""
+    """Encode a pod's errors and everything in it that decides which pools can take it."""
     spec = pod.spec
     claims = [volume.persistent_volume_claim for volume in spec.volumes if volume.persistent_volume_claim]
     demands = (spec.node_selector, spec.affinity, spec.tolerations, spec.topology_spread_constraints, claims)
@@ -202,13 +210,13 @@ def _encode_pod_kind(pod: Pod, errors: tuple[str, ...]) -> bytes:
 
 
 def iter_overlay_verdicts(overlays: AppliedOverlays | None) -> Iterator[OverlayVerdict]:
-    """Yield the verdict on each overlay; none if the feature gate is off."""
+    """Yield the verdict on each overlay, or nothing if the feature gate is off."""
     for name, (reason, message) in overlays.verdicts.items() if overlays is not None else ():
         yield OverlayVerdict(name, str(reason == SUCCEEDED), reason, message)
 
 
 def iter_nominated_nodes(run: SchedulerRun) -> Iterator[NominatedNode]:
-    """Yield the existing nodes that take pods, with these pods."""
+    """Yield the existing nodes on which the run placed pods, with these pods."""
     for node in run.nodes.used:
         yield NominatedNode(node.existing.state.name, tuple(pod.key for pod in node.pods))
 

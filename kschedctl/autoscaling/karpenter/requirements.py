@@ -24,7 +24,7 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,30}")
 
 
 class SelectorTerm(NamedTuple):
-    """A requirement as NodeClaims write it."""
+    """A requirement in the form that NodeClaims use."""
 
     key: str
     operator: str
@@ -38,7 +38,7 @@ class LabelRequirement:
 
     key: str
     complement: bool = True
-    """Whether ``values`` are excluded instead of allowed."""
+    """Whether ``values`` are excluded rather than allowed."""
     values: frozenset[str] = NONE
     minimum: int | None = None
     """Smallest allowed integer."""
@@ -59,11 +59,12 @@ class LabelRequirement:
             case "NotIn":
                 return cls(key, True, frozenset(values), min_values=min_values)
             case "Gt" | "Gte" | "Lt" | "Lte":
-                return _build_bounded(key, operator, parse_integer(next(iter(values), "")) or 0, min_values)
+                return _build_bounded_requirement(key, operator, parse_integer(next(iter(values), "")) or 0, min_values)
         return cls(key, min_values=min_values)
 
     @property
     def operator(self) -> str:
+        """The operator that the requirement corresponds to."""
         if self.complement:
             return NOT_IN if self.values else EXISTS
         return IN if self.values else DOES_NOT_EXIST
@@ -78,7 +79,7 @@ class LabelRequirement:
         return (value in self.values) is not self.complement and _is_within_bounds(value, self.minimum, self.maximum)
 
     def intersection(self, other: LabelRequirement) -> LabelRequirement:
-        """Return the requirement for values that meet both."""
+        """Return the requirement that allows exactly the values that both allow."""
         least, most = _max_optional(self.minimum, other.minimum), _min_optional(self.maximum, other.maximum)
         min_values = _max_optional(self.min_values, other.min_values)
         if least is not None and most is not None and least > most:
@@ -92,7 +93,7 @@ class LabelRequirement:
         return LabelRequirement(self.key, complement, values, least, most, min_values)
 
     def _intersect_values(self, other: LabelRequirement) -> frozenset[str]:
-        """Return the values of the intersection, without regard to bounds."""
+        """Return the values of the intersection, disregarding bounds."""
         if self.complement:
             return self.values | other.values if other.complement else other.values - self.values
         return self.values - other.values if other.complement else self.values & other.values
@@ -110,7 +111,7 @@ class LabelRequirement:
         return any(_is_within_bounds(value, least, most) for value in values)
 
     def agrees(self, other: LabelRequirement) -> bool:
-        """Return whether both can be met, possibly by a node without the label."""
+        """Return whether some label value meets both requirements, or a node without the label does."""
         return (self.negative and other.negative) or self.intersects(other)
 
     def any(self) -> str:
@@ -119,8 +120,8 @@ class LabelRequirement:
             return min(self.values, default="")
         return str(self.minimum or 0)
 
-    def terms(self) -> list[SelectorTerm]:
-        """Return the requirement as terms of a NodeClaim; two if it has both bounds."""
+    def to_terms(self) -> list[SelectorTerm]:
+        """Convert the requirement to terms of a NodeClaim: two if it has both bounds, otherwise one."""
         bounds = [("Gte", self.minimum), ("Lte", self.maximum)]
         terms = [
             SelectorTerm(self.key, operator, (str(bound),), self.min_values)
@@ -130,11 +131,11 @@ class LabelRequirement:
         return terms or [SelectorTerm(self.key, self.operator, tuple(sorted(self.values)), self.min_values)]
 
     def __str__(self) -> str:
-        return f"{self.key} {self.without_key}"
+        return f"{self.key} {self.text_without_key}"
 
     @property
-    def without_key(self) -> str:
-        """The requirement as text, without its label."""
+    def text_without_key(self) -> str:
+        """The requirement as text without its label."""
         text = self.operator
         if self.values:
             values = sorted(self.values)
@@ -145,53 +146,53 @@ class LabelRequirement:
 
 
 class Requirements(dict[str, LabelRequirement]):
-    """Requirements by label; a missing label may have any value."""
+    """Requirements by label. A label that is missing may have any value."""
 
     @classmethod
     def of(cls, requirements: Iterable[LabelRequirement]) -> Requirements:
-        """Create requirements; those for the same label are intersected."""
-        made = cls()
-        made.add(requirements)
-        return made
+        """Create requirements, intersecting those for the same label."""
+        combined = cls()
+        combined.add(requirements)
+        return combined
 
     @classmethod
     def of_labels(cls, labels: Mapping[str, str]) -> Requirements:
-        """Create requirements that are met by exactly these labels."""
+        """Create requirements that allow exactly these label values."""
         return cls.of(LabelRequirement.of(key, IN, (value,)) for key, value in labels.items())
 
     def add(self, requirements: Iterable[LabelRequirement]) -> None:
-        """Intersect with further requirements in place."""
+        """Intersect these requirements with further ones in place."""
         for requirement in requirements:
-            known = self.get(requirement.key)
-            self[requirement.key] = requirement if known is None else requirement.intersection(known)
+            existing = self.get(requirement.key)
+            self[requirement.key] = requirement if existing is None else requirement.intersection(existing)
 
     def plus(self, other: Mapping[str, LabelRequirement]) -> Requirements:
-        """Return the intersection with other requirements."""
-        made = Requirements(self)
-        made.add(other.values())
-        return made
+        """Return the intersection of both requirements."""
+        combined = Requirements(self)
+        combined.add(other.values())
+        return combined
 
     def label(self, key: str) -> LabelRequirement:
-        """Return the requirement for a label, by default that of any value."""
+        """Return the requirement for a label, which allows any value by default."""
         return self.get(key) or LabelRequirement(key)
 
-    def find_undefined(self, other: Mapping[str, LabelRequirement], allowed: frozenset[str] = NONE) -> str:
-        """Return the first required label of ``other`` that is neither defined here nor allowed, or ""."""
+    def find_undefined_label(self, other: Mapping[str, LabelRequirement], allowed: frozenset[str] = NONE) -> str:
+        """Return the first label that ``other`` requires and that is neither defined here nor in ``allowed``, or ""."""
         keys = (k for k, wanted in other.items() if not (k in self or k in allowed or wanted.negative))
         return min(keys, default="")
 
     def intersects(self, other: Mapping[str, LabelRequirement]) -> bool:
-        """Return whether labels defined by both can meet both."""
+        """Return whether the requirements for each label that both define can be met together."""
         small, large = (self, other) if len(self) <= len(other) else (other, self)
         return all(large[key].agrees(mine) for key, mine in small.items() if key in large)
 
     def compatible(self, other: Mapping[str, LabelRequirement], allowed: frozenset[str] = NONE) -> bool:
-        """Return whether ``other`` can be met, too. Its labels must be defined here or ``allowed``."""
-        return not self.find_undefined(other, allowed) and self.intersects(other)
+        """Return whether ``other`` can be met, too. Labels that it requires must be defined here or ``allowed``."""
+        return not self.find_undefined_label(other, allowed) and self.intersects(other)
 
     def describe_conflict(self, other: Mapping[str, LabelRequirement], allowed: frozenset[str] = NONE) -> str:
-        """Return why ``other`` cannot be met, in Karpenter's words, or ""."""
-        if key := self.find_undefined(other, allowed):
+        """Describe in Karpenter's words why ``other`` cannot be met, or return "" if it can."""
+        if key := self.find_undefined_label(other, allowed):
             return f'label "{key}" does not have known values{suggest_label(key, self, allowed)}'
         return "; ".join(
             f"key {key}, {other[key]} not in {self[key]}"
@@ -201,9 +202,11 @@ class Requirements(dict[str, LabelRequirement]):
 
     @property
     def have_min_values(self) -> bool:
+        """Whether any requirement has minValues."""
         return any(requirement.min_values is not None for requirement in self.values())
 
-    def with_min_values(self, key: str, count: int) -> None:
+    def set_min_values(self, key: str, count: int) -> None:
+        """Set the minValues of a label's requirement."""
         self[key] = replace(self.label(key), min_values=count)
 
     def __str__(self) -> str:
@@ -211,36 +214,36 @@ class Requirements(dict[str, LabelRequirement]):
 
 
 def build_term_requirements(term: NodeSelectorTerm) -> Requirements:
-    """Return the requirements of a term's expressions."""
+    """Build the requirements of a term's expressions."""
     return Requirements.of(LabelRequirement.of(e.key, e.operator, e.values or ()) for e in term.match_expressions)
 
 
 def get_required_terms(pod: Pod) -> tuple[NodeSelectorTerm, ...]:
-    """Return the terms of the required node affinity, of which one has to be met."""
+    """Return the terms of the pod's required node affinity, one of which has to be met."""
     affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
     required = affinity and affinity.required_during_scheduling_ignored_during_execution
     return required.node_selector_terms if required else ()
 
 
-def strict_requirements(pod: Pod) -> Requirements:
-    """Return the pod's requirements without preferences: its node selector and first required term."""
-    made = Requirements.of_labels(pod.spec.node_selector)
+def build_strict_requirements(pod: Pod) -> Requirements:
+    """Build the pod's requirements from its node selector and first required term, without preferences."""
+    requirements = Requirements.of_labels(pod.spec.node_selector)
     if terms := get_required_terms(pod):
-        made.add(build_term_requirements(terms[0]).values())
-    return made
+        requirements.add(build_term_requirements(terms[0]).values())
+    return requirements
 
 
-def pod_requirements(pod: Pod) -> Requirements:
-    """Return the pod's requirements, with its heaviest preferred term treated as required."""
-    made = Requirements.of_labels(pod.spec.node_selector)
+def build_pod_requirements(pod: Pod) -> Requirements:
+    """Build the pod's requirements, treating its heaviest preferred term as required."""
+    requirements = Requirements.of_labels(pod.spec.node_selector)
     affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
     preferred = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
     if preferred:
         heaviest = preferred[go_sort_order([-term.weight for term in preferred])[0]]
-        made.add(build_term_requirements(heaviest.preference).values())
+        requirements.add(build_term_requirements(heaviest.preference).values())
     if terms := get_required_terms(pod):
-        made.add(build_term_requirements(terms[0]).values())
-    return made
+        requirements.add(build_term_requirements(terms[0]).values())
+    return requirements
 
 
 def parse_integer(text: str) -> int | None:
@@ -249,7 +252,7 @@ def parse_integer(text: str) -> int | None:
     return number if number is not None and INT64_MIN <= number <= INT64_MAX else None
 
 
-def _build_bounded(key: str, operator: str, bound: int, min_values: int | None) -> LabelRequirement:
+def _build_bounded_requirement(key: str, operator: str, bound: int, min_values: int | None) -> LabelRequirement:
     """Build a requirement with one integer bound."""
     if operator == "Gt" and bound == INT64_MAX:
         return LabelRequirement(key, False)
@@ -259,7 +262,7 @@ def _build_bounded(key: str, operator: str, bound: int, min_values: int | None) 
 
 
 def _is_within_bounds(value: str, least: int | None, most: int | None) -> bool:
-    """Return whether a value is an integer within the bounds, if there are any."""
+    """Return whether a value is an integer within the bounds. Without bounds, any value is."""
     if least is None and most is None:
         return True
     number = parse_integer(value)
@@ -268,9 +271,13 @@ def _is_within_bounds(value: str, least: int | None, most: int | None) -> bool:
 
 def _max_optional(a: int | None, b: int | None) -> int | None:
     """Return the larger number; None is ignored."""
-    return b if a is None else a if b is None else max(a, b)
+    if a is None:
+        return b
+    return a if b is None else max(a, b)
 
 
 def _min_optional(a: int | None, b: int | None) -> int | None:
     """Return the smaller number; None is ignored."""
-    return b if a is None else a if b is None else min(a, b)
+    if a is None:
+        return b
+    return a if b is None else min(a, b)

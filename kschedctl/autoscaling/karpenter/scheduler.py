@@ -1,4 +1,4 @@
-"""Karpenter's scheduler: pods go to existing nodes, then to claims of the run, then to new claims.
+"""Karpenter's scheduler, which tries existing nodes first, then claims of the run, then new claims.
 
 Upstream: pkg/controllers/provisioning/scheduling/scheduler.go, queue.go (sigs.k8s.io/karpenter v1.14.1).
 """
@@ -42,10 +42,10 @@ class SchedulerRun:
     groups: Mapping[str, Sequence[DaemonGroup]]
     nodes: RunNodes
     remaining: dict[str, Quantities]
-    """Pool -> resources that its limits leave; pools without limits are missing."""
+    """Pool -> resources that its limits leave. Pools without limits are missing."""
     settings: RunSettings
     movable: frozenset[str]
-    """Keys of pods that settling nodes accept, too: pending pods and those of deleting nodes."""
+    """Keys of pods that even settling nodes accept: pending pods and pods of deleting nodes."""
     claims: list[NewClaim] = field(default_factory=list)
     refusals: dict[str, tuple[ClaimRefusal, ...]] = field(default_factory=dict)
     """Pod -> refusals, one for each template."""
@@ -53,15 +53,16 @@ class SchedulerRun:
     current_pods: dict[str, Pod] = field(default_factory=dict)
     """Pod key -> the pod with expressions for its matchLabelKeys."""
     hosts: int = 0
+    """Number of placeholder hostnames handed out so far."""
 
     @property
     def errors(self) -> dict[str, tuple[str, ...]]:
         """Pod -> error texts, one for each template."""
-        return {key: tuple(refusal.why for refusal in refusals) for key, refusals in self.refusals.items()}
+        return {key: tuple(refusal.reason for refusal in refusals) for key, refusals in self.refusals.items()}
 
     def solve(self, pods: Iterable[PodData]) -> None:
-        """Place the pods. Failed pods are queued again until a round places none."""
-        queue = deque(sorted(pods, key=_queue_key))
+        """Place the pods, retrying those that fail until a whole round places none."""
+        queue = deque(sorted(pods, key=_build_queue_key))
         self.current_pods = {data.pod.key: data.pod for data in queue}
         lengths: dict[str, int] = {}
         while queue and lengths.get(queue[0].pod.key) != len(queue):
@@ -80,18 +81,18 @@ class SchedulerRun:
     def _try_schedule(self, data: PodData) -> tuple[ClaimRefusal, ...] | None:
         """Place a pod, relaxing it step by step. Return the refusals, or None on success."""
         while True:
-            errors = self._add(data)
+            errors = self._add_pod(data)
             if errors is None or any(error.final for error in errors):
                 break
-            less = relax(data.pod, self.settings.tolerates_prefer_no_schedule)
-            if less is None:
+            relaxed = relax(data.pod, self.settings.tolerates_prefer_no_schedule)
+            if relaxed is None:
                 break
-            self.relaxations.append(Relaxation(data.pod.key, less[1]))
-            data = data.with_relaxed_pod(self.settings.topology.update(less[0]), self.settings.ignores_preferences)
+            self.relaxations.append(Relaxation(data.pod.key, relaxed[1]))
+            data = data.with_relaxed_pod(self.settings.topology.update(relaxed[0]), self.settings.ignores_preferences)
         return None if errors is None else tuple(errors)
 
-    def _add(self, data: PodData) -> list[ClaimRefusal] | None:
-        """Add a pod to a node, a claim or a new claim. Return the refusals, or None on success."""
+    def _add_pod(self, data: PodData) -> list[ClaimRefusal] | None:
+        """Add a pod to a node, to a claim of the run or to a new claim. Return the refusals, or None on success."""
         if self.nodes.place(data, self.settings.topology, data.pod.key in self.movable):
             return None
         self.claims = [self.claims[at] for at in go_sort_order([len(claim.pods) for claim in self.claims])]
@@ -103,7 +104,7 @@ class SchedulerRun:
         return self._add_to_new_claim(data) if self.templates else [ClaimRefusal(NO_TEMPLATES)]
 
     def _add_to_new_claim(self, data: PodData) -> list[ClaimRefusal] | None:
-        """Add a pod to a new claim of the first template that takes it. Return the refusals, or None on success."""
+        """Add a pod to a new claim of the first template that accepts it. Return the refusals, or None on success."""
         errors: list[ClaimRefusal] = []
         for template in self.templates:
             options = self._filter_by_limits(template)
@@ -111,7 +112,7 @@ class SchedulerRun:
                 errors.append(options)
                 continue
             claim = NewClaim.from_template(
-                template, self.groups[template.name], self._next_hostname(), self.settings, options
+                template, self.groups[template.name], self._create_hostname(), self.settings, options
             )
             outcome = claim.can_add(data, self.settings.relaxes_min_values)
             if isinstance(outcome, ClaimAcceptance):
@@ -123,7 +124,7 @@ class SchedulerRun:
         return errors
 
     def _open_claim(self, claim: NewClaim, data: PodData, accepted: ClaimAcceptance) -> None:
-        """Add a claim to the run and subtract the capacity of its largest type from the limits of its pool."""
+        """Add a new claim with its first pod to the run, and charge the largest instance type to the pool's limits."""
         claim.min_values_relaxed = any(
             _is_lower(accepted.requirements.label(key).min_values, requirement.min_values)
             for key, requirement in claim.requirements.items()
@@ -132,12 +133,12 @@ class SchedulerRun:
         self.claims.append(claim)
         remaining = self.remaining.get(claim.template.name)
         if remaining is not None:
-            largest = claim.template.columns.largest_capacity(claim.options)
-            left = {name: amount.sub(largest.get(name, ZERO)) for name, amount in remaining.items()}
-            self.remaining[claim.template.name] = left
+            largest = claim.template.columns.find_largest_capacity(claim.options)
+            reduced = {name: amount.sub(largest.get(name, ZERO)) for name, amount in remaining.items()}
+            self.remaining[claim.template.name] = reduced
 
     def _filter_by_limits(self, template: ClaimTemplate) -> Bools | ClaimRefusal:
-        """Return (T,) the options that do not exceed the pool's remaining limits, or a refusal."""
+        """Return a (T,) mask of the template's instance types within the pool's remaining limits, or a refusal."""
         remaining = self.remaining.get(template.name)
         if remaining is None:
             return template.options
@@ -145,13 +146,13 @@ class SchedulerRun:
             return ClaimRefusal(f"node limits have been exhausted for nodepool (NodePool={template.name})")
         options = template.options.copy()
         for name, amount in to_thousandths(remaining).items():
-            options &= template.columns.capacity.column(name) <= amount
+            options &= template.columns.capacity.get_column(name) <= amount
         if not options.any():
             return ClaimRefusal(f"all available instance types exceed limits for nodepool (NodePool={template.name})")
         return options
 
-    def _next_hostname(self) -> str:
-        """Return the next placeholder hostname."""
+    def _create_hostname(self) -> str:
+        """Create the next placeholder hostname."""
         self.hosts += 1
         return f"hostname-placeholder-{self.hosts:04d}"
 
@@ -161,8 +162,8 @@ def _is_lower(updated: int | None, original: int | None) -> bool:
     return updated is not None and original is not None and updated < original
 
 
-def _queue_key(data: PodData) -> tuple[int, int, str, str]:
-    """Return the sort key of a pod: largest cpu and memory first, then oldest."""
-    own = data.pod.metadata
+def _build_queue_key(data: PodData) -> tuple[int, int, str, str]:
+    """Build a pod's sort key: largest CPU and memory requests first, then oldest."""
+    metadata = data.pod.metadata
     amounts = data.amounts
-    return -amounts.get("cpu", 0), -amounts.get("memory", 0), own.creation_timestamp or "", own.uid
+    return -amounts.get("cpu", 0), -amounts.get("memory", 0), metadata.creation_timestamp or "", metadata.uid

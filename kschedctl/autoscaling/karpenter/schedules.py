@@ -25,8 +25,10 @@ _FIELDS = ((0, 59, ()), (0, 23, ()), (1, 31, ()), (1, 12, _MONTHS), (0, 6, _DAYS
 _ANY = ("*", "?")
 
 
-def is_active(schedule: str, now: int, nanoseconds: int) -> bool:
-    """Return whether the schedule hits in the ``nanoseconds`` before ``now`` (microseconds). Raises InputError."""
+def is_schedule_active(schedule: str, now: int, nanoseconds: int) -> bool:
+    """Return whether a cron schedule was due in the ``nanoseconds`` before ``now`` (microseconds). Raises
+    InputError.
+    """
     fields = MACROS.get(schedule, schedule).split()
     if len(fields) != len(_FIELDS):
         raise InputError(f'"{schedule[:60]}" is no cron expression', hint="want five fields, such as 0 9 * * mon-fri")
@@ -47,10 +49,10 @@ def is_active(schedule: str, now: int, nanoseconds: int) -> bool:
 
 
 def _matches_day(at: datetime, fields: list[str], sets: list[frozenset[int]]) -> bool:
-    """Return whether month and day match. If both day fields are restricted, one of them is enough."""
+    """Return whether month and day match. If both day fields are restricted, one match is enough."""
     by_date, by_week = at.day in sets[2], (at.weekday() + 1) % 7 in sets[4]
-    both = fields[2].startswith(_ANY) or fields[4].startswith(_ANY)
-    return at.month in sets[3] and (by_date and by_week if both else by_date or by_week)
+    needs_both = fields[2].startswith(_ANY) or fields[4].startswith(_ANY)
+    return at.month in sets[3] and (by_date and by_week if needs_both else by_date or by_week)
 
 
 def _parse_field(text: str, low: int, high: int, names: Sequence[str]) -> frozenset[int]:
@@ -64,10 +66,12 @@ def _parse_field(text: str, low: int, high: int, names: Sequence[str]) -> frozen
         else:
             begin = _parse_number(first, low, names)
             end = _parse_number(last, low, names) if dash else (high if step else begin)
-        by = int(step) if step.isdigit() and int(step) else 0 if step else 1
-        if not by or begin < low or end > high or begin > end:
+        increment = 1
+        if step:
+            increment = int(step) if step.isdigit() else 0
+        if not increment or begin < low or end > high or begin > end:
             raise InputError(f'"{part[:40]}" is no part of a cron expression')
-        values.update(range(begin, end + 1, by))
+        values.update(range(begin, end + 1, increment))
     return frozenset(values)
 
 

@@ -1,4 +1,4 @@
-"""The cluster as Karpenter sees it at one moment, with scheduling runs on it.
+"""A cluster as Karpenter sees it at one moment, and scheduling runs on it.
 
 Upstream: NewScheduler in pkg/controllers/provisioning/provisioner.go and scheduling/scheduler.go (sigs.k8s.io/karpenter
 v1.14.1).
@@ -14,7 +14,7 @@ from kschedctl.api.karpenter import NodePool
 from kschedctl.api.objects import Pod
 from kschedctl.api.pod_requests import Quantities, parse_quantities
 from kschedctl.api.times import parse_microseconds
-from kschedctl.autoscaling.karpenter.amounts import ZERO, subtract, sum_quantities
+from kschedctl.autoscaling.karpenter.amounts import ZERO, subtract_quantities, sum_quantities
 from kschedctl.autoscaling.karpenter.budgets import EvictionLimits
 from kschedctl.autoscaling.karpenter.claims import RunSettings
 from kschedctl.autoscaling.karpenter.daemons import DaemonGroup, Daemons, get_daemonset_pods
@@ -34,7 +34,7 @@ from kschedctl.autoscaling.karpenter.state_nodes import StateNode, build_state_n
 from kschedctl.autoscaling.karpenter.templates import (
     ClaimTemplate,
     build_claim_template,
-    lacks_min_values,
+    has_unmet_min_values,
     order_usable_pools,
 )
 from kschedctl.autoscaling.karpenter.topology import Domains, RunTopology, build_domains
@@ -61,22 +61,22 @@ class UsablePools:
     all_templates: Sequence[ClaimTemplate]
     groups: Mapping[str, Sequence[DaemonGroup]]
     daemons: Daemons
-    """The DaemonSets' pods as the templates relaxed them."""
+    """The DaemonSets' pods, as the templates relaxed them."""
     domains: dict[str, Domains]
 
     @classmethod
     def from_pools(cls, pools: Sequence[NodePool], setting: KarpenterSetting) -> UsablePools:
         """Build the columns, templates and DaemonSet groups of the pools."""
         columns = {name: setting.columns(name) for name in (pool.metadata.name for pool in pools)}
-        selling = [pool for pool in pools if len(columns[pool.metadata.name])]
-        relax, known = setting.options.relaxes_min_values, setting.sold.well_known
-        templates = [build_claim_template(pool, columns[pool.metadata.name], known, relax) for pool in selling]
+        pools_with_types = [pool for pool in pools if len(columns[pool.metadata.name])]
+        relax, known = setting.options.relaxes_min_values, setting.catalog.well_known
+        templates = [build_claim_template(pool, columns[pool.metadata.name], known, relax) for pool in pools_with_types]
         daemons = Daemons(setting.daemon_pods)
         groups = {template.name: daemons.build_groups(template) for template in templates if template.options.any()}
-        return cls(pools, columns, templates, groups, daemons, build_domains(selling, columns))
+        return cls(pools, columns, templates, groups, daemons, build_domains(pools_with_types, columns))
 
     def with_edited_pool(self, pool: NodePool, setting: KarpenterSetting) -> UsablePools:
-        """Return an edited pool alone, with the topology domains of all pools."""
+        """Return an edited pool alone, but with the topology domains of all pools."""
         alone = UsablePools.from_pools([pool], setting)
         pools = [pool if stored.metadata.name == pool.metadata.name else stored for stored in self.pools]
         domains = build_domains([known for known in pools if len(self.columns[known.metadata.name])], self.columns)
@@ -97,18 +97,18 @@ class UsablePools:
         )
 
     @property
-    def prefer_no_schedule(self) -> bool:
-        """Whether any pool has a taint that pods may come to tolerate."""
+    def has_soft_taints(self) -> bool:
+        """Whether any pool has a PreferNoSchedule taint."""
         return any(t.effect == "PreferNoSchedule" for pool in self.pools for t in pool.spec.template.spec.taints)
 
 
 def describe_no_types(template: ClaimTemplate) -> str:
-    """Describe a pool of which no instance type remains, in Karpenter's words."""
-    return FILTERED_OUT + WITH_MIN_VALUES * lacks_min_values(template)
+    """Describe in Karpenter's words why a pool has no instance type left."""
+    return FILTERED_OUT + WITH_MIN_VALUES * has_unmet_min_values(template)
 
 
 def explain_unusable_pool(setting: KarpenterSetting, pool: NodePool) -> str:
-    """Return why a NodePool without a template takes no part in any run."""
+    """Explain why a NodePool without a template is not used in any run."""
     if pool.spec.replicas is not None:
         return f"takes no part: static, with {counted(pool.spec.replicas, 'replica')}"
     if pool.metadata.deletion_timestamp is not None:
@@ -117,24 +117,26 @@ def explain_unusable_pool(setting: KarpenterSetting, pool: NodePool) -> str:
         return "takes no part: no instance type is known"
     unready = [each for each in pool.status.conditions if each.type == "Ready" and each.status != "True"]
     message = next((each.message or each.reason for each in unready if each.message or each.reason), "")
-    why = filter(None, (message, setting.node_classes.find_class_fault(pool)))
-    return ": ".join(filter(None, ("takes no part: not Ready", "; ".join(why))))
+    reasons = filter(None, (message, setting.node_classes.describe_class_fault(pool)))
+    return ": ".join(filter(None, ("takes no part: not Ready", "; ".join(reasons))))
 
 
 @dataclass(frozen=True, eq=False)
 class KarpenterSetting:
-    """A snapshot with the options and instance types for a replay."""
+    """A snapshot with the options and instance types of a replay, and data derived from them."""
 
     cluster: Cluster
-    sold: InstanceTypeCatalog
+    catalog: InstanceTypeCatalog
     options: KarpenterOptions
     now: int
     """Microseconds since the epoch."""
 
     @classmethod
-    def of(cls, cluster: Cluster, sold: InstanceTypeCatalog, options: KarpenterOptions, now: str) -> KarpenterSetting:
-        """Build the setting for an RFC 3339 time. Raises InputError."""
-        return cls(cluster, sold, options, parse_microseconds(now))
+    def of(
+        cls, cluster: Cluster, catalog: InstanceTypeCatalog, options: KarpenterOptions, now: str
+    ) -> KarpenterSetting:
+        """Build the setting for a time in RFC 3339. Raises InputError."""
+        return cls(cluster, catalog, options, parse_microseconds(now))
 
     @cached_property
     def nodes(self) -> list[StateNode]:
@@ -157,7 +159,7 @@ class KarpenterSetting:
         """The applied NodeOverlays, or None if the feature gate is off."""
         if not self.options.feature_gates.node_overlay:
             return None
-        cluster, sold = self.cluster, self.sold
+        cluster, sold = self.cluster, self.catalog
         return AppliedOverlays.apply_overlays(
             cluster.node_overlays, cluster.karpenter_node_pools, sold.types, sold.well_known
         )
@@ -175,13 +177,17 @@ class KarpenterSetting:
         return {pool.metadata.name: pool for pool in self.cluster.karpenter_node_pools}
 
     def columns(self, pool: str) -> TypeColumns:
-        """Return the instance types of a pool, shared by pools with equal node class and overlays."""
-        own = self._pools.get(pool)
-        reference = get_class_reference(own) if own and self.node_classes.find_class(own) else None
+        """Return a pool's instance types. Pools with the same node class share them unless overlays are on."""
+        node_pool = self._pools.get(pool)
+        reference = get_class_reference(node_pool) if node_pool and self.node_classes.find_class(node_pool) else None
         key = pool if self.overlays is not None else reference
         if key not in self._columns:
-            types = self.overlays.adjust_types(pool, self.sold.types) if self.overlays is not None else self.sold.types
-            self._columns[key] = TypeColumns(self.node_classes.adjust_types(own, types))
+            types = (
+                self.overlays.adjust_types(pool, self.catalog.types)
+                if self.overlays is not None
+                else self.catalog.types
+            )
+            self._columns[key] = TypeColumns(self.node_classes.adjust_types(node_pool, types))
         return self._columns[key]
 
     @cached_property
@@ -200,17 +206,18 @@ class KarpenterSetting:
 
     @cached_property
     def waiting(self) -> list[Pod]:
-        """Unschedulable pods, including those that Karpenter rejects."""
+        """Unschedulable pods, including pods that Karpenter rejects."""
         return [pod for pod in self.cluster.pods.iter_unbound() if is_provisionable(pod)]
 
     @cached_property
     def rejections(self) -> dict[str, str]:
-        """Rejected pod -> reason; "" if Karpenter writes no event."""
-        by_key = {pod.key: find_rejection(pod, self.volumes, self.sold.well_known) for pod in self.waiting}
+        """Rejected pod -> reason, or "" if Karpenter writes no event about it."""
+        by_key = {pod.key: find_rejection(pod, self.volumes, self.catalog.well_known) for pod in self.waiting}
         return {key: why for key, why in by_key.items() if why is not None}
 
     @cached_property
     def pending(self) -> list[Pod]:
+        """Unschedulable pods that Karpenter does not reject."""
         return [pod for pod in self.waiting if pod.key not in self.rejections]
 
     @cached_property
@@ -223,7 +230,7 @@ class KarpenterSetting:
         return [pod for pod in self.pods_of_deleting_nodes if self.limits.is_currently_reschedulable(pod)]
 
     def build_existing_columns(self, pools: UsablePools, settling: Settling) -> ExistingColumns:
-        """Build the columns of nodes that are not deleting: initialized nodes first, then by name."""
+        """Build the columns of nodes that are not being deleted, initialized nodes first and then by name."""
         limits = {
             csi_node.metadata.name: {d.name: d.allocatable.count or 0 for d in csi_node.spec.drivers if d.allocatable}
             for csi_node in self.cluster.csi_nodes
@@ -252,17 +259,17 @@ class KarpenterSetting:
                 by_pool.setdefault(node.pool, []).append(node.capacity)
         return {pool: sum_quantities(*own) for pool, own in by_pool.items()}
 
-    def remaining_limits(
+    def compute_remaining_limits(
         self, without: Iterable[StateNode], pools: Sequence[NodePool] | None = None
     ) -> dict[str, Quantities]:
-        """Return pool -> resources that its limits leave once the nodes in ``without`` are removed."""
+        """Return the resources that each pool's limits leave if the nodes in ``without`` are removed."""
         pools = self.pools.pools if pools is None else pools
-        left = {p.metadata.name: parse_quantities(p.spec.limits) for p in pools if p.spec.limits is not None}
-        left = {name: subtract(limits, self.used.get(name, {})) for name, limits in left.items()}
+        remaining = {p.metadata.name: parse_quantities(p.spec.limits) for p in pools if p.spec.limits is not None}
+        remaining = {name: subtract_quantities(limits, self.used.get(name, {})) for name, limits in remaining.items()}
         for node in without:
-            for name in left.get(node.pool, ()):
-                left[node.pool][name] = left[node.pool][name].add(node.capacity.get(name, ZERO))
-        return left
+            for name in remaining.get(node.pool, ()):
+                remaining[node.pool][name] = remaining[node.pool][name].add(node.capacity.get(name, ZERO))
+        return remaining
 
     def run_scheduler(
         self,
@@ -278,41 +285,42 @@ class KarpenterSetting:
     ) -> SchedulerRun:
         """Run the scheduler for these pods on these nodes. Raises QuantityError.
 
-        Pods with missing volumes are placed as if they had neither volumes nor, at first, topology constraints.
+        The nodes named in ``without`` are treated as removed. Pods whose volumes are missing are placed without regard
+        to their volumes and, at first, to their topology constraints.
         """
         pools = pools or self.pools
-        gone = [existing.states[existing.rows[name]] for name in without]
-        volumes = {pod.key: self.volumes.alternatives(pod) for pod in pods}
+        removed_nodes = [existing.states[existing.rows[name]] for name in without]
+        volumes = {pod.key: self.volumes.find_node_requirements(pod) for pod in pods}
         provisionable = {pod.key: pod for pod in pods if volumes[pod.key] is not None}
-        topology = self._build_topology(pools.domains, gone, provisionable)
-        asked = [
+        topology = self._build_topology(pools.domains, removed_nodes, provisionable)
+        pod_data = [
             self._build_pod_data(topology.update(pod) if pod.key in provisionable else pod, volumes[pod.key])
             for pod in pods
         ]
-        topology.register(existing.hosts - {state.hostname for state in gone})
-        made = SchedulerRun(
+        topology.register(existing.hosts - {state.hostname for state in removed_nodes})
+        run = SchedulerRun(
             pools.templates if templates is None else templates,
             pools.groups,
             RunNodes(existing, existing.rows if new_nodes_only else without),
-            self.remaining_limits(gone, pools.pools),
+            self.compute_remaining_limits(removed_nodes, pools.pools),
             self._build_run_settings(topology, strict_reservations),
             frozenset(movable),
         )
-        made.solve(asked)
-        return made
+        run.solve(pod_data)
+        return run
 
     def _build_pod_data(self, pod: Pod, volumes: Sequence[Requirements] | None) -> PodData:
-        """Compute the pod's data with its volumes."""
+        """Build the data of a pod and its volumes."""
         return build_pod_data(
-            pod, tuple(volumes or ()), self.volumes.claims_by_driver(pod), self.options.ignores_preferences
+            pod, tuple(volumes or ()), self.volumes.map_claims_by_driver(pod), self.options.ignores_preferences
         )
 
     def _build_topology(
-        self, domains: dict[str, Domains], gone: Sequence[StateNode], excluded: Mapping[str, Pod]
+        self, domains: dict[str, Domains], removed_nodes: Sequence[StateNode], excluded: Mapping[str, Pod]
     ) -> RunTopology:
         """Build the topology of a run."""
         ignores = self.options.ignores_preferences
-        return RunTopology(domains, self.counts, gone, excluded, self.namespaces, ignores)
+        return RunTopology(domains, self.counts, removed_nodes, excluded, self.namespaces, ignores)
 
     @cached_property
     def _reserved(self) -> dict[str, int]:
@@ -321,7 +329,7 @@ class KarpenterSetting:
         )
 
     def _build_run_settings(self, topology: RunTopology, strict_reservations: bool) -> RunSettings:
-        """Build what all claims of a run share."""
+        """Build the settings that all claims of a run share."""
         return RunSettings(
             topology,
             Reservations(self._reserved),
@@ -329,5 +337,5 @@ class KarpenterSetting:
             strict_reservations,
             self.options.ignores_preferences,
             self.options.relaxes_min_values,
-            self.pools.prefer_no_schedule,
+            self.pools.has_soft_taints,
         )

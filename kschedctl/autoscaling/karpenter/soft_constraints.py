@@ -1,7 +1,7 @@
-"""Soft constraints of pods, which Karpenter treats as required until a pod cannot be placed.
+"""Soft constraints of pods, which Karpenter treats as required as long as a pod can be placed.
 
-A node stays if a soft constraint of one of its pods asks for a new node although another node has room: Karpenter only
-gives a constraint up when no node and no NodePool takes the pod.
+Karpenter drops a soft constraint only if no node and no NodePool can take the pod. It therefore keeps a node whose pod
+would need a new node to meet a soft constraint, even if another existing node has room.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ SCHEDULE_ANYWAY = "ScheduleAnyway"
 
 
 def describe_soft_constraints(pod: Pod) -> tuple[str, ...]:
-    """Return what each soft constraint of a pod is, and over which topology."""
+    """Describe each distinct soft constraint of the pod, with its topology key."""
     return tuple(dict.fromkeys(_iter_soft_constraints(pod)))
 
 
-def without_soft_constraints(pod: Pod) -> Pod:
-    """Return the pod as Karpenter sees it with preferencePolicy=Ignore: only what is required is left."""
+def remove_soft_constraints(pod: Pod) -> Pod:
+    """Return the pod without its soft constraints, as Karpenter sees it with preferencePolicy=Ignore."""
     while relaxed := remove_next_preference(pod):
         pod = relaxed[0]
     return pod
 
 
 def _iter_soft_constraints(pod: Pod) -> Iterator[str]:
-    """Yield a description of each soft constraint, repetitions included."""
+    """Yield a description of each soft constraint, including repetitions."""
     for constraint in pod.spec.topology_spread_constraints:
         if constraint.when_unsatisfiable == SCHEDULE_ANYWAY:
             yield f"ScheduleAnyway spread over {constraint.topology_key}"
@@ -43,6 +43,6 @@ def _iter_soft_constraints(pod: Pod) -> Iterator[str]:
 
 
 def _iter_preferred_topologies(affinity: PodAffinity | None) -> Iterator[str]:
-    """Yield the topology keys of preferred terms."""
+    """Yield the topology keys of preferred affinity terms."""
     terms = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
     return (term.pod_affinity_term.topology_key for term in terms)

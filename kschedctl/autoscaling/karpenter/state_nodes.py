@@ -1,4 +1,4 @@
-"""Nodes as Karpenter tracks them: a Node, its NodeClaim, or both, with the pods on it.
+"""Nodes as Karpenter tracks them: a Node, a NodeClaim or both, with the pods on the node.
 
 Upstream: pkg/controllers/state/statenode.go, cluster.go (sigs.k8s.io/karpenter v1.14.1).
 """
@@ -13,7 +13,7 @@ from kschedctl.api.karpenter import NodeClaim
 from kschedctl.api.objects import Node, Pod, Resources, Taint
 from kschedctl.api.pod_requests import Quantities, parse_quantities
 from kschedctl.api.quantity import Quantity
-from kschedctl.autoscaling.karpenter.amounts import ZERO, subtract, sum_pod_requests, sum_quantities
+from kschedctl.autoscaling.karpenter.amounts import ZERO, subtract_quantities, sum_pod_requests, sum_quantities
 from kschedctl.autoscaling.karpenter.labels import HOSTNAME, INITIALIZED, INSTANCE_TYPE, NODE_POOL, REGISTERED
 from kschedctl.autoscaling.karpenter.pods import is_daemon
 from kschedctl.autoscaling.karpenter.requirements import Requirements
@@ -29,14 +29,14 @@ EPHEMERAL = frozenset(
         ("karpenter.sh/unregistered", "NoExecute"),
     )
 )
-"""Key and effect of taints that go once a node has come up."""
+"""Key and effect of taints that are removed once a node has come up."""
 EPHEMERAL_PREFIX = "readiness.k8s.io/"
 INSTANCE_TERMINATING = "InstanceTerminating"
 
 
 @dataclass(eq=False)
 class StateNode:
-    """A Node and its NodeClaim, of which one may be missing."""
+    """A Node and its NodeClaim, one of which may be missing."""
 
     node: Node | None
     claim: NodeClaim | None
@@ -50,19 +50,22 @@ class StateNode:
 
     @property
     def managed(self) -> bool:
+        """Whether the node has a NodeClaim."""
         return self.claim is not None
 
     @cached_property
     def registered(self) -> bool:
+        """Whether the node has registered. Nodes without a NodeClaim count as registered."""
         return not self.managed or _has_true_label(self.node, REGISTERED)
 
     @cached_property
     def initialized(self) -> bool:
+        """Whether the node is initialized. Nodes without a NodeClaim count as initialized."""
         return not self.managed or _has_true_label(self.node, INITIALIZED)
 
     @cached_property
     def _source(self) -> Node | NodeClaim:
-        """The object that names and labels it: the NodeClaim until the node has registered."""
+        """The object that supplies name and labels: the NodeClaim until the node has registered, then the Node."""
         if self.node is not None and (self.claim is None or self.registered):
             return self.node
         assert self.claim is not None
@@ -78,7 +81,7 @@ class StateNode:
 
     @cached_property
     def own_labels(self) -> Requirements:
-        """What the node itself says, whether it has registered or not."""
+        """The labels of the Node object as requirements, whether or not it has registered."""
         return Requirements.of_labels(self.node.metadata.labels if self.node else {})
 
     @property
@@ -95,7 +98,7 @@ class StateNode:
 
     @cached_property
     def taints(self) -> tuple[Taint, ...]:
-        """The taints without ephemeral and startup taints of a node that is not initialized."""
+        """The node's taints. Until it is initialized, ephemeral and startup taints are left out."""
         claim = self.claim
         if claim is None:
             return self.node.spec.taints if self.node else ()
@@ -107,33 +110,36 @@ class StateNode:
 
     @cached_property
     def capacity(self) -> Quantities:
-        """The capacity, with one ``nodes`` resource."""
+        """The capacity, including one unit of the resource ``nodes``."""
         own = self.node.status.capacity if self.node else {}
         return {**self._fill_from_claim(own, self.claim.status.capacity if self.claim else {}), NODES: Quantity(1)}
 
     @cached_property
     def allocatable(self) -> Quantities:
+        """The allocatable resources, filled in from the NodeClaim until the node is initialized."""
         own = self.node.status.allocatable if self.node else {}
         return self._fill_from_claim(own, self.claim.status.allocatable if self.claim else {})
 
-    def _fill_from_claim(self, own: Resources, claimed: Resources) -> Quantities:
-        """Return the node's amounts; until it is initialized, the claim's amounts replace missing ones."""
-        amounts = parse_quantities(own)
+    def _fill_from_claim(self, reported: Resources, claimed: Resources) -> Quantities:
+        """Parse the node's amounts. Until it is initialized, the claim's amounts replace missing ones."""
+        amounts = parse_quantities(reported)
         if self.initialized:
             return amounts
         return amounts | {name: q for name, q in parse_quantities(claimed).items() if amounts.get(name, ZERO) == ZERO}
 
     @cached_property
     def available(self) -> Quantities:
-        """The allocatable resources minus the requests of its pods."""
-        return subtract(self.allocatable, sum_quantities(*(sum_pod_requests([pod]) for pod in self.pods)))
+        """The allocatable resources minus the requests of the node's pods."""
+        return subtract_quantities(self.allocatable, sum_quantities(*(sum_pod_requests([pod]) for pod in self.pods)))
 
     @cached_property
     def daemon_requests(self) -> Quantities:
+        """The requests of the DaemonSets' pods on the node."""
         return sum_quantities(*(sum_pod_requests([pod]) for pod in self.pods if is_daemon(pod)))
 
     @cached_property
     def deleting(self) -> bool:
+        """Whether the node is being deleted or its instance is terminating."""
         if self.claim is not None:
             conditions = self.claim.status.conditions
             ends = any(
@@ -144,10 +150,10 @@ class StateNode:
 
 
 def build_state_nodes(cluster: Cluster) -> list[StateNode]:
-    """Join nodes and NodeClaims by provider id, nodes first, and add their pods."""
+    """Join Nodes and NodeClaims by provider id, and add the pods of each node."""
     by_provider: dict[str, StateNode] = {}
     for node in cluster.nodes:
-        if provider := _provider_id(node):
+        if provider := _get_provider_id(node):
             by_provider[provider] = StateNode(node, None)
     for claim in cluster.node_claims:
         if provider := claim.status.provider_id:
@@ -159,8 +165,8 @@ def build_state_nodes(cluster: Cluster) -> list[StateNode]:
     return list(by_provider.values())
 
 
-def _provider_id(node: Node) -> str:
-    """Return the node's provider id, or "" if Karpenter does not track it yet."""
+def _get_provider_id(node: Node) -> str:
+    """Return the node's provider id, or "" if Karpenter does not track the node yet."""
     labels = node.metadata.labels
     managed = bool(labels.get(NODE_POOL))
     if managed and not labels.get(INSTANCE_TYPE) and not labels.get(INITIALIZED):
@@ -174,5 +180,5 @@ def _has_true_label(node: Node | None, label: str) -> bool:
 
 
 def _is_ephemeral(taint: Taint) -> bool:
-    """Return whether the taint disappears once the node is initialized."""
+    """Return whether the taint is removed once the node is initialized."""
     return (taint.key, taint.effect) in EPHEMERAL or taint.key.startswith(EPHEMERAL_PREFIX)

@@ -24,7 +24,7 @@ from kschedctl.api.tolerations import is_tolerated
 from kschedctl.autoscaling.karpenter.labels import HOSTNAME
 from kschedctl.autoscaling.karpenter.requirements import IN, Requirements
 from kschedctl.autoscaling.karpenter.state_nodes import StateNode
-from kschedctl.autoscaling.karpenter.templates import pool_requirements
+from kschedctl.autoscaling.karpenter.templates import build_pool_requirements
 from kschedctl.autoscaling.karpenter.topology_counts import DomainTallies, get_required_anti_affinity
 from kschedctl.autoscaling.karpenter.topology_group import (
     IGNORE,
@@ -41,33 +41,33 @@ NamespaceLabels = Mapping[str, Mapping[str, str]]
 
 
 def build_domains(pools: Sequence[NodePool], columns: Mapping[str, TypeColumns]) -> dict[str, Domains]:
-    """Return label -> the domains in which nodes of the pools may be."""
+    """Return the topology domains in which nodes of the pools may be, by label."""
     domains: dict[str, Domains] = {}
     for pool in pools:
-        taints, own = pool.spec.template.spec.taints, pool_requirements(pool)
+        taints, own_requirements = pool.spec.template.spec.taints, build_pool_requirements(pool)
         types = columns[pool.metadata.name].types if pool.metadata.name in columns else ()
         for instance_type in types:
-            for key, requirement in own.plus(instance_type.requirements).items():
+            for key, requirement in own_requirements.plus(instance_type.requirements).items():
                 _insert_domains(domains.setdefault(key, {}), requirement.values, taints)
-        for key, requirement in own.items():
+        for key, requirement in own_requirements.items():
             if types and requirement.operator == IN:
                 _insert_domains(domains.setdefault(key, {}), requirement.values, taints)
     return domains
 
 
 def _insert_domains(domains: Domains, values: Iterable[str], taints: tuple[Taint, ...]) -> None:
-    """Add domains of a pool with these taints. A pool without taints replaces all others."""
+    """Add domains of a pool that has these taints. A pool without taints replaces all others."""
     for value in values:
-        known = domains.get(value)
-        if known is None or not taints:
+        existing = domains.get(value)
+        if existing is None or not taints:
             domains[value] = [taints]
-        elif known[0] and taints not in known:
-            known.append(taints)
+        elif existing[0] and taints not in existing:
+            existing.append(taints)
 
 
 @dataclass(frozen=True)
 class TopologyRefusal:
-    """A topology constraint that leaves a pod no domain."""
+    """A topology constraint that leaves no domain for a pod."""
 
     message: str
     """In Karpenter's words."""
@@ -81,15 +81,17 @@ class RunTopology:
 
     domains: Mapping[str, Domains]
     counts: DomainTallies
-    gone: Sequence[StateNode]
+    removed_nodes: Sequence[StateNode]
     """Nodes that are treated as removed."""
     excluded: Mapping[str, Pod]
-    """Pods to be placed, by key; their present nodes do not count."""
+    """Pods to be placed, by key. They do not count on their present nodes."""
     namespaces: NamespaceLabels
     ignores_preferences: bool
     """Whether soft constraints are ignored."""
     groups: dict[Hashable, TopologyGroup] = field(default_factory=dict)
+    """Groups of the constraints of pods to be placed, by identity."""
     inverse: dict[Hashable, TopologyGroup] = field(default_factory=dict)
+    """Groups of required anti-affinities by identity, which keep other pods away."""
 
     def __post_init__(self) -> None:
         for pod, node in self.counts.with_anti_affinity:
@@ -97,7 +99,7 @@ class RunTopology:
                 self._update_inverse_affinity(pod, node.node.metadata.labels)
 
     def update(self, pod: Pod) -> Pod:
-        """Update the groups that own the pod. Return the pod with expressions for its matchLabelKeys."""
+        """Assign the pod to the groups of its constraints. Return it with expressions for its matchLabelKeys."""
         for group in self.groups.values():
             group.owners.discard(pod.key)
         self._update_inverse_affinity(pod, {})
@@ -116,7 +118,7 @@ class RunTopology:
         return pod
 
     def register(self, hosts: Collection[str]) -> None:
-        """Add new nodes as domains, by their hostnames."""
+        """Add new nodes as domains of the hostname groups."""
         for group in (*self.groups.values(), *self.inverse.values()):
             if group.rule.key == HOSTNAME:
                 group.register(hosts)
@@ -125,8 +127,8 @@ class RunTopology:
         """Count the pod in the domain of a node with these taints and requirements."""
         for group in self.groups.values():
             domains = requirements.label(group.rule.key)
-            known = domains.operator == IN and len(domains.values) == 1
-            if (known or group.rule.type is TopologyType.ANTI_AFFINITY) and group.rule.counts(
+            is_single_domain = domains.operator == IN and len(domains.values) == 1
+            if (is_single_domain or group.rule.type is TopologyType.ANTI_AFFINITY) and group.rule.counts(
                 pod, taints, requirements
             ):
                 group.record(domains.values)
@@ -137,43 +139,47 @@ class RunTopology:
     def add_requirements(
         self, pod: Pod, taints: Sequence[Taint], of_pod: Requirements, of_node: Requirements
     ) -> Requirements | TopologyRefusal:
-        """Return the requirements of a node, less the domains in which the pod may not be, or why none is left."""
+        """Narrow a node's requirements to the domains in which the pod may be, or return why none is left."""
         narrowed = Requirements(of_node)
         for group in self._find_matching_groups(pod, taints, of_node):
             key = group.rule.key
-            of_this, of_that = of_pod.label(key), of_node.label(key)
-            left = group.get(pod, of_this, of_that)
-            if not left.values:
-                empty = key if group.chooses_empty_value(pod, of_this, of_that) else ""
-                return TopologyRefusal(group.describe_refusal(of_this, of_that), empty)
-            narrowed.add((left,))
+            pod_domains, node_domains = of_pod.label(key), of_node.label(key)
+            allowed = group.get(pod, pod_domains, node_domains)
+            if not allowed.values:
+                empty_label = key if group.chooses_empty_value(pod, pod_domains, node_domains) else ""
+                return TopologyRefusal(group.describe_refusal(pod_domains, node_domains), empty_label)
+            narrowed.add((allowed,))
         return narrowed
 
     def iter_domain_predicates(self, pod: Pod, of_pod: Requirements) -> Iterator[tuple[str, Callable[[str], bool]]]:
-        """Yield label -> predicate of the domains that the pod's constraints allow, hostnames excepted."""
+        """Yield each topology key other than the hostname, with a predicate of the domains that the pod's constraint
+        allows.
+        """
         for group in self.groups.values():
             if pod.key in group.owners and group.rule.key != HOSTNAME:
                 yield group.rule.key, partial(group.allows_domain, pod, of_pod.label(group.rule.key))
 
     def _find_matching_groups(self, pod: Pod, taints: Sequence[Taint], of_node: Requirements) -> list[TopologyGroup]:
-        """Return the groups that own the pod, and inverse groups that count it."""
+        """Return the groups to which the pod belongs, and the inverse groups that select it."""
         owned = [group for group in self.groups.values() if pod.key in group.owners]
         return owned + [group for group in self.inverse.values() if group.rule.counts(pod, taints, of_node)]
 
     def _is_enforced(self, constraint: TopologySpreadConstraint) -> bool:
-        """Return whether the spread constraint counts under the preference policy."""
+        """Return whether the preference policy takes the spread constraint into account."""
         return not self.ignores_preferences or constraint.when_unsatisfiable == "DoNotSchedule"
 
     @staticmethod
     def _expand_match_label_keys(constraint: TopologySpreadConstraint, pod: Pod) -> TopologySpreadConstraint:
-        """Return the constraint with an expression for each of its matchLabelKeys."""
+        """Return the constraint with a selector expression for each of its matchLabelKeys."""
         labels = pod.metadata.labels
-        more = tuple(SelectorRequirement(k, IN, (labels[k],)) for k in constraint.match_label_keys if k in labels)
+        expressions = tuple(
+            SelectorRequirement(k, IN, (labels[k],)) for k in constraint.match_label_keys if k in labels
+        )
         selector = constraint.label_selector
-        if not more or selector is None:
+        if not expressions or selector is None:
             return constraint
         return replace(
-            constraint, label_selector=replace(selector, match_expressions=(*selector.match_expressions, *more))
+            constraint, label_selector=replace(selector, match_expressions=(*selector.match_expressions, *expressions))
         )
 
     def _iter_spread_rules(self, pod: Pod) -> Iterable[TopologyRule]:
@@ -237,31 +243,32 @@ class RunTopology:
             self.inverse[identity].owners.add(pod.key)
 
     def _build_group(self, rule: TopologyRule, pod: Pod) -> TopologyGroup:
-        """Build a group with the pools' domains, without those whose taints the pod does not tolerate if taints
-        count.
+        """Build a group with the pools' domains.
+
+        If taints count, domains are left out if the pod tolerates the taints of none of their pools.
         """
         group = TopologyGroup(rule, {})
         for domain, pools in self.domains.get(rule.key, {}).items():
-            if rule.nodes.taints_policy == IGNORE or any(_tolerates(pod, taints) for taints in pools):
+            if rule.nodes.taints_policy == IGNORE or any(_tolerates_taints(pod, taints) for taints in pools):
                 group.register((domain,))
         return group
 
     def _count_domains(self, group: TopologyGroup) -> None:
-        """Count the existing nodes and pods of the group's domains."""
-        nodes, pods = self.counts.count(group.rule, self.gone, self.excluded.values())
+        """Count the existing nodes and pods in the group's domains."""
+        nodes, pods = self.counts.count(group.rule, self.removed_nodes, self.excluded.values())
         group.register(nodes)
         for domain, count in pods.items():
             group.record((domain,), count)
 
 
 def _parse_selector(written: LabelSelector | None) -> Selector:
-    """Parse a selector; an invalid one matches nothing."""
+    """Parse a selector. An invalid one matches nothing."""
     try:
         return selector_from_api(written)
     except SelectorError:
         return NOTHING
 
 
-def _tolerates(pod: Pod, taints: Iterable[Taint]) -> bool:
+def _tolerates_taints(pod: Pod, taints: Iterable[Taint]) -> bool:
     """Return whether the pod tolerates all taints."""
     return all(is_tolerated(pod.spec.tolerations, taint, comparison_operators=True) for taint in taints)

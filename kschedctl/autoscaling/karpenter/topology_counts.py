@@ -20,7 +20,7 @@ Counts = Counter[str]
 
 
 class DomainTallies:
-    """Cached numbers of nodes and pods in each domain."""
+    """The numbers of nodes and pods in each topology domain, cached by rule."""
 
     def __init__(self, nodes: Sequence[StateNode]) -> None:
         self.nodes = [node for node in nodes if node.node is not None]
@@ -42,29 +42,35 @@ class DomainTallies:
 
     @cached_property
     def _by_labels(self) -> dict[tuple[str, frozenset[tuple[str, str]]], Counter[StateNode]]:
-        """Namespace and labels -> number of such pods on each node."""
+        """Namespace and labels -> number of pods with them on each node."""
         by_labels: dict[tuple[str, frozenset[tuple[str, str]]], Counter[StateNode]] = {}
         for node in self.nodes:
             for pod in node.pods:
                 if pod.metadata.deletion_timestamp is None:
-                    own = pod.metadata.namespace, frozenset(pod.metadata.labels.items())
-                    by_labels.setdefault(own, Counter())[node] += 1
+                    identity = pod.metadata.namespace, frozenset(pod.metadata.labels.items())
+                    by_labels.setdefault(identity, Counter())[node] += 1
         return by_labels
 
-    def count(self, rule: TopologyRule, gone: Iterable[StateNode], excluded: Iterable[Pod]) -> tuple[Counts, Counts]:
-        """Return the nodes and the pods in each domain, without the removed nodes and excluded pods."""
+    def count(
+        self, rule: TopologyRule, removed_nodes: Iterable[StateNode], excluded: Iterable[Pod]
+    ) -> tuple[Counts, Counts]:
+        """Count the nodes and the pods in each domain, leaving out removed nodes and excluded pods."""
         nodes, pods = (counts.copy() for counts in self._count_all(rule))
-        for node in gone:
+        for node in removed_nodes:
             if rule.key in node.labels and _is_node_counted(rule, node):
                 nodes[node.labels[rule.key]] -= 1
         for pod in excluded:
-            here = self.node_by_pod.get(pod.key)
-            if here is not None and _is_counted(rule, pod) and (domain := _find_domain(rule, here)) is not None:
+            node_of_pod = self.node_by_pod.get(pod.key)
+            if (
+                node_of_pod is not None
+                and _is_counted(rule, pod)
+                and (domain := _find_domain(rule, node_of_pod)) is not None
+            ):
                 pods[domain] -= 1
         return +nodes, +pods
 
     def _count_all(self, rule: TopologyRule) -> tuple[Counts, Counts]:
-        """Return the numbers of all nodes and pods, cached by rule."""
+        """Count all nodes and pods in each domain, using the cache of the rule if there is one."""
         key = rule.count_key
         if key not in self._counts:
             nodes = Counter(
@@ -78,9 +84,9 @@ class DomainTallies:
     def _count_pods(self, rule: TopologyRule) -> Counts:
         """Count the pods that the rule selects in each domain."""
         counts: Counts = Counter()
-        for (namespace, labels), own in self._by_labels.items():
+        for (namespace, labels), node_counts in self._by_labels.items():
             if namespace in rule.namespaces and _matches_labels(rule, dict(labels)):
-                for node, count in own.items():
+                for node, count in node_counts.items():
                     if (domain := _find_domain(rule, node)) is not None:
                         counts[domain] += count
         return counts
@@ -93,21 +99,21 @@ def get_required_anti_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:
 
 
 def _is_counted(rule: TopologyRule, pod: Pod) -> bool:
-    """Return whether the rule counts the pod: it runs, and namespace and labels match."""
+    """Return whether the rule counts the pod, which must be running and match the namespaces and labels."""
     running = pod.metadata.deletion_timestamp is None and not pod.terminated
     return running and pod.metadata.namespace in rule.namespaces and _matches_labels(rule, pod.metadata.labels)
 
 
 def _matches_labels(rule: TopologyRule, labels: Mapping[str, str]) -> bool:
-    """Return whether the rule counts running pods with these labels; a missing selector counts all."""
-    return rule.written is None or rule.selector.matches(labels)
+    """Return whether the rule counts pods with these labels. Without a selector, it counts all pods."""
+    return rule.label_selector is None or rule.selector.matches(labels)
 
 
 def _find_domain(rule: TopologyRule, node: StateNode) -> str | None:
-    """Return the domain of the node's pods, or None if the node does not count."""
+    """Return the node's domain, or None if the rule does not count the node."""
     assert node.node is not None
-    own = node.node.metadata
-    domain = own.labels.get(rule.key, own.name if rule.key == HOSTNAME else None)
+    metadata = node.node.metadata
+    domain = metadata.labels.get(rule.key, metadata.name if rule.key == HOSTNAME else None)
     return domain if domain is not None and _is_node_counted(rule, node) else None
 
 

@@ -1,7 +1,7 @@
-"""A topology group: a spread constraint or affinity term that pods share, with the pods in each domain.
+"""A topology group: a spread constraint or affinity term that pods share, with the number of pods in each domain.
 
 Upstream: pkg/controllers/provisioning/scheduling/topologygroup.go, topologynodefilter.go (sigs.k8s.io/karpenter
-v1.14.1). Where Go's map order decides, the first by name is taken.
+v1.14.1). Where upstream depends on the order of a Go map, the first domain by name is used.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class TopologyNodeFilter:
 
     def matches(self, taints: Iterable[Taint], requirements: Requirements) -> bool:
         """Return whether a node with these taints and requirements counts."""
-        chosen = self.requirements if self.affinity_policy == HONOR else ()
-        if chosen and not any(requirements.compatible(requirement) for requirement in chosen):
+        alternatives = self.requirements if self.affinity_policy == HONOR else ()
+        if alternatives and not any(requirements.compatible(requirement) for requirement in alternatives):
             return False
         if self.taints_policy != HONOR:
             return True
@@ -66,11 +66,11 @@ class TopologyNodeFilter:
 
     @property
     def identity(self) -> Hashable:
-        """The hash key that upstream uses: labels without values; pairs cancel out."""
+        """The hash key that upstream uses. It ignores label values, and equal entries cancel out in pairs."""
         labels = (
             frozenset((key, requirement.min_values) for key, requirement in own.items()) for own in self.requirements
         )
-        return _odd_items(labels), _odd_items(self.tolerations), self.affinity_policy, self.taints_policy
+        return _keep_odd_items(labels), _keep_odd_items(self.tolerations), self.affinity_policy, self.taints_policy
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class TopologyRule:
     key: str
     namespaces: frozenset[str]
     selector: Selector
-    written: LabelSelector | None
+    label_selector: LabelSelector | None
     nodes: TopologyNodeFilter = TopologyNodeFilter()
     max_skew: int = 2**31 - 1
     min_domains: int | None = None
@@ -94,18 +94,18 @@ class TopologyRule:
             self.namespaces,
             self.max_skew,
             self.nodes.identity,
-            _selector_identity(self.written),
+            _selector_identity(self.label_selector),
         )
 
     @property
     def count_key(self) -> Hashable:
-        """Everything that decides which nodes and pods count."""
+        """A key of everything that decides which nodes and pods count."""
         filters = tuple(str(requirement) for requirement in self.nodes.requirements), self.nodes.tolerations
         policies = self.nodes.affinity_policy, self.nodes.taints_policy
-        return self.key, self.namespaces, self.selector, self.written is None, filters, policies
+        return self.key, self.namespaces, self.selector, self.label_selector is None, filters, policies
 
     def selects(self, pod: Pod) -> bool:
-        """Return whether namespace and labels of the pod match."""
+        """Return whether the rule's namespaces and selector match the pod."""
         return pod.metadata.namespace in self.namespaces and self.selector.matches(pod.metadata.labels)
 
     def counts(self, pod: Pod, taints: Sequence[Taint], requirements: Requirements) -> bool:
@@ -115,31 +115,33 @@ class TopologyRule:
 
 @dataclass(eq=False)
 class TopologyGroup:
-    """Pods in each domain of one rule."""
+    """The number of pods in each domain of one rule."""
 
     rule: TopologyRule
     domains: dict[str, int]
     """Domain -> number of pods."""
     empty: set[str] = field(default_factory=set)
-    """Domains in which there never was a pod."""
+    """Domains in which no pod has been recorded."""
     owners: set[str] = field(default_factory=set)
     """Keys of the pods with this constraint."""
 
     def record(self, domains: Iterable[str], pods: int = 1) -> None:
-        """Add pods to each of the domains."""
+        """Add this many pods to each of the domains."""
         for domain in domains:
             self.domains[domain] = self.domains.get(domain, 0) + pods
             self.empty.discard(domain)
 
     def register(self, domains: Iterable[str]) -> None:
-        """Add domains that exist, with no pods yet."""
+        """Add domains without pods, unless they are known already."""
         for domain in domains:
             if domain not in self.domains:
                 self.domains[domain] = 0
                 self.empty.add(domain)
 
     def get(self, pod: Pod, of_pod: LabelRequirement, of_node: LabelRequirement) -> LabelRequirement:
-        """Return the domains allowed for the pod on the node; no values if there is none."""
+        """Return the domains in which the pod may be placed on the node, as a requirement without values if there is
+        none.
+        """
         if self.rule.type is TopologyType.SPREAD:
             chosen = self._next_domain_topology_spread(pod, of_pod, of_node)
         elif self.rule.type is TopologyType.AFFINITY:
@@ -149,21 +151,23 @@ class TopologyGroup:
         return LabelRequirement.of(self.rule.key, IN, chosen)
 
     def chooses_empty_value(self, pod: Pod, of_pod: LabelRequirement, of_node: LabelRequirement) -> bool:
-        """Return whether a spread constraint finds no domain only because the value of the label is empty."""
+        """Return whether a spread constraint finds no domain only because the label's value is empty."""
         if self.rule.type is not TopologyType.SPREAD or "" not in self.domains or not of_node.has(""):
             return False
-        return not self.get(pod, of_pod, of_node).values and self.domains[""] <= self._max_pods_in_domain(pod, of_pod)
+        return not self.get(pod, of_pod, of_node).values and self.domains[""] <= self._compute_max_pods_in_domain(
+            pod, of_pod
+        )
 
     def allows_domain(self, pod: Pod, of_pod: LabelRequirement, domain: str) -> bool:
         """Return whether a node in the domain may take the pod."""
         return bool(self.get(pod, of_pod, LabelRequirement.of(self.rule.key, IN, (domain,))).values)
 
-    def _single_hostname(self, of_node: LabelRequirement) -> str:
-        """Return the node's hostname if that is the topology key, or ""."""
+    def _get_single_hostname(self, of_node: LabelRequirement) -> str:
+        """Return the node's hostname if the topology key is the hostname, otherwise ""."""
         return next(iter(of_node.values)) if self.rule.key == HOSTNAME and len(of_node.values) == 1 else ""
 
     def _iter_node_domains(self, of_node: LabelRequirement) -> Iterable[str]:
-        """Return the known domains that the node may be in."""
+        """Return the known domains in which the node may be."""
         if of_node.operator == IN:
             return (domain for domain in of_node.values if domain in self.domains)
         return (domain for domain in self.domains if of_node.has(domain))
@@ -171,24 +175,24 @@ class TopologyGroup:
     def _next_domain_topology_spread(
         self, pod: Pod, of_pod: LabelRequirement, of_node: LabelRequirement
     ) -> Iterable[str]:
-        """Return the domain with the fewest pods that maxSkew allows, or nothing if there is none.
+        """Return the allowed domain with the fewest pods, or nothing if maxSkew allows none.
 
-        Upstream starts its search with the empty string, so a domain whose label value is empty counts as none found.
+        Upstream starts its search with an empty string, so an empty label value is never found.
         """
-        itself = int(self.rule.selects(pod))
-        if host := self._single_hostname(of_node):
-            return (host,) if self.domains.get(host, 0) + itself <= self.rule.max_skew else ()
-        most = self._max_pods_in_domain(pod, of_pod)
-        allowed = [(self.domains[d], d) for d in self._iter_node_domains(of_node) if self.domains[d] <= most]
+        added = int(self.rule.selects(pod))
+        if host := self._get_single_hostname(of_node):
+            return (host,) if self.domains.get(host, 0) + added <= self.rule.max_skew else ()
+        max_pods = self._compute_max_pods_in_domain(pod, of_pod)
+        allowed = [(self.domains[d], d) for d in self._iter_node_domains(of_node) if self.domains[d] <= max_pods]
         _, domain = min(allowed, default=(0, ""))
         return (domain,) if domain else ()
 
-    def _max_pods_in_domain(self, pod: Pod, of_pod: LabelRequirement) -> int:
-        """Return how many pods a domain may have so that maxSkew allows this pod there, too."""
+    def _compute_max_pods_in_domain(self, pod: Pod, of_pod: LabelRequirement) -> int:
+        """Return how many pods a domain may already have for maxSkew to allow this pod there."""
         return self.rule.max_skew + self._domain_min_count(of_pod) - int(self.rule.selects(pod))
 
     def _domain_min_count(self, of_pod: LabelRequirement) -> int:
-        """Return the number of pods in the emptiest domain that the pod may go to."""
+        """Return the number of pods in the emptiest domain where the pod may be placed."""
         if self.rule.key == HOSTNAME:
             return 0
         counts = [count for domain, count in self.domains.items() if of_pod.has(domain)]
@@ -197,21 +201,21 @@ class TopologyGroup:
         return min(counts, default=2**31 - 1)
 
     def _next_domain_affinity(self, pod: Pod, of_pod: LabelRequirement, of_node: LabelRequirement) -> Iterable[str]:
-        """Return the domains with matching pods, or those where a self-selecting pod may be first."""
-        if host := self._single_hostname(of_node):
+        """Return the domains with matching pods, or domains where a pod that selects itself may be the first."""
+        if host := self._get_single_hostname(of_node):
             if not of_pod.has(host):
                 return ()
             return (host,) if self.domains.get(host, 0) > 0 or self._can_be_first(pod, of_pod) else ()
         occupied = [d for d in self._iter_node_domains(of_node) if self.domains[d] > 0 and of_pod.has(d)]
         if occupied or not self._can_be_first(pod, of_pod):
             return occupied
-        both = of_pod.intersection(of_node)
-        first = min((domain for domain in self.domains if both.has(domain)), default=None)
-        own = min((domain for domain in self.domains if of_pod.has(domain)), default=None)
-        return {domain for domain in (first, own) if domain is not None}
+        shared = of_pod.intersection(of_node)
+        first_shared = min((domain for domain in self.domains if shared.has(domain)), default=None)
+        first_of_pod = min((domain for domain in self.domains if of_pod.has(domain)), default=None)
+        return {domain for domain in (first_shared, first_of_pod) if domain is not None}
 
     def _can_be_first(self, pod: Pod, of_pod: LabelRequirement) -> bool:
-        """Return whether the pod selects itself and no matching pod is in its domains."""
+        """Return whether the pod matches its own term and none of its domains has a matching pod."""
         if not self.rule.selects(pod):
             return False
         if len(self.domains) == len(self.empty):
@@ -220,12 +224,12 @@ class TopologyGroup:
 
     def _next_domain_anti_affinity(self, of_pod: LabelRequirement, of_node: LabelRequirement) -> Iterable[str]:
         """Return the allowed domains without matching pods."""
-        if host := self._single_hostname(of_node):
+        if host := self._get_single_hostname(of_node):
             return () if self.domains.get(host, 0) else (host,)
         return [domain for domain in self.empty if of_node.has(domain) and of_pod.has(domain)]
 
     def describe_refusal(self, of_pod: LabelRequirement, of_node: LabelRequirement) -> str:
-        """Describe the unsatisfiable constraint in Karpenter's words (with the unclosed bracket)."""
+        """Describe the constraint that cannot be satisfied, in Karpenter's words (which lack a closing bracket)."""
         counts = [f"{domain}: {self.domains[domain]}" for domain in sorted(self.domains)]
         shown = ", ".join(counts[:_SHOWN])
         if len(counts) > _SHOWN:
@@ -236,8 +240,8 @@ class TopologyGroup:
         )
 
 
-def _odd_items(items: Iterable[Hashable]) -> frozenset[Hashable]:
-    """Return the items with an odd count, as upstream combines hashes of a set by exclusive or."""
+def _keep_odd_items(items: Iterable[Hashable]) -> frozenset[Hashable]:
+    """Keep the items that occur an odd number of times, as upstream's exclusive or of hashes does."""
     return frozenset(item for item, count in Counter(items).items() if count % 2)
 
 

@@ -1,7 +1,7 @@
-"""Instance types of a pool as columns, to check requirements, resources and offerings of all at once.
+"""Instance types of a pool as columns, to check requirements, resources and offerings of all types at once.
 
 Upstream: pkg/controllers/provisioning/scheduling/nodeclaim.go, pkg/cloudprovider/types.go (sigs.k8s.io/karpenter
-v1.14.1), which ask type by type.
+v1.14.1), which check one type after the other.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kschedctl.autoscaling.karpenter.requirements import LabelRequirement, Requi
 
 
 class RequirementColumns:
-    """R sets of requirements, with cached checks of their agreement with another."""
+    """R sets of requirements, with cached checks of which of them agree with another requirement."""
 
     def __init__(self, rows: Sequence[Requirements]) -> None:
         self._count = len(rows)
@@ -32,7 +32,9 @@ class RequirementColumns:
         self._agreeing: dict[LabelRequirement, Bools] = {}
 
     def find_agreeing(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
-        """Return (R,) rows that intersect the requirements; labels that either lacks may be anything."""
+        """Return a (R,) mask of the rows that can meet the requirements, too. Labels missing on one side are
+        ignored.
+        """
         agreeing = np.ones(self._count, np.bool_)
         for key, requirement in requirements.items():
             if key in self._by_key:
@@ -40,15 +42,15 @@ class RequirementColumns:
         return agreeing
 
     def _find_agreeing_with(self, requirement: LabelRequirement) -> Bools:
-        """Return (R,) rows that agree with one requirement, from the cache if possible."""
-        known = self._agreeing.get(requirement)
-        if known is None:
-            known = np.ones(self._count, np.bool_)
-            for mine, rows in self._by_key[requirement.key].items():
-                if not mine.agrees(requirement):
-                    known[rows] = False
-            self._agreeing[requirement] = known
-        return known
+        """Return a (R,) mask of the rows that agree with one requirement, from the cache if possible."""
+        agreeing = self._agreeing.get(requirement)
+        if agreeing is None:
+            agreeing = np.ones(self._count, np.bool_)
+            for row_requirement, rows in self._by_key[requirement.key].items():
+                if not row_requirement.agrees(requirement):
+                    agreeing[rows] = False
+            self._agreeing[requirement] = agreeing
+        return agreeing
 
 
 class TypeColumns:
@@ -80,37 +82,37 @@ class TypeColumns:
         return np.array([offering.capacity_type == RESERVED for offering in self.offerings], np.bool_)
 
     def compatible(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
-        """Return (T,) types whose own requirements are compatible."""
+        """Return a (T,) mask of the types whose own requirements agree with these requirements."""
         return self._requirements.find_agreeing(requirements)
 
-    def offerings_meeting(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
-        """Return (O,) offerings that meet the requirements."""
+    def find_offerings_meeting(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
+        """Return a (O,) mask of the offerings that meet the requirements."""
         return self._terms.find_agreeing(requirements)
 
     def offered(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
-        """Return (T,) types with an offering that meets the requirements."""
-        offering = np.zeros(len(self), np.bool_)
-        offering[self.type_of[self.offerings_meeting(requirements)]] = True
-        return offering
+        """Return a (T,) mask of the types with an offering that meets the requirements."""
+        is_offered = np.zeros(len(self), np.bool_)
+        is_offered[self.type_of[self.find_offerings_meeting(requirements)]] = True
+        return is_offered
 
-    def find_fitting(self, requests: Amounts) -> Bools:
-        """Return (T,) types whose nodes have room for the requests."""
+    def find_fitting_types(self, requests: Amounts) -> Bools:
+        """Return a (T,) mask of the types whose nodes have room for the requests."""
         return self.allocatable.find_fitting_rows(requests)
 
-    def cheapest_prices(self, requirements: Mapping[str, LabelRequirement]) -> npt.NDArray[np.float64]:
-        """Return (T,) the lowest price of an offering that meets the requirements; infinite without one."""
+    def find_cheapest_prices(self, requirements: Mapping[str, LabelRequirement]) -> npt.NDArray[np.float64]:
+        """Return (T,) the lowest price of an offering that meets the requirements, infinite if there is none."""
         prices = np.full(len(self), np.inf)
-        chosen = self.offerings_meeting(requirements)
+        chosen = self.find_offerings_meeting(requirements)
         np.minimum.at(prices, self.type_of[chosen], self.prices[chosen])
         return prices
 
-    def sort_by_price(self, which: Bools, requirements: Mapping[str, LabelRequirement]) -> list[int]:
-        """Return the rows of these types, cheapest first, then by name."""
-        prices = self.cheapest_prices(requirements)
-        return sorted(np.flatnonzero(which).tolist(), key=lambda at: (prices[at], self.types[at].name))
+    def sort_by_price(self, mask: Bools, requirements: Mapping[str, LabelRequirement]) -> list[int]:
+        """Return the rows of the types selected by ``mask``, cheapest first, then by name."""
+        prices = self.find_cheapest_prices(requirements)
+        return sorted(np.flatnonzero(mask).tolist(), key=lambda at: (prices[at], self.types[at].name))
 
-    def count_values(self, which: Bools, key: str) -> int:
-        """Return how many values of a label these types have."""
+    def count_values(self, mask: Bools, key: str) -> int:
+        """Return how many distinct values of a label the types selected by ``mask`` have."""
         if key not in self._values:
             sets = [t.requirements.label(key).values for t in self.types]
             values = {value: at for at, value in enumerate(sorted(frozenset().union(*sets)))}
@@ -118,31 +120,33 @@ class TypeColumns:
             for at, own in enumerate(sets):
                 table[at, [values[value] for value in own]] = True
             self._values[key] = table
-        return int(self._values[key][which].any(axis=0).sum())
+        return int(self._values[key][mask].any(axis=0).sum())
 
-    def find_unmet_min_values(self, which: Bools, requirements: Mapping[str, LabelRequirement]) -> dict[str, int]:
-        """Return label -> number of values, for labels of which these types have fewer than minValues."""
+    def find_unmet_min_values(self, mask: Bools, requirements: Mapping[str, LabelRequirement]) -> dict[str, int]:
+        """Return the labels for which the types in ``mask`` have fewer values than minValues, with their number of
+        values.
+        """
         wanted = {
             key: requirement.min_values
             for key, requirement in requirements.items()
             if requirement.min_values is not None
         }
-        counts = {key: self.count_values(which, key) for key in sorted(wanted)} if which.any() else {}
+        counts = {key: self.count_values(mask, key) for key in sorted(wanted)} if mask.any() else {}
         return {key: count for key, count in counts.items() if count < wanted[key]}
 
-    def largest_capacity(self, which: Bools) -> Quantities:
-        """Return the largest capacity of these types, per resource."""
+    def find_largest_capacity(self, mask: Bools) -> Quantities:
+        """Return, for each resource, the largest capacity among the types in ``mask``."""
         largest: Quantities = {}
-        rows = np.flatnonzero(which)
+        rows = np.flatnonzero(mask)
         for name in self.capacity.names:
-            for at in rows[np.argsort(-self.capacity.column(name)[rows], kind="stable")].tolist()[:1]:
+            for at in rows[np.argsort(-self.capacity.get_column(name)[rows], kind="stable")].tolist()[:1]:
                 if name in self.types[at].capacity:
                     largest[name] = self.types[at].capacity[name]
         return largest
 
 
-def find_capacity_types(columns: TypeColumns, which: Bools, requirements: Requirements) -> frozenset[str]:
-    """Return the capacity types of these types' offerings that meet the requirements."""
-    chosen = columns.offerings_meeting(requirements) & which[columns.type_of]
+def find_capacity_types(columns: TypeColumns, mask: Bools, requirements: Requirements) -> frozenset[str]:
+    """Return the capacity types of the offerings that meet the requirements, among the types in ``mask``."""
+    chosen = columns.find_offerings_meeting(requirements) & mask[columns.type_of]
     values = {columns.offerings[at].requirements.label(CAPACITY_TYPE).any() for at in np.flatnonzero(chosen).tolist()}
     return frozenset(values)

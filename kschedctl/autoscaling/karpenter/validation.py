@@ -14,7 +14,7 @@ from kschedctl.autoscaling.karpenter.requirements import BOUNDS, DOES_NOT_EXIST,
 OPERATORS = (IN, NOT_IN, EXISTS, DOES_NOT_EXIST, *BOUNDS)
 
 
-def iter_requirement_faults(
+def iter_requirement_errors(
     key: str, operator: str, values: Sequence[str], well_known: frozenset[str], min_values: int | None = None
 ) -> Iterator[str]:
     """Yield the validation errors of a requirement."""

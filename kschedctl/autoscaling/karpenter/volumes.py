@@ -1,4 +1,4 @@
-"""Node requirements, validity and driver limits of pods' volumes.
+"""Volumes of pods: the node requirements that they imply, their faults and the drivers' limits.
 
 Upstream: pkg/controllers/provisioning/scheduling/volumetopology.go, pkg/scheduling/volumeusage.go
 (sigs.k8s.io/karpenter v1.14.1).
@@ -34,7 +34,7 @@ CSI_NAMES = {
     "kubernetes.io/vsphere-volume": "csi.vsphere.vmware.com",
     "kubernetes.io/portworx-volume": "pxd.portworx.com",
 }
-"""Provisioners in the tree -> the drivers that took over (k8s.io/csi-translation-lib)."""
+"""In-tree provisioner -> the CSI driver that replaced it (k8s.io/csi-translation-lib)."""
 
 DriverVolumes = Mapping[str, frozenset[str]]
 """CSI driver -> the claims that it serves."""
@@ -58,16 +58,16 @@ class Volumes:
     def classes(self) -> dict[str, StorageClass]:
         return {storage_class.metadata.name: storage_class for storage_class in self.cluster.storage_classes}
 
-    def find_fault(self, pod: Pod) -> str:
-        """Return why the pod is rejected because of a claim, in Karpenter's words, or ""."""
+    def describe_fault(self, pod: Pod) -> str:
+        """Describe in Karpenter's words why a claim makes Karpenter reject the pod, or return ""."""
         for volume in pod.spec.volumes:
             key = find_claim_key(pod, volume)
-            if key and (fault := self._find_claim_fault(key)):
+            if key and (fault := self._describe_claim_fault(key)):
                 return fault
         return ""
 
-    def _find_claim_fault(self, key: str) -> str:
-        """Return what is wrong with a claim, or ""."""
+    def _describe_claim_fault(self, key: str) -> str:
+        """Describe the fault of a claim, or return ""."""
         claim, name = self.claims.get(key), key.partition("/")[2]
         if claim is None:
             missing = f'persistentvolumeclaims "{name}" not found'
@@ -78,14 +78,22 @@ class Volumes:
         if claim.status.phase == "Lost":
             where = f"PersistentVolume={volume}, PersistentVolumeClaim={key}"
             return f"persistentvolumeclaim bound to non-existent persistentvolume ({where})"
-        return self._find_bound_fault(key, claim) if volume else self._find_unbound_fault(key, of_class)
+        return (
+            self._describe_bound_claim_fault(key, claim)
+            if volume
+            else self._describe_unbound_claim_fault(key, of_class)
+        )
 
-    def _find_bound_fault(self, key: str, claim: PersistentVolumeClaim) -> str:
-        """Return what is wrong with a claim that names a volume, or ""."""
+    def _describe_bound_claim_fault(self, key: str, claim: PersistentVolumeClaim) -> str:
+        """Describe the fault of a claim that names a volume, or return ""."""
         volume, of_class = claim.spec.volume_name, claim.spec.storage_class_name or ""
-        known = self.volumes.get(volume)
-        if known is None or known.metadata.deletion_timestamp is not None:
-            why = f'persistentvolumes "{volume}" not found' if known is None else "persistentvolume is being deleted"
+        persistent_volume = self.volumes.get(volume)
+        if persistent_volume is None or persistent_volume.metadata.deletion_timestamp is not None:
+            why = (
+                f'persistentvolumes "{volume}" not found'
+                if persistent_volume is None
+                else "persistentvolume is being deleted"
+            )
             where = f"PersistentVolume={volume}, PersistentVolumeClaim={key}, StorageClass={of_class}"
             return f"failed to validate pvc, {why} ({where})"
         if BIND_COMPLETED not in claim.metadata.annotations:
@@ -95,39 +103,40 @@ class Volumes:
             return f"pvc is considered unbound because it does not contain annotation ({where})"
         return ""
 
-    def _find_unbound_fault(self, key: str, of_class: str) -> str:
-        """Return what is wrong with the StorageClass of an unbound claim, or ""."""
+    def _describe_unbound_claim_fault(self, key: str, of_class: str) -> str:
+        """Describe the fault of an unbound claim's StorageClass, or return ""."""
         where = f"PersistentVolumeClaim={key}, StorageClass={of_class}"
         if not of_class:
             return f"unbound pvc must define a storage class ({where})"
-        known = self.classes.get(of_class)
-        if known is None:
+        storage_class = self.classes.get(of_class)
+        if storage_class is None:
             why = f'storageclasses.storage.k8s.io "{of_class}" not found'
             return f"failed to validate pvc, failed to get storage class, {why} ({where})"
-        if known.volume_binding_mode == "Immediate":
+        if storage_class.volume_binding_mode == "Immediate":
             return f"failed to validate pvc, pvc with immediate volume binding mode must be bound ({where})"
         return ""
 
-    def alternatives(self, pod: Pod) -> list[Requirements] | None:
-        """What a node has to be for all volumes, one of these; empty: anything; None: something is missing.
+    def find_node_requirements(self, pod: Pod) -> list[Requirements] | None:
+        """Return alternative node requirements, one of which a node must meet for the pod's volumes to be usable there.
 
-        Several volumes: what goes together, or all combinations where nothing does. A volume that names no claim counts
-        as missing: the recorded answers are those of a client that finds no volume here (it asks for one with a
-        namespace, which a real server ignores), and in a cluster every volume that is bound names its claim.
+        An empty list means that any node will do, and None that an object is missing. The alternatives of several
+        volumes are combined in pairs, leaving out contradictory pairs unless all are. A PersistentVolume without a
+        claimRef counts as missing because upstream's test client does not find its claim; in a real cluster, every
+        bound volume has a claimRef.
         """
         combinations: list[Requirements] = []
         for volume in pod.spec.volumes:
-            own = self._volume_alternatives(pod, volume)
-            if own is None:
+            volume_requirements = self._find_volume_requirements(pod, volume)
+            if volume_requirements is None:
                 return None
-            if not own:
+            if not volume_requirements:
                 continue
-            pairs = [(a, b) for a in combinations or [Requirements()] for b in own]
+            pairs = [(a, b) for a in combinations or [Requirements()] for b in volume_requirements]
             combinations = [a.plus(b) for a, b in pairs if a.intersects(b)] or [a.plus(b) for a, b in pairs]
         return combinations
 
-    def _volume_alternatives(self, pod: Pod, volume: Volume) -> list[Requirements] | None:
-        """Return alternative node requirements of one volume, or None if an object is missing."""
+    def _find_volume_requirements(self, pod: Pod, volume: Volume) -> list[Requirements] | None:
+        """Return the alternative node requirements of one volume, or None if an object is missing."""
         key = find_claim_key(pod, volume)
         if not key:
             return []
@@ -135,15 +144,19 @@ class Volumes:
         if claim is None:
             return None
         if claim.spec.volume_name:
-            known = self.volumes.get(claim.spec.volume_name)
-            return None if known is None or known.spec.claim_ref is None else list(_iter_volume_requirements(known))
+            persistent_volume = self.volumes.get(claim.spec.volume_name)
+            return (
+                None
+                if persistent_volume is None or persistent_volume.spec.claim_ref is None
+                else list(_iter_volume_requirements(persistent_volume))
+            )
         if not claim.spec.storage_class_name:
             return []
         of_class = self.classes.get(claim.spec.storage_class_name)
         return None if of_class is None else list(_iter_class_requirements(of_class))
 
-    def claims_by_driver(self, pod: Pod) -> DriverVolumes:
-        """Return CSI driver -> claims of the pod that it serves, for known drivers."""
+    def map_claims_by_driver(self, pod: Pod) -> DriverVolumes:
+        """Return the pod's claims by the CSI driver that serves them. Claims with an unknown driver are left out."""
         volumes: dict[str, frozenset[str]] = {}
         for volume in pod.spec.volumes:
             key = find_claim_key(pod, volume)
@@ -153,7 +166,7 @@ class Volumes:
         return volumes
 
     def _find_driver(self, claim: PersistentVolumeClaim) -> str:
-        """Return the CSI driver of a claim, or "" if it is not known."""
+        """Return the CSI driver that serves a claim, or "" if it is unknown."""
         if claim.spec.volume_name:
             volume = self.volumes.get(claim.spec.volume_name)
             if volume is None:
@@ -175,7 +188,7 @@ def find_claim_key(pod: Pod, volume: Volume) -> str:
 
 
 def _iter_volume_requirements(volume: PersistentVolume) -> Iterator[Requirements]:
-    """Yield each affinity term of a volume as an alternative. Local volumes ignore the hostname."""
+    """Yield each node affinity term of a volume as an alternative. Hostnames of local volumes are ignored."""
     affinity = volume.spec.node_affinity and volume.spec.node_affinity.required
     is_local = volume.spec.local is not None or volume.spec.host_path is not None
     for term in affinity.node_selector_terms if affinity else ():

@@ -17,8 +17,8 @@ RELEASE = 36
 _FALSE = ("false", "0", "f")
 
 
-def _parse_switch(values: tuple[str, ...]) -> object:
-    """Return the last value as a boolean."""
+def _parse_boolean(values: tuple[str, ...]) -> object:
+    """Parse the last value as a boolean."""
     return values[-1].lower() not in _FALSE
 
 
@@ -28,44 +28,44 @@ def _parse_text(values: tuple[str, ...]) -> object:
 
 
 def _parse_integer(values: tuple[str, ...]) -> object:
-    """Return the last value as an integer. Raises ValueError."""
+    """Parse the last value as an integer. Raises ValueError."""
     return int(values[-1])
 
 
 def _parse_float(values: tuple[str, ...]) -> object:
-    """Return the last value as a number. Raises ValueError."""
+    """Parse the last value as a number. Raises ValueError."""
     return float(values[-1])
 
 
 def _parse_list(values: tuple[str, ...]) -> object:
-    """Return all values."""
+    """Return all values as a list."""
     return list(values)
 
 
 OPTIONS: Mapping[str, tuple[str, Callable[[tuple[str, ...]], object]]] = {
     "expander": ("expander", ",".join),
-    "balance-similar-node-groups": ("balanceSimilarNodeGroups", _parse_switch),
+    "balance-similar-node-groups": ("balanceSimilarNodeGroups", _parse_boolean),
     "balancing-ignore-label": ("balancingIgnoreLabels", _parse_list),
     "balancing-label": ("balancingLabels", _parse_list),
     "scale-down-utilization-threshold": ("scaleDownUtilizationThreshold", _parse_float),
     "scale-down-gpu-utilization-threshold": ("scaleDownGpuUtilizationThreshold", _parse_float),
-    "scale-down-unready-enabled": ("scaleDownUnreadyEnabled", _parse_switch),
-    "skip-nodes-with-system-pods": ("skipNodesWithSystemPods", _parse_switch),
-    "skip-nodes-with-local-storage": ("skipNodesWithLocalStorage", _parse_switch),
-    "skip-nodes-with-custom-controller-pods": ("skipNodesWithCustomControllerPods", _parse_switch),
+    "scale-down-unready-enabled": ("scaleDownUnreadyEnabled", _parse_boolean),
+    "skip-nodes-with-system-pods": ("skipNodesWithSystemPods", _parse_boolean),
+    "skip-nodes-with-local-storage": ("skipNodesWithLocalStorage", _parse_boolean),
+    "skip-nodes-with-custom-controller-pods": ("skipNodesWithCustomControllerPods", _parse_boolean),
     "min-replica-count": ("minReplicaCount", _parse_integer),
     "blocking-system-pod-distruption-timeout": ("bspDisruptionTimeout", _parse_text),
-    "ignore-daemonsets-utilization": ("ignoreDaemonSetsUtilization", _parse_switch),
-    "ignore-mirror-pods-utilization": ("ignoreMirrorPodsUtilization", _parse_switch),
+    "ignore-daemonsets-utilization": ("ignoreDaemonSetsUtilization", _parse_boolean),
+    "ignore-mirror-pods-utilization": ("ignoreMirrorPodsUtilization", _parse_boolean),
     "new-pod-scale-up-delay": ("newPodScaleUpDelay", _parse_text),
     "max-nodes-total": ("maxNodesTotal", _parse_integer),
     "max-nodes-per-scaleup": ("maxNodesPerScaleUp", _parse_integer),
     "max-scale-down-parallelism": ("maxScaleDownParallelism", _parse_integer),
     "max-drain-parallelism": ("maxDrainParallelism", _parse_integer),
     "expendable-pods-priority-cutoff": ("expendablePodsPriorityCutoff", _parse_integer),
-    "force-ds": ("forceDaemonSets", _parse_switch),
-    "scale-up-from-zero": ("scaleUpFromZero", _parse_switch),
-    "scaleup-simulation-for-skipped-node-groups-enabled": ("scaleUpSimulationForSkippedNodeGroups", _parse_switch),
+    "force-ds": ("forceDaemonSets", _parse_boolean),
+    "scale-up-from-zero": ("scaleUpFromZero", _parse_boolean),
+    "scaleup-simulation-for-skipped-node-groups-enabled": ("scaleUpSimulationForSkippedNodeGroups", _parse_boolean),
     "status-taint": ("statusTaints", _parse_list),
 }
 """Flag -> the option it sets and the parser of its values."""
@@ -74,9 +74,9 @@ WAIT_FLAGS = {
     "scale-down-unready-time": "20m",
     "scale-down-delay-after-add": "10m",
 }
-"""Flags for how long nodes wait, with their defaults. A single snapshot does not show how much of it has passed."""
+"""Flags for how long nodes wait, with their defaults. A snapshot does not show how much of that time has passed."""
 DEFAULTS_BEFORE: tuple[tuple[int, JsonObject], ...] = ((33, {"expander": "random", "bspDisruptionTimeout": "87600h"}),)
-"""Minor version -> defaults before that version: before 1.33, kube-system pods kept their nodes forever."""
+"""Minor version -> defaults before that version. Before 1.33, kube-system pods kept their nodes forever."""
 
 
 class Flags(NamedTuple):
@@ -87,18 +87,18 @@ class Flags(NamedTuple):
     groups: tuple[JsonObject, ...]
     """Node groups of the flag ``--nodes``."""
     faults: tuple[str, ...]
-    """Invalid values, a line each."""
+    """Descriptions of invalid values."""
     waits: Mapping[str, str]
-    """How long nodes wait, by flag."""
+    """Flag -> how long nodes wait."""
 
 
 def read_flags(instance: AutoscalerInstance | None) -> Flags:
-    """Parse the flags, with defaults of the instance's release that differ from 1.36."""
-    given = instance.flags if instance else {}
+    """Parse the flags of the instance, starting from defaults of its release that differ from those of 1.36."""
+    flag_values = instance.flags if instance else {}
     options: dict[str, object] = dict(_iter_old_defaults(instance))
     groups: list[JsonObject] = []
     faults: list[str] = []
-    for name, values in given.items():
+    for name, values in flag_values.items():
         try:
             if name in OPTIONS:
                 options[OPTIONS[name][0]] = OPTIONS[name][1](values)
@@ -106,22 +106,22 @@ def read_flags(instance: AutoscalerInstance | None) -> Flags:
                 groups += map(_parse_group, values)
         except ValueError:
             faults.append(f"{instance.where if instance else ''}: --{name}={values[-1]}: not what the flag takes")
-    startup = [*given.get("startup-taint", ()), *given.get("ignore-taint", ())]
-    limits = dict(_iter_limits(given, faults))
+    startup = [*flag_values.get("startup-taint", ()), *flag_values.get("ignore-taint", ())]
+    limits = dict(_iter_limits(flag_values, faults))
     options |= {"startupTaints": startup} if startup else {}
     options |= {"resourceLimits": limits} if limits else {}
-    waits = {name: given[name][-1] if name in given else default for name, default in WAIT_FLAGS.items()}
+    waits = {name: flag_values[name][-1] if name in flag_values else default for name, default in WAIT_FLAGS.items()}
     return Flags(options, tuple(groups), tuple(faults), waits)
 
 
 def parse_minor_version(instance: AutoscalerInstance | None) -> int | None:
-    """Return 31 for ``v1.31.2``, None if the image has no such version."""
+    """Return the minor version of the instance, such as 31 for ``v1.31.2``, or None if its version is unknown."""
     parts = instance.version.removeprefix("v").split(".") if instance else []
     return int(parts[1]) if len(parts) > 1 and parts[0] == "1" and parts[1].isdecimal() else None
 
 
 def _iter_old_defaults(instance: AutoscalerInstance | None) -> Iterator[tuple[str, object]]:
-    """Yield the options whose defaults differ in the instance's release."""
+    """Yield the options whose defaults were different in the instance's release."""
     minor = parse_minor_version(instance)
     for since, options in DEFAULTS_BEFORE:
         if minor is not None and minor < since:
@@ -129,13 +129,13 @@ def _iter_old_defaults(instance: AutoscalerInstance | None) -> Iterator[tuple[st
 
 
 def _parse_group(text: str) -> JsonObject:
-    """Parse ``min:max:name``. Raises ValueError."""
+    """Parse a node group of the form ``min:max:name``. Raises ValueError."""
     least, most, name = text.split(":", 2)
     return {"id": name, "min": int(least), "max": int(most)}
 
 
 def _iter_limits(flags: Mapping[str, tuple[str, ...]], faults: list[str]) -> Iterator[tuple[str, JsonObject]]:
-    """Yield the cluster-wide limits: cpu in cores, memory in bytes, GPUs by type. Append invalid ones to `faults`."""
+    """Yield the cluster-wide limits: CPU in cores, memory in bytes, GPUs by type. Add invalid ones to ``faults``."""
     texts = [("cpu", text, 1) for text in flags.get("cores-total", ())[-1:]]
     texts += [("memory", text, GIB) for text in flags.get("memory-total", ())[-1:]]
     texts += [(text.partition(":")[0], text.partition(":")[2], 1) for text in flags.get("gpu-total", ())]

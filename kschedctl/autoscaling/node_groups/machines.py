@@ -33,23 +33,23 @@ Owner = MachineTemplateOwner | MachinePool
 
 
 class MachineGroups(NamedTuple):
-    """The node groups found."""
+    """Node groups that are built from Cluster API's objects."""
 
     groups: tuple[JsonObject, ...] = ()
     """Groups as in a ``--node-groups`` file."""
     faults: tuple[str, ...] = ()
-    """What is wrong with the others, a line each."""
+    """Descriptions of faults in other objects."""
 
 
 def find_machine_groups(cluster: Cluster) -> MachineGroups:
-    """Return the MachineDeployments, MachinePools, and unowned MachineSets with limits as node groups."""
+    """Build node groups from MachineDeployments, MachinePools and unowned MachineSets that have limits."""
     groups: list[JsonObject] = []
     faults: list[str] = []
-    nodes = _map_nodes(cluster)
-    for kind, project, owner in _iter_scalable_objects(cluster):
+    nodes = _map_nodes_by_group(cluster)
+    for kind, api_group, owner in _iter_scalable_objects(cluster):
         name = f"{kind}/{owner.metadata.namespace}/{owner.metadata.name}"
         try:
-            least, most = (_parse_limit(owner.metadata, project, bound) for bound in ("min", "max"))
+            least, most = (_parse_limit(owner.metadata, api_group, bound) for bound in ("min", "max"))
             if least > most:
                 raise ValueError(f"min size {least} is above max size {most}")
             if most and owner.metadata.annotations.get(PAUSED) is None:
@@ -60,25 +60,25 @@ def find_machine_groups(cluster: Cluster) -> MachineGroups:
 
 
 def _iter_scalable_objects(cluster: Cluster) -> Iterator[tuple[str, str, Owner]]:
-    """Yield the kind, the API group of its annotations, and the object."""
+    """Yield each object that may be a node group, with its kind and the API group of its annotations."""
     yield from (("MachineDeployment", CLUSTER_API, deployment) for deployment in cluster.machine_deployments)
-    for project, sets in ((CLUSTER_API, cluster.machine_sets), (OPENSHIFT, cluster.openshift_machine_sets)):
+    for api_group, machine_sets in ((CLUSTER_API, cluster.machine_sets), (OPENSHIFT, cluster.openshift_machine_sets)):
         yield from (
-            ("MachineSet", project, machine_set)
-            for machine_set in sets
+            ("MachineSet", api_group, machine_set)
+            for machine_set in machine_sets
             if not _get_owner_name(machine_set.metadata, "MachineDeployment")
         )
     yield from (("MachinePool", CLUSTER_API, pool) for pool in cluster.machine_pools)
 
 
 def _get_owner_name(meta: ObjectMeta, kind: str) -> str:
-    """Return the name of the owner of a kind, "" if there is none."""
+    """Return the name of the object's owner of this kind, or ""."""
     return next((owner.name for owner in meta.owner_references if owner.kind == kind), "")
 
 
-def _parse_limit(meta: ObjectMeta, project: str, bound: str) -> int:
-    """Return the size in the annotation, 0 if missing. Raises ValueError."""
-    key = f"{project}/cluster-api-autoscaler-node-group-{bound}-size"
+def _parse_limit(meta: ObjectMeta, api_group: str, bound: str) -> int:
+    """Parse the minimum or maximum size from its annotation, 0 if it is missing. Raises ValueError."""
+    key = f"{api_group}/cluster-api-autoscaler-node-group-{bound}-size"
     value = meta.annotations.get(key, "0")
     if not value.isdecimal():
         raise ValueError(f"annotation {key}: not a size: {value!r}")
@@ -91,12 +91,12 @@ def _build_group(name: str, owner: Owner, limits: tuple[int, int], nodes: Sequen
     target = len(nodes) if owner.spec.replicas is None else owner.spec.replicas
     options = {OPTIONS[key]: value for key, value in _iter_options(owner.metadata) if key in OPTIONS}
     group = {"id": name, "min": limits[0], "max": limits[1], "target": target, "nodes": list(nodes)}
-    more = {"template": template, "templatePods": [KUBE_PROXY]} if template else {}
-    return {**group, **more, **({"options": options} if options else {})}
+    template_fields = {"template": template, "templatePods": [KUBE_PROXY]} if template else {}
+    return {**group, **template_fields, **({"options": options} if options else {})}
 
 
 def _iter_options(meta: ObjectMeta) -> Iterator[tuple[str, float]]:
-    """Yield the autoscaling options of the annotations. Raises ValueError."""
+    """Yield the autoscaling options in the annotations. Raises ValueError."""
     prefix = f"{CLUSTER_API}/autoscaling-options-"
     for key, value in meta.annotations.items():
         if key.removeprefix(prefix) in OPTIONS:
@@ -106,35 +106,35 @@ def _iter_options(meta: ObjectMeta) -> Iterator[tuple[str, float]]:
 # -- nodes --------------------------------------------------------------------------------------------------------
 
 
-def _map_nodes(cluster: Cluster) -> dict[str, list[str]]:
-    """Return the nodes of each group, from machines, else from the node's annotation of its owner."""
+def _map_nodes_by_group(cluster: Cluster) -> dict[str, list[str]]:
+    """Return the names of each group's nodes, according to machines, or else to a node's owner annotation."""
     by_owner: dict[str, list[str]] = {}
-    of_set: dict[tuple[str, str], str] = {}
+    group_of_set: dict[tuple[str, str], str] = {}
     for machine_set in (*cluster.machine_sets, *cluster.openshift_machine_sets):
         deployment = _get_owner_name(machine_set.metadata, "MachineDeployment")
         kind, name = ("MachineDeployment", deployment) if deployment else ("MachineSet", machine_set.metadata.name)
-        of_set[machine_set.metadata.namespace, machine_set.metadata.name] = (
+        group_of_set[machine_set.metadata.namespace, machine_set.metadata.name] = (
             f"{kind}/{machine_set.metadata.namespace}/{name}"
         )
     for pool in cluster.machine_pools:
         id = f"MachinePool/{pool.metadata.namespace}/{pool.metadata.name}"
         by_owner[id] = [reference.name for reference in pool.status.node_refs if reference.name]
-    placed = {name for names in by_owner.values() for name in names}
+    assigned = {name for names in by_owner.values() for name in names}
     for machine in (*cluster.machines, *cluster.openshift_machines):
-        group = _find_group(machine, of_set)
-        if group and machine.status.node_ref and machine.status.node_ref.name not in placed:
+        group = _find_group(machine, group_of_set)
+        if group and machine.status.node_ref and machine.status.node_ref.name not in assigned:
             by_owner.setdefault(group, []).append(machine.status.node_ref.name)
-            placed.add(machine.status.node_ref.name)
-    by_name = {name: group for (_, name), group in of_set.items()}
+            assigned.add(machine.status.node_ref.name)
+    by_name = {name: group for (_, name), group in group_of_set.items()}
     for node in cluster.nodes:
         group = by_name.get(node.metadata.annotations.get(f"{CLUSTER_API}/owner-name", ""), "")
-        if group and node.metadata.name not in placed:
+        if group and node.metadata.name not in assigned:
             by_owner.setdefault(group, []).append(node.metadata.name)
     return by_owner
 
 
 def _find_group(machine: Machine, group_of_set: Mapping[tuple[str, str], str]) -> str:
-    """Return the group of a machine, "" if unknown."""
+    """Return the group of a machine, or "" if it is unknown."""
     namespace = machine.metadata.namespace
     if pool := _get_owner_name(machine.metadata, "MachinePool"):
         return f"MachinePool/{namespace}/{pool}"
@@ -145,7 +145,7 @@ def _find_group(machine: Machine, group_of_set: Mapping[tuple[str, str], str]) -
 
 
 def _build_template(owner: Owner) -> JsonObject | None:
-    """Build a node from the annotations, None if they lack cpu or memory. Raises ValueError."""
+    """Build a node from the object's annotations, or return None if they lack CPU or memory. Raises ValueError."""
     capacity = dict(_iter_capacity(owner.metadata.annotations))
     if not {"cpu", "memory"} <= capacity.keys():
         return None
@@ -153,7 +153,7 @@ def _build_template(owner: Owner) -> JsonObject | None:
     labels = {
         **generic,
         **_get_copied_labels(owner),
-        **dict(_parse_pairs(owner.metadata.annotations.get(f"{CAPACITY}/labels", ""))),
+        **dict(_iter_pairs(owner.metadata.annotations.get(f"{CAPACITY}/labels", ""))),
     }
     status = {"capacity": capacity, "allocatable": capacity, "conditions": [{"type": "Ready", "status": "True"}]}
     meta = {"name": owner.metadata.name, "labels": labels}
@@ -161,7 +161,7 @@ def _build_template(owner: Owner) -> JsonObject | None:
 
 
 def _iter_capacity(annotations: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the resources in the annotations. Raises ValueError."""
+    """Yield each resource in the annotations with its amount. Raises ValueError."""
     for resource, keys, unit in (
         ("cpu", (f"{CAPACITY}/cpu", f"{OPENSHIFT}/vCPU"), ""),
         ("memory", (f"{CAPACITY}/memory",), ""),
@@ -185,7 +185,7 @@ def _get_copied_labels(owner: Owner) -> dict[str, str]:
     return {key: value for key, value in labels.items() if key.partition("/")[0].endswith(COPIED_DOMAINS)}
 
 
-def _parse_pairs(text: str) -> Iterable[tuple[str, str]]:
+def _iter_pairs(text: str) -> Iterable[tuple[str, str]]:
     """Yield the pairs of ``a=b,c=d``."""
     for part in text.split(","):
         key, equals, value = part.partition("=")
@@ -194,7 +194,7 @@ def _parse_pairs(text: str) -> Iterable[tuple[str, str]]:
 
 
 def _iter_taints(owner: Owner) -> Iterator[JsonObject]:
-    """Yield the taints of the nodes. The annotation overrides taints with the same key and effect."""
+    """Yield the taints of new nodes. The annotation overrides taints with the same key and effect."""
     taints: dict[tuple[str, str], JsonObject] = {}
     for taint in owner.spec.template.spec.taints:
         taints[taint.key, taint.effect] = {"key": taint.key, "value": taint.value, "effect": taint.effect}

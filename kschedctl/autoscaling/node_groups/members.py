@@ -1,6 +1,7 @@
 """The nodes of groups of which only the name is known, by the naming conventions of clouds.
 
-No cloud is asked. A node belongs to a group if its labels, annotations, provider ID or name say so, unambiguously.
+No cloud is queried. A node belongs to a group if its labels, annotations, provider ID or name identify the group
+unambiguously.
 """
 
 from __future__ import annotations
@@ -19,30 +20,30 @@ _PATTERNS = tuple(label for label in POOL_LABELS if label.group_pattern)
 
 
 class Members(NamedTuple):
-    """Nodes assigned to groups."""
+    """Nodes by the group to which they are assigned."""
 
     nodes: Mapping[str, list[str]]
     """Group -> its nodes in order."""
     unsure: Mapping[str, tuple[str, ...]]
-    """Node -> the groups it could belong to."""
+    """Node -> the groups to which it could belong."""
 
 
 def assign_nodes(groups: Sequence[str], nodes: Sequence[Node], label: str = "") -> Members:
-    """Assign nodes to groups. ``label`` names a node's group, in addition to the well-known labels."""
-    known = _GroupIndex(groups)
+    """Assign nodes to groups by well-known labels, other naming conventions and the label ``label``."""
+    index = _GroupIndex(groups)
     by_group: dict[str, list[str]] = {group: [] for group in groups}
     unsure: dict[str, tuple[str, ...]] = {}
     for node in nodes:
-        meant = known.find_groups(node, label)
-        if len(meant) == 1:
-            by_group[meant[0]].append(node.metadata.name)
-        elif meant:
-            unsure[node.metadata.name] = meant
+        matches = index.find_groups(node, label)
+        if len(matches) == 1:
+            by_group[matches[0]].append(node.metadata.name)
+        elif matches:
+            unsure[node.metadata.name] = matches
     return Members(by_group, unsure)
 
 
 class _GroupIndex:
-    """An index of groups by the names that a node may use for them."""
+    """An index of groups by the names under which nodes may refer to them."""
 
     def __init__(self, groups: Sequence[str]) -> None:
         self._groups = groups
@@ -53,18 +54,18 @@ class _GroupIndex:
         self._by_value: dict[tuple[str, str], tuple[str, ...]] = {}
 
     def find_groups(self, node: Node, label: str) -> tuple[str, ...]:
-        """Return the groups that match the first of the node's names that matches any."""
+        """Return the groups that match the first matching name of the node."""
         for name in _iter_group_names(node, label):
             if exact := self._exact.get(name.casefold()):
                 return tuple(exact)
-        for known in _PATTERNS:
-            value = node.metadata.labels.get(known.key)
-            if value and (groups := self._match_pattern(known, value)):
+        for pool_label in _PATTERNS:
+            value = node.metadata.labels.get(pool_label.key)
+            if value and (groups := self._match_pattern(pool_label, value)):
                 return groups
         return ()
 
     def _match_pattern(self, label: PoolLabel, value: str) -> tuple[str, ...]:
-        """Return the groups that match a label's pattern for a value."""
+        """Return the groups that match a label's pattern for this value."""
         key = label.key, value
         if key not in self._by_value:
             pattern = re.compile(label.group_pattern.format(re.escape(value)))
@@ -73,7 +74,7 @@ class _GroupIndex:
 
 
 def _iter_group_names(node: Node, label: str) -> Iterator[str]:
-    """Yield possible names of a node's group, the most reliable first."""
+    """Yield possible names of the node's group, the most reliable first."""
     labels, annotations, name = node.metadata.labels, node.metadata.annotations, node.metadata.name
     yield from (labels[key] for key in (label, DIGITALOCEAN_ID) if key in labels)
     yield from (annotations[key] for key in (POOL_ANNOTATION, OWNER_NAME) if key in annotations)

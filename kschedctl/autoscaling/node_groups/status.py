@@ -40,19 +40,19 @@ class NodeGroupStatus(NamedTuple):
     scale_up: str
     """NoActivity, InProgress, Backoff or Unhealthy."""
     backoff_reason: str = ""
-    """Why the group backs off, "" if it does not."""
+    """Why the group backs off, or "" if it does not."""
 
 
 class AutoscalerStatus(NamedTuple):
     """The contents of a status ConfigMap."""
 
     where: str
-    """The ConfigMap."""
+    """Description of the ConfigMap."""
     time: str
-    """When it was written."""
+    """When the status was written."""
     groups: tuple[NodeGroupStatus, ...]
     faults: tuple[str, ...] = ()
-    """What cannot be read, a line each."""
+    """Descriptions of parts that cannot be read."""
 
 
 class _Registered(Struct, frozen=True):
@@ -88,7 +88,7 @@ class _Group(Struct, frozen=True):
 
 
 def read_status(config_map: ConfigMap) -> AutoscalerStatus:
-    """Parse a status ConfigMap. What cannot be read is listed in the faults."""
+    """Parse a status ConfigMap, listing what cannot be read among the faults."""
     where = f"ConfigMap {config_map.metadata.namespace}/{config_map.metadata.name}"
     text = config_map.data.get(KEY)
     if text is None:
@@ -98,7 +98,7 @@ def read_status(config_map: ConfigMap) -> AutoscalerStatus:
 
 
 def _parse_yaml(where: str, text: str) -> AutoscalerStatus:
-    """Parse the YAML form, written since 1.30."""
+    """Parse the YAML form, which is written since 1.30."""
     import yaml  # noqa: PLC0415 - few clusters have such a ConfigMap
 
     try:
@@ -109,30 +109,30 @@ def _parse_yaml(where: str, text: str) -> AutoscalerStatus:
         return AutoscalerStatus(where, "", (), (f"{where}: invalid YAML{line}, perhaps cut",))
     if not isinstance(document, Mapping):
         return AutoscalerStatus(where, "", (), (f"{where}: not what the Cluster Autoscaler writes",))
-    time, listed = str(document.get("time") or ""), document.get("nodeGroups") or ()
+    time, documents = str(document.get("time") or ""), document.get("nodeGroups") or ()
     faults = [] if time else [f"{where}: cut: it has no time"]
-    if not listed:
+    if not documents:
         faults.append(f"{where}: {NO_GROUPS}")
-    if not isinstance(listed, list):
+    if not isinstance(documents, list):
         return AutoscalerStatus(where, time, (), (*faults, f"{where}: nodeGroups: expected array"))
     groups: list[NodeGroupStatus] = []
-    for at, group in enumerate(listed):
+    for index, group in enumerate(documents):
         try:
             groups.append(_build_group_status(convert_builtins(_quote_name(drop_nulls(group)), _Group)))
         except msgspec.ValidationError as error:
-            faults.append(f"{where}: nodeGroups[{at}]: {error}")
+            faults.append(f"{where}: nodeGroups[{index}]: {error}")
     return AutoscalerStatus(where, time, tuple(groups), tuple(faults))
 
 
 def _quote_name(group: object) -> object:
-    """Turn a name that YAML reads as a number back into a string."""
+    """Turn a group name that YAML reads as a number back into a string."""
     return {**group, "name": str(group["name"])} if isinstance(group, dict) and "name" in group else group
 
 
 def _build_group_status(group: _Group) -> NodeGroupStatus:
-    """Convert a parsed group."""
+    """Build the status of a node group from its document."""
     health, scale_up = group.health, group.scale_up
-    why = ": ".join(filter(None, (scale_up.backoff_info.error_code, scale_up.backoff_info.error_message)))
+    reason = ": ".join(filter(None, (scale_up.backoff_info.error_code, scale_up.backoff_info.error_message)))
     return NodeGroupStatus(
         group.name,
         health.min_size,
@@ -141,18 +141,18 @@ def _build_group_status(group: _Group) -> NodeGroupStatus:
         health.node_counts.registered.total,
         health.status,
         scale_up.status,
-        why,
+        reason,
     )
 
 
 def _parse_text(where: str, text: str) -> AutoscalerStatus:
-    """Parse the text form, written up to 1.29."""
+    """Parse the text form, which was written up to 1.29."""
     time = _TIME.search(text)
     groups: list[NodeGroupStatus] = []
     faults: list[str] = [] if time else [f"{where}: cut: it has no time"]
     if _GROUP.search(text) is None:
         faults.append(f"{where}: {NO_GROUPS}")
-    for name, block in _iter_blocks(text):
+    for name, block in _iter_group_blocks(text):
         health, scale_up = _HEALTH.search(block), _SCALE_UP.search(block)
         if health is None or scale_up is None:
             faults.append(f"{where}: node group {name}: {'Health' if health is None else 'ScaleUp'} is missing")
@@ -162,7 +162,7 @@ def _parse_text(where: str, text: str) -> AutoscalerStatus:
     return AutoscalerStatus(where, time[1] if time else "", tuple(groups), tuple(faults))
 
 
-def _iter_blocks(text: str) -> Iterator[tuple[str, str]]:
+def _iter_group_blocks(text: str) -> Iterator[tuple[str, str]]:
     """Yield the name and the text of each group."""
     starts = list(_GROUP.finditer(text))
     ends = [*(start.start() for start in starts[1:]), len(text)]

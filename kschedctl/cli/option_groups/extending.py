@@ -54,7 +54,7 @@ class Extending:
 
             recorder = Recorder(WholePods(HTTPCaller()))
             yield recorder
-            if not recorder.asked:
+            if not recorder.call_count:
                 log.warning("note: no extender was asked: the configuration (--config) has none for these pods")
             if self.record_extenders is not None:
                 recorder.write(self.record_extenders)

@@ -42,7 +42,7 @@ def collect_pod_extras(
     for asked_pod in targets:
         written = inquiry.written.get(identity(asked_pod.workload)) if asked_pod.workload else None
         if written is not None:
-            full_pods[asked_pod.pod.key] = PodExtras.of(get_pod_template(written.document))
+            full_pods[asked_pod.pod.key] = PodExtras.from_document(get_pod_template(written.document))
         elif asked_pod.pod.metadata.uid or not asked_pod.note:  # none that is made up for the question
             remaining_keys.append(asked_pod.pod.key)
     _add_from_files(full_pods, remaining_keys, inquiry)
@@ -52,7 +52,7 @@ def collect_pod_extras(
 
 def _add_from_files(full_pods: MutableMapping[str, PodExtras], keys: Iterable[str], inquiry: Inquiry) -> None:
     """Add the fields of the pods whose files can be read again."""
-    from kschedctl.sources.extenders.whole_pods import PodExtras, pods_among  # noqa: PLC0415
+    from kschedctl.sources.extenders.whole_pods import PodExtras, iter_pod_documents  # noqa: PLC0415
 
     origins = inquiry.cluster.origins
     places = {key: origins.get(("Pod", key.partition("/")[0], key.partition("/")[2]), "") for key in keys}
@@ -60,8 +60,8 @@ def _add_from_files(full_pods: MutableMapping[str, PodExtras], keys: Iterable[st
         if not Path(file).is_file() or Path(file).stat().st_size > MAX_FILE_BYTES:
             continue
         with suppress(KschedctlError):
-            pods = dict(pods_among(read_documents(file)))
-            full_pods.update({key: PodExtras.of(pods[key]) for key in places if key in pods})
+            pods = dict(iter_pod_documents(read_documents(file)))
+            full_pods.update({key: PodExtras.from_document(pods[key]) for key in places if key in pods})
 
 
 def _add_from_cluster(full_pods: MutableMapping[str, PodExtras], keys: Sequence[str], source: Source) -> None:
@@ -76,6 +76,6 @@ def _add_from_cluster(full_pods: MutableMapping[str, PodExtras], keys: Sequence[
         for namespace, name in (key.split("/", 1) for key in keys):
             with suppress(RefusedError, KschedctlError, ValueError):
                 path = f"/api/v1/namespaces/{segment(namespace)}/pods/{segment(name)}"
-                full_pods[f"{namespace}/{name}"] = PodExtras.of(json.loads(server.get(path)))
+                full_pods[f"{namespace}/{name}"] = PodExtras.from_document(json.loads(server.get(path)))
     finally:
         server.close()

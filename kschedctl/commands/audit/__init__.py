@@ -18,7 +18,7 @@ from kschedctl.errors import UsageError
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.reports.section import Section
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.sources.metrics.measured import Measured
+from kschedctl.sources.metrics.measured import MetricsReading
 from kschedctl.text.version import VERSION
 
 
@@ -29,7 +29,7 @@ def audit(
     now: str = "",
     earlier: Cluster | None = None,
     thresholds: Thresholds | None = None,
-    measured: Measured | None = None,
+    measured: MetricsReading | None = None,
     progress: Progress = NO_PROGRESS,
 ) -> Audit:
     """Audit whether the scheduler is healthy and the cluster is scheduled well.

@@ -10,7 +10,7 @@ from kschedctl.commands.audit.priorities.growth import PriorityLimits
 from kschedctl.commands.explain.waiting import ReplayedCluster, WaitingThresholds
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.sources.metrics.measured import Measured
+from kschedctl.sources.metrics.measured import MetricsReading
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class AuditedCluster(ReplayedCluster):
     thresholds: Thresholds = field(default_factory=Thresholds)
     earlier: Scheduler | None = None
     """The same cluster at an earlier time, if given."""
-    measured: Measured | None = None
+    measured: MetricsReading | None = None
     """kube-scheduler's own metrics, if given."""
 
     def iter_unread_kinds(self, *kinds: str) -> Iterator[UnknownKind]:

@@ -1,5 +1,5 @@
-"""``browse``: explore pending pods, nodes and fixes in the terminal.
+"""The command `browse`: explore pending pods, nodes and fixes in the terminal.
 
-Read ``session``, which keeps the scheduler between screens, then ``app``, ``listing`` and ``answer_pane``, and
-``answers`` for what the tabs show.
+Read `session`, which answers questions about one state of the cluster, then `app`, `listing` and `answer_pane`, and
+`answers` for the contents of the tabs.
 """

@@ -68,11 +68,12 @@ class AnswerPane(Vertical):
 
     @property
     def current_tab(self) -> str:
-        """The name of the tab on display."""
+        """The name of the visible tab."""
         return self.query_one(TabLine).current_tab
 
     @property
     def node_list(self) -> LineList:
+        """The list in the tab of nodes."""
         return self.query_one("#node-list", LineList)
 
     @property
@@ -81,7 +82,7 @@ class AnswerPane(Vertical):
         return TextArea(max(self.size.width - 3, LEAST_WIDTH), max(self.app.size.height // 4, 2))
 
     def open_tab(self, tab: str) -> None:
-        """Switch to a tab and focus its content."""
+        """Switch to a tab, and focus its content."""
         self.query_one(TabLine).current_tab = tab
         self.query_one(ContentSwitcher).current = tab
         self.focus_tab()
@@ -92,16 +93,16 @@ class AnswerPane(Vertical):
         (inner if inner.can_focus else inner.query_one(LineList)).focus()
 
     def show_waiting(self, key: str) -> None:
-        """Show that a pod's answer is being computed, unless an answer about the pod is on display."""
+        """Show that the pod is being replayed, unless its previous explanation is still visible."""
         if self.answered is None or self.answered.report.pod != key:
-            self._replace_by_text(f"{key}\nreplaying …")
+            self._replace_answer_by_text(f"{key}\nreplaying …")
 
     def show_message(self, text: str) -> None:
-        """Replace the answer by a message."""
-        self._replace_by_text(text)
+        """Show a message instead of an explanation."""
+        self._replace_answer_by_text(text)
 
-    def _replace_by_text(self, text: str) -> None:
-        """Remove the answer and show a text in place of the verdict."""
+    def _replace_answer_by_text(self, text: str) -> None:
+        """Discard the explanation, and show a text in place of the verdict."""
         self.answered = self.remedies = None
         lines = [line for paragraph in text.splitlines() for line in wrap_text(paragraph, self.room.width, "  ", 2)]
         self._update_texts(Text("\n".join(lines)), {WHY: Text(), SCORES: Text()})
@@ -110,7 +111,7 @@ class AnswerPane(Vertical):
         self._show_remedies()
 
     def show_answer(self, shown: LaidOutAnswer) -> None:
-        """Show an explanation whose fixes are still being searched for."""
+        """Show an explanation. Its fixes follow later, by `show_remedies`."""
         if self.answered is None or self.answered.report.pod != shown.answered.report.pod:
             self._reset_tabs()
         self.answered, self.remedies = shown.answered, None
@@ -122,36 +123,37 @@ class AnswerPane(Vertical):
         self._show_remedies()
 
     def _reset_tabs(self) -> None:
-        """Reset the filter, the scroll positions, and the selections before another pod is shown."""
+        """Clear the node filter and all lists, and scroll the tabs to the top."""
         self.node_filter = ""
         for tab in (WHY, SCORES):
             self.query_one(f"#{tab}", VerticalScroll).scroll_home(animate=False)
         for listed in self.query(LineList):
             listed.clear()
 
-    def _update_texts(self, above: Text, texts: dict[str, Text]) -> None:
-        """Put the verdict above the tabs and the texts into their tabs."""
-        self.query_one("#verdict", Static).update(above)
+    def _update_texts(self, verdict: Text, texts: dict[str, Text]) -> None:
+        """Show the verdict above the tabs, and each text in its tab."""
+        self.query_one("#verdict", Static).update(verdict)
         for tab, text in texts.items():
             self.query_one(f"#{tab}-text", Static).update(text)
 
     def show_remedies(self, remedies: Remedies) -> None:
+        """Show the fixes of the explained pod."""
         self.remedies = remedies
         self._show_remedies()
 
     def filter_nodes(self, text: str) -> None:
-        """List only the nodes with the text in their name or answer."""
+        """Show only nodes that have the text in their name or answer."""
         self.node_filter = text
         self._show_nodes()
 
-    def sort_nodes(self) -> str:
-        """Sort the nodes by the next order and return the order's name."""
+    def sort_nodes_by_next_order(self) -> str:
+        """Sort the nodes by the next order, and return that order."""
         self.node_order = NODE_ORDERS[(NODE_ORDERS.index(self.node_order) + 1) % len(NODE_ORDERS)]
         self._show_nodes()
         return self.node_order
 
     def on_resize(self) -> None:
-        """Lay out the answer again if its space changed."""
+        """Lay out the explanation again if the pane has changed its size."""
         if self.answered is not None and self._room != self.room:
             self._room = self.room
             shown = lay_out_answer(self.answered, self.room)
@@ -159,7 +161,7 @@ class AnswerPane(Vertical):
             self._show_node_fact(self.node_list.chosen)
 
     def _show_nodes(self) -> None:
-        """Update the list of nodes and the node map."""
+        """Refresh the node list and the node map."""
         answered, text, order = self.answered, self.node_filter, self.node_order
         self.node_list.show(lambda width: list_nodes(answered.report, width, text, order) if answered else ())
         map_list = self.query_one("#map-list", LineList)
@@ -167,7 +169,7 @@ class AnswerPane(Vertical):
         self._show_node_fact(self.node_list.chosen)
 
     def _show_remedies(self) -> None:
-        """Update the list of fixes."""
+        """Refresh the list of fixes."""
         answered, remedies, listed = self.answered, self.remedies, self.query_one("#remedy-list", LineList)
         if remedies is None:
             listed.show(lambda width: [ListLine("searching …", "dim")] if answered else ())
@@ -176,7 +178,7 @@ class AnswerPane(Vertical):
 
     @property
     def chosen_remedy(self) -> Remedy | None:
-        """The chosen fix, None unless the fixes tab is open."""
+        """The chosen fix, or None if the tab of fixes is not open."""
         chosen = self.query_one("#remedy-list", LineList).chosen
         return (
             self.remedies.remedies[int(chosen.name) - 1]
@@ -186,11 +188,11 @@ class AnswerPane(Vertical):
 
     @on(LineList.Moved, "#node-list")
     def on_node_chosen(self, event: LineList.Moved) -> None:
-        """Show the details of the node that was moved to."""
+        """Show the details of the node under the cursor."""
         self._show_node_fact(event.subject)
 
     def _show_node_fact(self, subject: Openable | None) -> None:
-        """Show why a node was rejected, or that the pod fits, below the list of nodes."""
+        """Show below the list why the node is rejected, or that the pod fits."""
         fact = ""
         if self.answered is not None and subject is not None:
             fact = describe_node(self.answered.report, subject.name, self.room.width, FACT_LINES)

@@ -1,4 +1,4 @@
-"""The texts and lists of each tab, built from an explanation and its fixes."""
+"""The texts and lists of the tabs, built from an explanation and its fixes."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ WHY, NODES, SCORES, REMEDIES, MAP = "why", "nodes", "scores", "fixes", "map"
 TABS = (WHY, NODES, SCORES, REMEDIES, MAP)
 BY_ANSWER, BY_NAME, BY_POOL = "answer", "name", "pool"
 NODE_ORDERS = (BY_ANSWER, BY_NAME, BY_POOL)
-"""What nodes are sorted by; by their answer the best or closest come first."""
-SCORED = "Scores of "
-"""How the heading of the scores begins."""
+"""The orders of the node list. BY_ANSWER puts the best nodes first, then the closest ones."""
+SCORES_HEADING_PREFIX = "Scores of "
+"""The beginning of the heading above the scores."""
 LEAST_WIDTH = 30
-ROOMY = 60
-"""From this width on reasons have their plugins before them; what stands against the chosen node names them anyway."""
-LOOKS = {"Schedulable": "green", "Unschedulable": "red", "Error": "red"}
+ROOMY_WIDTH = 60
+"""The width from which on the node list also names the plugins that reject nodes."""
+STYLE_BY_VERDICT = {"Schedulable": "green", "Unschedulable": "red", "Error": "red"}
 
 
 class AnsweredQuestion(NamedTuple):
@@ -53,18 +53,18 @@ class AnsweredQuestion(NamedTuple):
     report: Explanation
     """The explanation, under the assumptions if there are any."""
     before: Explanation | None = None
-    """The explanation without the assumptions, None if nothing was assumed."""
+    """The explanation without assumptions, or None if nothing is assumed."""
     assumptions: str = ""
     """The assumptions as the user typed them."""
 
 
 class TextArea(NamedTuple):
-    """The space of the answer pane."""
+    """The available space in the answer pane."""
 
     width: int
-    """Columns of the pane."""
+    """The number of columns."""
     lines: int
-    """Lines for the verdict above the tabs."""
+    """The number of lines for the verdict above the tabs."""
 
 
 class LaidOutAnswer(NamedTuple):
@@ -73,29 +73,29 @@ class LaidOutAnswer(NamedTuple):
     answered: AnsweredQuestion
     """The explanation."""
     area: TextArea
-    """The text area it was laid out for."""
+    """The text area for which it was laid out."""
     verdict: Text
     """The pod and its verdict, above the tabs."""
     texts: dict[str, Text]
-    """The text of each tab that has one, by the name of the tab."""
+    """Name of a tab -> its text. Tabs with lists are left out."""
 
 
 def lay_out_answer(answered: AnsweredQuestion, area: TextArea) -> LaidOutAnswer:
-    """Lay out an explanation for a text area. Long tables take a moment, so this runs outside the UI thread."""
-    above = render_verdict(answered, area.width, area.lines)
-    pages = build_tab_pages(answered, Style(width=area.width, color=True), in_full=above.plain.endswith("…"))
+    """Lay out an explanation for a text area. This runs outside the UI thread, since long tables take a moment."""
+    verdict = render_verdict(answered, area.width, area.lines)
+    pages = build_tab_pages(answered, Style(width=area.width, color=True), in_full=verdict.plain.endswith("…"))
     return LaidOutAnswer(
-        answered, area, above, {tab: render_styled_text(page, area.width) for tab, page in pages.items()}
+        answered, area, verdict, {tab: render_styled_text(page, area.width) for tab, page in pages.items()}
     )
 
 
 def render_styled_text(page: Page, width: int) -> Text:
-    """Render a page as styled text of at most `width` columns."""
+    """Render a page as styled text that is `width` columns wide."""
     return Text.from_ansi(render_text(page, Style(width=max(width, LEAST_WIDTH), color=True)))
 
 
 def render_verdict(answered: AnsweredQuestion, width: int, lines: int) -> Text:
-    """Render the pod and its verdict in about `lines` lines; with assumptions, the verdicts before and now."""
+    """Render the pod's verdict in about `lines` lines. With assumptions, also show the verdict without them."""
     head = f"{answered.report.pod} as if {answered.assumptions}" if answered.assumptions else answered.report.pod
     text = Text("\n".join(wrap_text(head, width, max_lines=2)), "bold")
     answers = (
@@ -105,13 +105,13 @@ def render_verdict(answered: AnsweredQuestion, width: int, lines: int) -> Text:
     )
     room = max((lines - len(text.plain.splitlines())) // len(answers), 1)
     for label, report in answers:
-        look = "dim" if report is answered.before else LOOKS.get(report.verdict, WARNING)
+        look = "dim" if report is answered.before else STYLE_BY_VERDICT.get(report.verdict, WARNING)
         text.append("\n" + "\n".join(wrap_text(label + describe_answer(report), width, "  ", room)), look)
     return text
 
 
 def describe_answer(report: Explanation) -> str:
-    """Describe the verdict with its headline and the unknown facts it depends on."""
+    """Describe the verdict in one line, with its headline and what it depends on."""
     verdict = describe_verdict(report.verdict)
     doubts = [unknown for unknown in report.unknown if unknown.affects == VERDICT]
     if not doubts:
@@ -122,29 +122,29 @@ def describe_answer(report: Explanation) -> str:
 def build_tab_pages(answered: AnsweredQuestion, style: Style, in_full: bool) -> dict[str, Page]:
     """Build the pages of the tabs "why" and "scores". With `in_full`, "why" repeats the whole verdict."""
     report = answered.report
-    changes = changed_answer_section(build_changed_answer(answered.before, report)) if answered.before else ()
+    changes = build_changes_section(build_changed_answer(answered.before, report)) if answered.before else ()
     why: list[Block] = [*changes]
     scores: list[Block] = []
     answer = tuple(build_answer(report, style))
     for title, under in iter_sections(
         tuple(block for block in build_explanation_page(report, style) if block not in answer)
     ):
-        tab = scores if title.startswith(SCORED) else why
+        tab = scores if title.startswith(SCORES_HEADING_PREFIX) else why
         tab += [Heading(title), *under] if title else under
     if in_full:
         why += section("In full", paragraph(describe_answer(report)))
-    none = "No node was scored: none fits" if report.node_order else "No node was looked at"
-    return {WHY: tuple(why), SCORES: tuple(scores) or (paragraph(none),)}
+    no_scores = "No node was scored: none fits" if report.node_order else "No node was looked at"
+    return {WHY: tuple(why), SCORES: tuple(scores) or (paragraph(no_scores),)}
 
 
 def list_nodes(report: Explanation, width: int, text: str = "", order: str = BY_ANSWER) -> ListLines | list[ListLine]:
-    """List nodes with their answers in an order, keeping only rows that contain `text`."""
-    rows = list(_iter_node_rows(_sort_nodes(report.nodes, order), width >= ROOMY))
+    """List the nodes with their answers, sorted by `order`. With `text`, list only rows that contain it."""
+    rows = list(_iter_node_rows(_sort_nodes(report.nodes, order), width >= ROOMY_WIDTH))
     if text:
         rows = [row for row in rows if text.lower() in " ".join(row).lower()]
     if not rows:
-        nothing = f'no node has "{text}" in its name or answer' if text else "no node was looked at: see 1 Why"
-        return [ListLine(line, "dim") for line in wrap_text(nothing, width)]
+        message = f'no node has "{text}" in its name or answer' if text else "no node was looked at: see 1 Why"
+        return [ListLine(line, "dim") for line in wrap_text(message, width)]
     subjects = [Openable(NODE, row[0]) for row in rows]
     if any(row[1] for row in rows):
         return TableLines([("node", "total", "answer"), *rows], subjects, width, right=1)
@@ -152,35 +152,41 @@ def list_nodes(report: Explanation, width: int, text: str = "", order: str = BY_
 
 
 def _sort_nodes(nodes: Sequence[NodeReport], order: str) -> Sequence[NodeReport]:
-    """Sort nodes by name or pool; by answer, keep the report's order."""
+    """Sort the nodes by name or pool. The order by answer is that of the report."""
     if order == BY_NAME:
         return sorted(nodes, key=lambda node: node.name)
     return sorted(nodes, key=lambda node: (node.pool, node.zone)) if order == BY_POOL else nodes
 
 
 def _iter_node_rows(nodes: Iterable[NodeReport], with_plugins: bool) -> Iterator[tuple[str, str, str]]:
-    """Yield the name, the total score, and the answer of each node. With `plugins`, reasons start with the plugin."""
+    """Yield each node's name, total score and answer. `with_plugins` puts the plugin before the reason."""
     for node in nodes:
         if node.feasible or node.refusals:
-            first = [] if node.feasible else [node.refusals[0].plugin if with_plugins else "", node.refusals[0].reason]
-            yield node.name, "" if node.total is None else f"{node.total:,}", ": ".join(filter(None, first)) or "fits"
+            reason_parts = (
+                [] if node.feasible else [node.refusals[0].plugin if with_plugins else "", node.refusals[0].reason]
+            )
+            yield (
+                node.name,
+                "" if node.total is None else f"{node.total:,}",
+                ": ".join(filter(None, reason_parts)) or "fits",
+            )
 
 
 def describe_node(report: Explanation, name: str, width: int, lines: int) -> str:
-    """Describe every rejection of a node in at most `lines` lines."""
+    """Describe all reasons against a node in at most `lines` lines."""
     node = next((node for node in report.nodes if node.name == name), None)
     return "" if node is None else "\n".join(wrap_text(_join_node_facts(node), width, "  ", lines))
 
 
 def _join_node_facts(node: NodeReport) -> str:
-    """Return one line with a node's pool, zone, and rejections."""
-    where = " ".join(filter(None, (node.pool, node.zone)))
+    """Describe a node's location and all reasons against it in one line."""
+    location = " ".join(filter(None, (node.pool, node.zone)))
     facts = "; ".join(f"{refusal.plugin} {refusal.fact or refusal.reason}".strip() for refusal in node.refusals)
-    return f"{node.name}{f' ({where})' if where else ''}: {facts or 'fits'}"
+    return f"{node.name}{f' ({location})' if location else ''}: {facts or 'fits'}"
 
 
 def list_remedies(remedies: Remedies, width: int) -> list[ListLine]:
-    """List the fixes with their drawbacks, gains, and owners, and then what cannot help."""
+    """List the fixes with their drawbacks and benefits, then the reasons why other fixes are impossible."""
     lines: list[ListLine] = []
     for number, remedy in enumerate(remedies.remedies, 1):
         subject = Openable(REMEDY, str(number))
@@ -191,7 +197,7 @@ def list_remedies(remedies: Remedies, width: int) -> list[ListLine]:
             lines += [ListLine(f"   {text}", "dim", subject) for text in wrap_text(remedy.gain, width - 3)]
         lines += [
             ListLine(f"   {text}", "dim", subject)
-            for text in wrap_text(_describe_opened_nodes(remedy), width - 3, max_lines=2)
+            for text in wrap_text(_describe_fix_effect(remedy), width - 3, max_lines=2)
         ]
     if remedies.impossible:
         lines.append(ListLine("What cannot help" if remedies.remedies else "No fix was found", "bold"))
@@ -201,14 +207,14 @@ def list_remedies(remedies: Remedies, width: int) -> list[ListLine]:
     return lines or [ListLine("Nothing to fix", "dim")]
 
 
-def _describe_opened_nodes(remedy: Remedy) -> str:
-    """Describe who makes a fix and which nodes become feasible."""
+def _describe_fix_effect(remedy: Remedy) -> str:
+    """Describe who can apply the fix, and on which nodes the pod would then fit."""
     opens = remedy.opens[0] if len(remedy.opens) == 1 else f"{len(remedy.opens):,} nodes: {names(remedy.opens)}"
     return f"{TEAMS[remedy.by]}; makes schedulable on {opens}"
 
 
 def _describe_search_limits(remedies: Remedies) -> list[str]:
-    """Describe what the search for fixes left out or did not know."""
+    """Describe what limits the search for fixes, such as kinds of objects that were not read."""
     left_out = (*build_left_out_lines(remedies.not_replayed, remedies.ignored), *build_extender_line(remedies.extended))
     lines = (line for line in (*left_out, *build_not_known_lines(remedies.unknown)) if isinstance(line, Paragraph))
     doubts = [" ".join(with_tone(part).text for part in line.parts) for line in lines]
@@ -218,8 +224,8 @@ def _describe_search_limits(remedies: Remedies) -> list[str]:
 
 
 def describe_remedy(remedy: Remedy) -> Sequence[str]:
-    """Return the texts of a fix's screen: summary, alternatives, drawbacks, effects, owner, and commands."""
-    more = [
+    """Return the lines of a fix's screen: its summary, effects, owner and commands."""
+    details = [
         ("or", names(remedy.alternatives, 10)),
         ("but", "; ".join(remedy.drawbacks)),
         ("also places", names(remedy.also_places, 20)),
@@ -227,14 +233,14 @@ def describe_remedy(remedy: Remedy) -> Sequence[str]:
         ("makes schedulable on", names(remedy.opens, 20)),
         ("owner", TEAMS[remedy.by]),
     ]
-    return [remedy.summary, *(f"{label}: {said}" for label, said in more if said), *remedy.commands]
+    return [remedy.summary, *(f"{label}: {text}" for label, text in details if text), *remedy.commands]
 
 
 NO_CHANGE = "No change: as many nodes fit, and the rest are refused for the same reasons"
 
 
-def changed_answer_section(report: ChangedAnswer) -> Page:
-    """Show how many nodes fit and are rejected for each reason, before and after, and which nodes change."""
+def build_changes_section(report: ChangedAnswer) -> Page:
+    """Build the section that compares the answers without and with the assumptions."""
     rows = [(reason.plugin, reason.reason, reason.before, reason.after) for reason in report.reasons]
     if report.fit[0] != report.fit[1]:
         rows.insert(0, ("", "nodes that fit", *report.fit))

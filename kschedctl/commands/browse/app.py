@@ -1,6 +1,4 @@
-"""The application: pending pods by cause in the left pane; why, nodes, scores, and fixes of the chosen pod in the
-right pane.
-"""
+"""The application: pending pods by cause on the left; why, nodes, scores and fixes of the chosen pod on the right."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ from kschedctl.commands.browse.answers import (
 from kschedctl.commands.browse.ask_line import AS_IF, SEARCH, SEARCH_NODES, AskLine
 from kschedctl.commands.browse.copying import NO_COMMAND, NO_POD, build_question_command, format_commands
 from kschedctl.commands.browse.desk import QuestionQueue, Urgency
-from kschedctl.commands.browse.drill import build_details
+from kschedctl.commands.browse.drill import lay_out_details
 from kschedctl.commands.browse.following import LiveSessions, SessionFollower
 from kschedctl.commands.browse.keys import KEYS
 from kschedctl.commands.browse.lines import NAMESPACE, POD, REASON, Layout, LineList, ListLine, Openable, shorten
@@ -49,15 +47,15 @@ from kschedctl.commands.remedies.report import Remedies
 from kschedctl.errors import KschedctlError
 
 WAIT_NOTE_DELAY = 0.2
-"""Seconds after which an unanswered question is shown as being computed."""
+"""The number of seconds after which a pending answer is shown as being computed."""
 BUG_EXIT_CODE = 4
 """Exit code after an unexpected exception."""
 STACKED_BELOW = 64
-"""Below this number of columns the two panes stand above each other."""
+"""The number of columns below which the panes are stacked."""
 
 
 class Browser(TidyApp):
-    """The application that shows a session, and its successors on a live cluster."""
+    """The application. On a live cluster, each new state replaces the session."""
 
     ENABLE_COMMAND_PALETTE = False
     CSS_PATH = "browse.tcss"
@@ -66,7 +64,7 @@ class Browser(TidyApp):
     def __init__(self, session: BrowseSession, live: LiveSessions | None = None) -> None:
         super().__init__()
         self.session, self.live = session, live
-        self.desk = QuestionQueue(self._exit_with_bug)
+        self.questions = QuestionQueue(self._exit_with_bug)
         self.chosen_key = self.assumptions = ""
         self.pod_listing = PodListing()
         self.actual_answer: tuple[BrowseSession, Explanation] | None = None
@@ -76,7 +74,7 @@ class Browser(TidyApp):
         self.has_listed = False
 
     def compose(self) -> ComposeResult:
-        """Yield the header, the two panes, the note, the input line, and the keys."""
+        """Yield the header, both panes, the note, the input line and the keys."""
         yield HeaderLine(id="head")
         with Container(id="sides"):
             yield LineList("list")
@@ -86,7 +84,7 @@ class Browser(TidyApp):
         yield KeyLine()
 
     def on_mount(self) -> None:
-        """Read the list, start collecting garbage in idle time, and follow the cluster if it is live."""
+        """Load the list, and start collecting garbage in idle times and following the live cluster."""
         self.theme = "ansi-dark" if "ansi-dark" in self.available_themes else self.theme
         self.pod_list.show(lambda width: [ListLine("reading …", "dim")])
         self.pod_list.focus()
@@ -98,7 +96,7 @@ class Browser(TidyApp):
 
     def _tidy_when_idle(self) -> None:
         """Collect garbage unless a question is being answered."""
-        if not self.desk.is_busy:
+        if not self.questions.is_busy:
             self.tidy()
 
     def on_resize(self, event: Resize) -> None:
@@ -117,30 +115,30 @@ class Browser(TidyApp):
         return self.screen_stack[0].query_one(AskLine)
 
     def show_later(self, show: Callable[..., object], *arguments: object) -> None:
-        """Schedule a UI update from any thread, which is dropped if the application has ended."""
+        """Schedule a UI update from any thread. It is dropped if the application has ended."""
         self.call_later(lambda: show(*arguments) if self.is_running else None)
 
     # -- the list ------------------------------------------------------------------------------------------------------
 
     def refresh_list(self) -> None:
-        """Have the list of pods, or of the search's hits, computed and shown."""
+        """Compute the list of pods or search hits in the background, and show it."""
         session, shown = self.session, self.pod_listing
 
-        def question() -> None:
+        def answer() -> None:
             self.show_later(self._show_list, session, shown, lay_out_listing(session, shown))
 
-        self.desk.ask(Urgency.LIST, question)
+        self.questions.ask(Urgency.LIST, answer)
 
-    def _show_list(self, session: BrowseSession, shown: PodListing, layout: Layout) -> None:
-        """Show a computed list unless the session or the listing has changed since."""
-        if (session, shown) == (self.session, self.pod_listing):
+    def _show_list(self, session: BrowseSession, pod_listing: PodListing, layout: Layout) -> None:
+        """Show a computed list, unless the session or the listing has changed meanwhile."""
+        if (session, pod_listing) == (self.session, self.pod_listing):
             self.has_listed = True
             self._update_header()
             self.pod_list.show(layout, Openable(POD, self.chosen_key))
             self._note_fate()
 
     def _note_fate(self) -> None:
-        """Note what became of the chosen pod if it is no longer pending, and choose another."""
+        """If the chosen pod is no longer pending, note what happened to it and choose another."""
         fate = self.session.describe_fate(self.chosen_key) if self.chosen_key else ""
         if fate:
             self.note(f"{self.chosen_key} {fate}")
@@ -149,7 +147,7 @@ class Browser(TidyApp):
             self._choose_pod(chosen.name if chosen else "")
 
     def _update_header(self) -> None:
-        """Update the header with the search, the listing, the live state, and the numbers."""
+        """Update the header with the search, the listing, the live state and the counts."""
         searched = f'search "{self.search_text}", Esc ends it' if self.search_text else ""
         heading = describe_session(self.session) if self.has_listed else "replaying …"
         self.screen_stack[0].query_one(HeaderLine).show_parts(
@@ -158,26 +156,26 @@ class Browser(TidyApp):
 
     @property
     def search_text(self) -> str:
-        """The text that is searched for, "" if none."""
+        """The text to search for, or an empty string."""
         return self.pod_listing.text
 
     def change_listing(self, **fields: str) -> None:
-        """Change fields of the PodListing and list the pods again."""
+        """Change fields of the listing, and refresh the list."""
         self.pod_listing = self.pod_listing._replace(**fields)
         self.refresh_list()
 
     def note(self, text: str) -> None:
-        """Show a note above the keys until the next one."""
+        """Show a note above the keys until another one replaces it."""
         self.screen_stack[0].query_one(NoteLine).show_note(text)
 
     @on(LineList.Moved, "#list")
     def on_pod_chosen(self, event: LineList.Moved) -> None:
-        """Explain the pod that was moved to."""
+        """Explain the pod under the cursor."""
         if event.subject is not None and event.subject.kind == POD:
             self._choose_pod(event.subject.name)
 
     def _choose_pod(self, key: str) -> None:
-        """Choose a pod and have it explained without assumptions; "" clears the answer."""
+        """Choose a pod and explain it without assumptions. An empty key clears the answer."""
         if key != self.chosen_key:
             self.chosen_key, self.assumptions = key, ""
             if key:
@@ -187,7 +185,7 @@ class Browser(TidyApp):
 
     @on(LineList.Opened)
     def on_opened(self, event: LineList.Opened) -> None:
-        """Open the chosen line: a pod, namespace, reason, fix, node, or workload."""
+        """Open the chosen line: a pod, namespace, reason, fix, node or workload."""
         subject = event.subject
         if subject is None:
             return
@@ -207,26 +205,26 @@ class Browser(TidyApp):
             self.open_details(subject)
 
     def _go_to_pod(self, key: str) -> None:
-        """Close all screens and the search, and choose a pod in the list."""
+        """Close all screens and the search, and choose the pod in the list."""
         while len(self.screen_stack) > 1:
             self.pop_screen()
         if self.search_text:
             self.change_listing(text="")
-        places = {subject: at for at, subject in enumerate(self.pod_list.subjects)}
-        at = places.get(Openable(POD, key))
-        if at is None:
+        index_by_subject = {subject: index for index, subject in enumerate(self.pod_list.subjects)}
+        index = index_by_subject.get(Openable(POD, key))
+        if index is None:
             self._choose_pod(key)
         else:
-            self.pod_list.move_to(at)
+            self.pod_list.move_to(index)
         self.pod_list.focus()
 
     # -- the answer ----------------------------------------------------------------------------------------------------
 
     def explain_chosen(self, assumptions: str) -> None:
-        """Have the chosen pod explained under assumptions, and then its fixes searched, which may take seconds."""
+        """Explain the chosen pod under assumptions in the background, then search for fixes."""
         key, session, room = self.chosen_key, self.session, self.answer_pane.room
 
-        def question() -> None:
+        def answer() -> None:
             try:
                 before = self._explain_without_assumptions(session, key)
                 answered = AnsweredQuestion(before)
@@ -238,25 +236,25 @@ class Browser(TidyApp):
                 self.show_later(self._show_error, key, assumptions, str(error))
                 return
             self.show_later(self._show_answer, key, assumptions, shown)
-            self.desk.ask(Urgency.REMEDIES, lambda: self._find_remedies(session, key, assumptions))
+            self.questions.ask(Urgency.REMEDIES, lambda: self._find_remedies(session, key, assumptions))
 
-        self.desk.ask(Urgency.ANSWER, question)
+        self.questions.ask(Urgency.ANSWER, answer)
         self.set_timer(WAIT_NOTE_DELAY, lambda: self.show_later(self._show_wait, key))
 
     def _show_wait(self, key: str) -> None:
-        """Show that the answer is being computed if it still is."""
-        if self.chosen_key == key and self.desk.is_busy:
+        """Show that the pod is being replayed if there is no answer yet."""
+        if self.chosen_key == key and self.questions.is_busy:
             self.answer_pane.show_waiting(key)
 
     def _explain_without_assumptions(self, session: BrowseSession, key: str) -> Explanation:
-        """Explain the pod without assumptions, keeping the latest result."""
+        """Explain the pod without assumptions, and remember the latest explanation."""
         if self.actual_answer is None or self.actual_answer[0] is not session or self.actual_answer[1].pod != key:
             self.actual_answer = session, session.explain(session.build_target(key))
         return self.actual_answer[1]
 
     def _find_remedies(self, session: BrowseSession, key: str, assumptions: str) -> None:
-        """Search the fixes of a pod and show them."""
-        remedies = session.find_remedies(session.build_target(key, assumptions), self.desk.answer_urgent)
+        """Search for the pod's fixes, and show them."""
+        remedies = session.find_remedies(session.build_target(key, assumptions), self.questions.answer_urgent)
         self.show_later(self._show_remedies, session, key, assumptions, remedies)
 
     def _show_answer(self, key: str, assumptions: str, shown: LaidOutAnswer) -> None:
@@ -265,69 +263,70 @@ class Browser(TidyApp):
         if key == self.chosen_key:
             self.assumptions = assumptions
             self.answer_pane.show_answer(shown)
-            if self.ask_line.asking == AS_IF:
-                self.close_line()
+            if self.ask_line.purpose == AS_IF:
+                self.close_ask_line()
 
-    def _show_error(self, key: str, assumptions: str, why: str) -> None:
-        """Note why a pod could not be explained: invalid assumptions, or the pod is gone."""
+    def _show_error(self, key: str, assumptions: str, message: str) -> None:
+        """Note why the pod could not be explained, such as invalid assumptions or a deleted pod."""
         if key == self.chosen_key:
-            if assumptions and self.ask_line.asking != AS_IF:  # it made sense before the cluster changed
+            if assumptions and self.ask_line.purpose != AS_IF:  # it made sense before the cluster changed
                 self.assumptions = ""
                 self.explain_chosen("")
             elif not assumptions:
                 self.answer_pane.show_message(key)
-            self.note(why)
+            self.note(message)
 
     def _show_remedies(self, session: BrowseSession, key: str, assumptions: str, remedies: Remedies) -> None:
-        """Show fixes unless something else has been chosen since."""
+        """Show fixes, unless the session, the pod or the assumptions have changed meanwhile."""
         if (session, key, assumptions) == (self.session, self.chosen_key, self.assumptions):
             self.answer_pane.show_remedies(remedies)
 
     # -- what keys do --------------------------------------------------------------------------------------------------
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Return whether a key's action is allowed: while text is entered, only leaving and quitting."""
-        return not self.ask_line.asking or action in ("leave", "quit")
+        """Return whether the action is enabled. While text is entered, only leaving and quitting are."""
+        return not self.ask_line.purpose or action in ("leave", "quit")
 
     def action_tab(self, name: str) -> None:
+        """Open the tab with this name."""
         self.answer_pane.open_tab(name)
 
-    def action_ask(self, what: str) -> None:
+    def action_ask(self, purpose: str) -> None:
         """Open the input line for a search or for assumptions."""
-        if what == AS_IF and not self.chosen_key:
+        if purpose == AS_IF and not self.chosen_key:
             return
-        if what == SEARCH and self.answer_pane.current_tab == NODES and self.answer_pane.node_list.has_focus:
-            what = SEARCH_NODES
+        if purpose == SEARCH and self.answer_pane.current_tab == NODES and self.answer_pane.node_list.has_focus:
+            purpose = SEARCH_NODES
         values = {AS_IF: self.assumptions, SEARCH: self.search_text, SEARCH_NODES: self.answer_pane.node_filter}
-        self.ask_line.open(what, values[what])
+        self.ask_line.open(purpose, values[purpose])
 
     @on(Input.Changed, "#ask")
     def on_typed(self, event: Input.Changed) -> None:
-        """Apply a search while it is typed."""
-        if self.ask_line.asking == SEARCH and event.value != self.search_text:
+        """Update the search while text is being typed."""
+        if self.ask_line.purpose == SEARCH and event.value != self.search_text:
             self.change_listing(text=event.value)
-        elif self.ask_line.asking == SEARCH_NODES:
+        elif self.ask_line.purpose == SEARCH_NODES:
             self.answer_pane.filter_nodes(event.value)
 
     @on(Input.Submitted, "#ask")
     def on_submitted(self, event: Input.Submitted) -> None:
-        """Explain the pod under the submitted assumptions, or close the search line."""
-        if self.ask_line.asking == AS_IF:
+        """Explain the pod under the typed assumptions, or end the typing of a search."""
+        if self.ask_line.purpose == AS_IF:
             self.note("")
             self.explain_chosen(" ".join(event.value.split()))
         else:
-            self.close_line()
+            self.close_ask_line()
 
-    def close_line(self) -> None:
-        """Close the input line and focus the list it belongs to."""
-        asked = self.ask_line.close()
-        (self.answer_pane.node_list if asked == SEARCH_NODES else self.pod_list).focus()
+    def close_ask_line(self) -> None:
+        """Close the input line, and focus the list to which it belongs."""
+        purpose = self.ask_line.close()
+        (self.answer_pane.node_list if purpose == SEARCH_NODES else self.pod_list).focus()
 
     def action_leave(self) -> None:
-        """Go one step back: input line, node search, right pane, assumptions, search, or namespace."""
+        """Go back one step: leave the input line, node filter, right pane, assumptions, search or namespace."""
         self.note("")
-        if self.ask_line.asking:
-            self._leave_line()
+        if self.ask_line.purpose:
+            self._cancel_ask_line()
         elif self.answer_pane.node_filter and self.answer_pane.node_list.has_focus:
             self.answer_pane.filter_nodes("")
         elif not self.pod_list.has_focus:
@@ -339,36 +338,36 @@ class Browser(TidyApp):
         else:
             self.change_listing(namespace="")
 
-    def _leave_line(self) -> None:
-        """Cancel the search that is being typed and close the input line."""
-        if self.ask_line.asking == SEARCH:
+    def _cancel_ask_line(self) -> None:
+        """Close the input line, and discard the search that is being typed."""
+        if self.ask_line.purpose == SEARCH:
             self.change_listing(text="")
-        elif self.ask_line.asking == SEARCH_NODES:
+        elif self.ask_line.purpose == SEARCH_NODES:
             self.answer_pane.filter_nodes("")
-        self.close_line()
+        self.close_ask_line()
 
     def action_sort(self) -> None:
-        """Sort the pods, or the nodes if their list has the focus, by the next order."""
+        """Sort the focused list, of nodes or of pods, by the next order."""
         if self.answer_pane.current_tab == NODES and self.answer_pane.node_list.has_focus:
-            self.note(f"nodes by {self.answer_pane.sort_nodes()}")
+            self.note(f"nodes by {self.answer_pane.sort_nodes_by_next_order()}")
         else:
             self.change_listing(order=self.pod_listing.next_order)
 
     def action_namespace(self) -> None:
-        """Open the screen that picks a namespace."""
+        """Open the screen on which the user picks a namespace."""
         layout = lay_out_namespaces(self.session)
         self.push_screen(LinesScreen(lambda screen: screen.show(layout)))
 
     def action_workload(self) -> None:
         """Open the screen of the chosen pod's workload."""
-        owner: Owner | None = self.session.find_owner_of(self.chosen_key) if self.chosen_key else None
+        owner: Owner | None = self.session.find_workload(self.chosen_key) if self.chosen_key else None
         if owner is not None:
             self.open_details(build_workload_subject(owner))
 
     def action_copy(self) -> None:
-        """Copy a command to the clipboard and show it.
+        """Copy the commands of the chosen fix, or the command that asks the same question, to the clipboard.
 
-        Terminals do not confirm that they took it, so the command is also printed at the end.
+        The commands are also printed at the end, because terminals do not confirm that they copied something.
         """
         remedy, tab = self.answer_pane.chosen_remedy, self.answer_pane.current_tab
         text = (
@@ -384,6 +383,7 @@ class Browser(TidyApp):
             self.note(NO_COMMAND if remedy else NO_POD)
 
     def action_help(self) -> None:
+        """Open the help screen."""
         if not isinstance(self.screen, HelpScreen):
             self.push_screen(HelpScreen())
 
@@ -394,26 +394,26 @@ class Browser(TidyApp):
         self.push_screen(DetailsScreen(subject, partial(self._refresh_details, subject)))
 
     def _refresh_details(self, subject: Openable, screen: LinesScreen) -> None:
-        """Have the contents of a node's or workload's screen computed and shown."""
+        """Compute the contents of a node's or workload's screen in the background, and show them."""
         session = self.session
 
-        def question() -> None:
-            layout = build_details(session, subject, self.desk.answer_urgent)
+        def answer() -> None:
+            layout = lay_out_details(session, subject, self.questions.answer_urgent)
             self.show_later(self._show_details, screen, layout)
 
         if not screen.lines.lines:
             screen.show(lambda width: [ListLine(f"{shorten(subject.name, width - 12)} replaying …", "dim")])
-        self.desk.ask(Urgency.PAGE, question)
+        self.questions.ask(Urgency.PAGE, answer)
 
     def _show_details(self, screen: LinesScreen, layout: Layout) -> None:
-        """Show the contents on their screen if it is still open."""
+        """Show the contents if the screen is still open."""
         if screen in self.screen_stack:
             screen.show(layout)
 
     # -- live ----------------------------------------------------------------------------------------------------------
 
     def replace_session(self, session: BrowseSession) -> None:
-        """Show a new state of the live cluster, keeping what the user looks at."""
+        """Show a new state of the live cluster, and keep what the user looks at."""
         self.session = session
         self.live_state = f"live {datetime.now():%H:%M:%S}"
         self.refresh_list()
@@ -422,11 +422,11 @@ class Browser(TidyApp):
         for screen in (stacked for stacked in self.screen_stack if isinstance(stacked, DetailsScreen)):
             screen.refresh_lines(screen)
 
-    def on_connection_lost(self, why: str) -> None:
-        """Show that the live cluster is no longer followed."""
+    def on_connection_lost(self, message: str) -> None:
+        """Show that the browser no longer follows the live cluster."""
         self.live_state = f"not live since {datetime.now():%H:%M:%S}"
         self._update_header()
-        self.note(f"not live any more, r reads it again: {why}")
+        self.note(f"not live any more, r reads it again: {message}")
 
     def action_reconnect(self) -> None:
         """Follow the live cluster again after the connection was lost."""
@@ -437,11 +437,11 @@ class Browser(TidyApp):
             self._follow_sessions(self.live.restart)
 
     def _follow_sessions(self, sessions: Callable[[], Iterator[BrowseSession]]) -> None:
-        """Follow the live cluster in a thread."""
+        """Follow the live cluster in a background thread."""
         take, lost = partial(self.show_later, self.replace_session), partial(self.show_later, self.on_connection_lost)
         SessionFollower(take, lost, self._exit_with_bug).start(sessions)
 
     def _exit_with_bug(self, error: Exception) -> None:
-        """Record an unexpected exception and end the application; the caller of run() raises it."""
+        """Record an unexpected exception, and exit. The caller of run() raises the exception."""
         self.failure = error
         self.show_later(self.exit, None, BUG_EXIT_CODE)

@@ -15,10 +15,10 @@ HINTS = {
 
 
 class AskLine(Horizontal):
-    """The input line, hidden while nothing is entered."""
+    """The input line, which is hidden unless it is open."""
 
-    asking = ""
-    """SEARCH, SEARCH_NODES or AS_IF while text is entered, else ""."""
+    purpose = ""
+    """SEARCH, SEARCH_NODES or AS_IF while the line is open, otherwise an empty string."""
 
     def compose(self) -> ComposeResult:
         yield Static(id="ask-label")
@@ -27,19 +27,19 @@ class AskLine(Horizontal):
     def on_mount(self) -> None:
         self.display = False
 
-    def open(self, purpose: str, value: str) -> None:
+    def open(self, new_purpose: str, value: str) -> None:
         """Open the line for SEARCH, SEARCH_NODES or AS_IF with an initial value."""
-        self.asking = purpose
+        self.purpose = new_purpose
         self.display = True
-        self.query_one("#ask-label", Static).update(f"{purpose}: ")
+        self.query_one("#ask-label", Static).update(f"{new_purpose}: ")
         line = self.query_one(Input)
-        line.placeholder, line.value = HINTS[purpose], value
+        line.placeholder, line.value = HINTS[new_purpose], value
         line.cursor_position = len(value)
         line.focus()
         self.app.refresh_bindings()
 
     def close(self) -> str:
-        """Hide the line and return its purpose."""
-        asked, self.asking, self.display = self.asking, "", False
+        """Hide the line, and return the purpose that it had."""
+        old_purpose, self.purpose, self.display = self.purpose, "", False
         self.app.refresh_bindings()
-        return asked
+        return old_purpose

@@ -1,4 +1,4 @@
-"""The command ``kschedctl browse``: an interactive view of pending pods in the terminal."""
+"""The command `kschedctl browse`: an interactive view of pending pods in the terminal."""
 
 from __future__ import annotations
 
@@ -59,12 +59,12 @@ def browse(*, source: Source, scope: Scope) -> int:
 
 
 def _iter_sessions(source: Source, scope: Scope) -> Iterator[BrowseSession]:
-    """Yield a session for each new state of the live cluster."""
+    """Iterate over the states of the live cluster, each as a session."""
     return (_build_session(cluster, source, scope) for cluster in follow_cluster(source, scope.namespace))
 
 
 def _build_session(cluster: Cluster, source: Source, scope: Scope) -> BrowseSession:
-    """Build the session of a cluster."""
+    """Build the session for one state of the cluster."""
     from kschedctl.commands.browse.session import BrowseSession  # noqa: PLC0415 - what it shows takes time to import
 
     asked = asking_for(cluster, scope.scheduler_name)
@@ -74,7 +74,7 @@ def _build_session(cluster: Cluster, source: Source, scope: Scope) -> BrowseSess
 
 
 class _LogNotes(logging.Handler):
-    """A log handler that shows messages on the screen instead of on stderr, which would garble it."""
+    """A log handler that shows messages as notes on the screen. On stderr they would garble it."""
 
     def __init__(self, show: Callable[[str], object]) -> None:
         super().__init__()
@@ -86,7 +86,7 @@ class _LogNotes(logging.Handler):
 
 @contextmanager
 def _redirect_log(show: Callable[[str], object]) -> Iterator[None]:
-    """Show log messages by `show` within the context."""
+    """Pass log messages to `show` within the context."""
     log = logging.getLogger("kschedctl")
     handlers, log.handlers = log.handlers, [_LogNotes(show)]
     try:

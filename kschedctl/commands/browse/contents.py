@@ -1,4 +1,4 @@
-"""Reports for the detail screens: the contents of a node, the pods of a workload, and a changed answer."""
+"""Build the reports of the detail screens: a node, the pods of a workload, and a changed answer."""
 
 from __future__ import annotations
 
@@ -29,20 +29,19 @@ FITS = ""
 """The answer for a pod that fits."""
 
 
-def node_contents(
-    scheduler: Scheduler, name: str, pending: Sequence[Pod], between: Callable[[], object] = lambda: None
+def report_node_contents(
+    scheduler: Scheduler, name: str, pending: Sequence[Pod], checkpoint: Callable[[], object] = lambda: None
 ) -> NodeContents | None:
-    """Build the report of a node: its resources, its pods, and the pending pods that would fit. Return None if there is
-    no such node.
+    """Report on a node and the pending pods that would fit on it. Return None if the node does not exist.
 
-    `between` is called before each pending pod is tried.
+    `checkpoint` is called before each pending pod is tried.
     """
     view = scheduler.view
     row = view.nodes.index.get(name)
     if row is None:
         return None
     node = view.nodes.objects[row]
-    answers = _try_pending_pods(scheduler, row, pending, between)
+    answers = _try_pending_pods(scheduler, row, pending, checkpoint)
     pods = [_build_pod_of_node(scheduler, position) for position in np.flatnonzero(view.node == row).tolist()]
     return NodeContents(
         node=name,
@@ -63,30 +62,30 @@ def node_contents(
 
 
 def _format_taint(taint: Taint) -> str:
-    """Format a taint as ``kubectl taint`` does."""
+    """Format a taint like `kubectl taint`."""
     return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
 
 
 def _build_pod_of_node(scheduler: Scheduler, position: int) -> PodOfNode:
-    """Build the entry of a pod on the node."""
+    """Build the entry for a pod on the node."""
     view = scheduler.view
     pod, info = view.pods.objects[position], int(view.pods.info[position])
     amounts = {name: int(view.requests[info, column]) for name, column in view.resources.items()}
-    asked = {name: amount for name, amount in amounts.items() if amount}
-    return PodOfNode(pod.key, str(find_owner(pod)), view.pods.infos[info].priority, asked)
+    requests = {name: amount for name, amount in amounts.items() if amount}
+    return PodOfNode(pod.key, str(find_owner(pod)), view.pods.infos[info].priority, requests)
 
 
 def _try_pending_pods(
-    scheduler: Scheduler, row: int, pending: Sequence[Pod], between: Callable[[], object]
+    scheduler: Scheduler, row: int, pending: Sequence[Pod], checkpoint: Callable[[], object]
 ) -> list[str]:
-    """Return for each pending pod why it does not fit on the node, or FITS. Equal pods are tried once."""
-    pods, known = scheduler.view.pods, dict[int, str]()
-    alike = [int(pods.info[pods.index[pod.key]]) for pod in pending]
-    for info, pod in zip(alike, pending, strict=True):
-        if info not in known:
-            between()
-            known[info] = _try_pending_pod(scheduler, row, pod)
-    return [known[info] for info in alike]
+    """Return why each pending pod does not fit on the node, or FITS. Equal pods are tried once."""
+    pods, answer_by_info = scheduler.view.pods, dict[int, str]()
+    infos = [int(pods.info[pods.index[pod.key]]) for pod in pending]
+    for info, pod in zip(infos, pending, strict=True):
+        if info not in answer_by_info:
+            checkpoint()
+            answer_by_info[info] = _try_pending_pod(scheduler, row, pod)
+    return [answer_by_info[info] for info in infos]
 
 
 def _try_pending_pod(scheduler: Scheduler, row: int, pod: Pod) -> str:
@@ -105,29 +104,31 @@ def _try_pending_pod(scheduler: Scheduler, row: int, pod: Pod) -> str:
     return FITS if cycle.filter.passing[row] else ", ".join(cycle.filter.first_fail(row)[1].reasons)
 
 
-def workload_pods(scheduler: Scheduler, owner: Owner, causes: Mapping[str, str]) -> WorkloadPods:
-    """Build the report of a workload's pods, pending pods first, with the number of pods and nodes per zone.
+def report_workload_pods(scheduler: Scheduler, owner: Owner, causes: Mapping[str, str]) -> WorkloadPods:
+    """Report on a workload's pods and how they spread over zones.
 
-    `causes` maps keys of pending pods to why they are pending.
+    `causes` maps keys of pending pods to their causes.
     """
     zones = {node.metadata.name: zone_key(node)[1] for node in scheduler.cluster.nodes}
     workloads = [_build_pod_of_workload(pod, zones, causes) for pod in find_pods(scheduler.cluster, owner)]
     workloads.sort(key=lambda pod: (bool(pod.node), pod.pod))
     bound = [pod for pod in workloads if pod.node]
     pods, nodes = Counter(pod.zone for pod in bound), Counter(zone for zone, _ in {(p.zone, p.node) for p in bound})
-    every = sorted({*zones.values(), *pods})
-    return WorkloadPods(str(owner), tuple(workloads), tuple(ZonePods(zone, pods[zone], nodes[zone]) for zone in every))
+    zone_names = sorted({*zones.values(), *pods})
+    return WorkloadPods(
+        str(owner), tuple(workloads), tuple(ZonePods(zone, pods[zone], nodes[zone]) for zone in zone_names)
+    )
 
 
 def _build_pod_of_workload(pod: Pod, zones: Mapping[str, str], causes: Mapping[str, str]) -> PodOfWorkload:
-    """Build the entry of a workload's pod."""
+    """Build the entry for a pod of the workload."""
     node = pod.spec.node_name
     created, phase = pod.metadata.creation_timestamp or "", pod.status.phase or "Pending"
     return PodOfWorkload(pod.key, node, zones.get(node, ""), phase, created, causes.get(pod.key, ""))
 
 
 def build_changed_answer(before: Explanation, after: Explanation) -> ChangedAnswer:
-    """Compare the explanations without and with the assumptions."""
+    """Compare the explanations without and with assumptions."""
     old, new = (
         {(elimination.plugin, elimination.reason): elimination.nodes for elimination in r.eliminations}
         for r in (before, after)

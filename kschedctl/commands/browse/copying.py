@@ -1,4 +1,4 @@
-"""Commands for the key ``c``: they can be pasted as they are, with their costs as comments above."""
+"""Commands that the key `c` copies, ready to be pasted."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ NO_COMMAND = "nothing to copy: no command makes this fix, Enter tells how"
 
 
 def format_commands(remedy: Remedy) -> str:
-    """Return the commands of a fix without their explanations, each of its costs as a comment above them.
+    """Format a fix's commands for pasting, with its costs as comments above.
 
-    Return nothing if no command makes the fix.
+    Return an empty string if no command applies the fix.
     """
     lines = [line for command in remedy.commands for line in command.splitlines()]
     commands = [line for line in lines if not line.lstrip().startswith("#")]
@@ -22,7 +22,7 @@ def format_commands(remedy: Remedy) -> str:
 
 
 def build_question_command(session: BrowseSession, key: str, assumptions: str, *, for_remedies: bool) -> str:
-    """Build the command that answers the same question about a pod, "" if no pod is chosen."""
+    """Build the command that asks the same question about the pod. Return an empty string if no pod is chosen."""
     return (
         session.build_question_command("remedies" if for_remedies and not assumptions else "explain", key, assumptions)
         if key

@@ -1,4 +1,4 @@
-"""A background thread that answers questions, only the latest of each kind."""
+"""A background thread that answers the user's questions, keeping only the latest question of each kind."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Question = Callable[[], None]
 
 
 class Urgency(IntEnum):
-    """Kinds of questions, the most urgent first."""
+    """Kinds of questions, most urgent first."""
 
     LIST = 0
     PAGE = 1
@@ -19,14 +19,14 @@ class Urgency(IntEnum):
 
 
 class OutdatedError(Exception):
-    """The question is out of date because another was asked."""
+    """The question is outdated because the user has asked another one."""
 
 
 class QuestionQueue:
     """A background thread that answers one question at a time.
 
-    A question is a function that delivers its own answer. Exceptions it should not raise go to the callback `failed`.
-    The thread is a daemon, so leaving the program does not wait for it.
+    A question is a function that delivers its own answer. Unexpected exceptions are passed to the callback `failed`.
+    The thread is a daemon, so that exiting does not wait for it.
     """
 
     def __init__(self, failed: Callable[[Exception], object]) -> None:
@@ -37,8 +37,8 @@ class QuestionQueue:
         Thread(target=self._run, daemon=True, name="browse-desk").start()
 
     def ask(self, kind: Urgency, question: Question) -> None:
-        """Queue a question in place of a waiting one of the same kind. A new answer also drops the waiting search
-        for fixes.
+        """Queue a question. It replaces a waiting question of the same kind; a new ANSWER also drops a waiting
+        REMEDIES.
         """
         with self._changed:
             self._waiting[kind] = question
@@ -53,15 +53,15 @@ class QuestionQueue:
             return bool(self._waiting or self._working)
 
     def answer_urgent(self) -> None:
-        """Answer more urgent questions. Long questions call this repeatedly.
+        """Answer more urgent questions first. Long-running questions call this from time to time.
 
-        Raises OutdatedError if the calling question is out of date.
+        Raises OutdatedError if the calling question is outdated.
         """
         with self._changed:
-            mine = self._working[-1]
-            if Urgency.ANSWER in self._waiting and mine >= Urgency.ANSWER:
+            current = self._working[-1]
+            if Urgency.ANSWER in self._waiting and current >= Urgency.ANSWER:
                 raise OutdatedError
-        while (urgent := self._take_most_urgent(before=mine)) is not None:
+        while (urgent := self._take_most_urgent(before=current)) is not None:
             self._answer(*urgent)
 
     def _run(self) -> None:
@@ -73,7 +73,7 @@ class QuestionQueue:
                 self._answer(*task)
 
     def _take_most_urgent(self, before: Urgency | None = None) -> tuple[Urgency, Question] | None:
-        """Remove and return the most urgent waiting question; with `before`, only one more urgent than that."""
+        """Remove and return the most urgent question. With `before`, only take a more urgent one than that."""
         with self._changed:
             kinds = [kind for kind in self._waiting if before is None or kind < before]
             if not kinds:
@@ -83,7 +83,7 @@ class QuestionQueue:
             return kind, self._waiting.pop(kind)
 
     def _answer(self, kind: Urgency, question: Question) -> None:
-        """Run a question and report unexpected exceptions."""
+        """Run a question, and pass unexpected exceptions to the callback."""
         try:
             question()
         except OutdatedError:

@@ -1,4 +1,4 @@
-"""The contents of a node's or a workload's screen, as lines that lead to each other."""
+"""The screens of a node and of a workload, as lines that open each other's screens."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from kschedctl.render.page import count
 from kschedctl.render.tables import format_rounded
 
 MAX_FITTING = 20
-"""Maximum number of fitting pods listed."""
+"""The maximum number of fitting pods that are listed."""
 MAX_BAR = 20
-"""Length of the longest bar, in characters."""
+"""The length of the longest bar, in characters."""
 
 
 def lay_out_node(session: BrowseSession, contents: NodeContents) -> Layout:
-    """Lay out a node: taints, free resources, pending pods that would fit, its pods, and its labels."""
-    owners = {pod.pod: session.find_owner_of(pod.pod) for pod in contents.pods}
+    """Lay out the screen of a node."""
+    owners = {pod.pod: session.find_workload(pod.pod) for pod in contents.pods}
 
     def lines(width: int) -> list[ListLine]:
         about = [
@@ -58,20 +58,20 @@ def lay_out_node(session: BrowseSession, contents: NodeContents) -> Layout:
 
 
 def _build_section(title: str, lines: Sequence[ListLine]) -> list[ListLine]:
-    """Return lines below a blank line and a title, or nothing without lines."""
+    """Return the lines below a blank line and a title. Without lines, there is no section."""
     return [ListLine(""), ListLine(title, HEADING), *lines] if lines else []
 
 
-def _build_table(
-    rows: Sequence[Sequence[str]], width: int, subjects: Sequence[Openable | None], right: int = -1
+def _build_table_lines(
+    rows: Sequence[Sequence[str]], width: int, subjects: Sequence[Openable | None], right_column: int = -1
 ) -> list[ListLine]:
-    """Return the indented lines of a table whose first row has the column titles."""
-    made = TableLines(rows, subjects, width - 1, right)
-    return [line._replace(text=f" {line.text}") for line in map(made.__getitem__, range(len(made)))]
+    """Lay out a table as indented lines. The first row has the column titles."""
+    table = TableLines(rows, subjects, width - 1, right_column)
+    return [line._replace(text=f" {line.text}") for line in map(table.__getitem__, range(len(table)))]
 
 
 def _list_resources(contents: NodeContents, width: int) -> list[ListLine]:
-    """List the free and allocatable amount of each resource."""
+    """List how much of each resource is free and allocatable."""
     rows = [("resource", "free", "of")]
     for resource in contents.resources:
         free = max(resource.allocatable - resource.requested, 0)
@@ -82,17 +82,20 @@ def _list_resources(contents: NodeContents, width: int) -> list[ListLine]:
                 format_rounded(resource.resource, resource.allocatable),
             )
         )
-    most = max(len(row[2]) for row in rows)
-    shown = [(*row[:2], row[2].rjust(most)) for row in rows]
+    widest = max(len(row[2]) for row in rows)
+    shown = [(*row[:2], row[2].rjust(widest)) for row in rows]
     return _build_section(
-        "Room", _build_table(shown, width, [None] * len(contents.resources), right=1) if contents.resources else []
+        "Room",
+        _build_table_lines(shown, width, [None] * len(contents.resources), right_column=1)
+        if contents.resources
+        else [],
     )
 
 
 def _list_fitting_pods(contents: NodeContents, width: int) -> list[ListLine]:
-    """List pending pods that would fit on the node, and why the others would not."""
-    refused = sum(contents.refused.values())
-    pending = count(len(contents.fit) + refused, "pending pod")
+    """List the pending pods that would fit on the node, and why the others would not."""
+    rejected = sum(contents.refused.values())
+    pending = count(len(contents.fit) + rejected, "pending pod")
     lines = [ListLine(f" {shorten(pod, width - 1)}", "", Openable(POD, pod)) for pod in contents.fit[:MAX_FITTING]]
     if len(contents.fit) > MAX_FITTING:
         lines.append(ListLine(f" … {len(contents.fit) - MAX_FITTING:,} more", FAINT))
@@ -110,22 +113,22 @@ def _list_pods_of_node(contents: NodeContents, owners: dict[str, Owner | None], 
     rows = [("pod", "priority", "requests")]
     subjects = []
     for pod in contents.pods:
-        asked = ", ".join(
+        requests = ", ".join(
             f"{name} {format_rounded(name, amount)}" for name, amount in pod.requests.items() if name != "pods"
         )
-        rows.append((pod.pod, f"{pod.priority:,}", asked))
+        rows.append((pod.pod, f"{pod.priority:,}", requests))
         owner = owners[pod.pod]
         subjects.append(build_workload_subject(owner)._replace(from_pod=pod.pod) if owner else None)
     return _build_section(
         f"Pods ({len(contents.pods):,})",
-        _build_table(rows, width, subjects, right=1) if subjects else [ListLine(" none")],
+        _build_table_lines(rows, width, subjects, right_column=1) if subjects else [ListLine(" none")],
     )
 
 
 def lay_out_workload(workload_pods: WorkloadPods) -> Layout:
-    """Lay out a workload: pods per zone, pending pods, and placed pods."""
+    """Lay out the screen of a workload: pods by zone, pending pods and placed pods."""
     waiting = [pod for pod in workload_pods.pods if not pod.node and pod.phase not in ("Succeeded", "Failed")]
-    others = [pod for pod in workload_pods.pods if pod not in waiting]
+    placed = [pod for pod in workload_pods.pods if pod not in waiting]
 
     def lines(width: int) -> list[ListLine]:
         title = f"{workload_pods.workload} · {count(len(workload_pods.pods), 'pod')}, {len(waiting):,} pending"
@@ -134,21 +137,24 @@ def lay_out_workload(workload_pods: WorkloadPods) -> Layout:
             *head,
             *_list_zones(workload_pods, width),
             *_list_pending_pods(waiting, width),
-            *_list_placed_pods(others, width),
+            *_list_placed_pods(placed, width),
         ]
 
     return lines
 
 
 def _list_zones(workload_pods: WorkloadPods, width: int) -> list[ListLine]:
-    """List the pods and nodes of the workload in each zone, with bars."""
-    most = max((zone.pods for zone in workload_pods.zones), default=0)
+    """List how many of the workload's pods and their nodes are in each zone, with bars."""
+    max_pods = max((zone.pods for zone in workload_pods.zones), default=0)
     rows = [("pods", "nodes", "zone", "")]
     for zone in workload_pods.zones:
-        bar = "■" * -(-zone.pods * MAX_BAR // most) if most else ""
+        bar = "■" * -(-zone.pods * MAX_BAR // max_pods) if max_pods else ""
         rows.append((f"{zone.pods:>4,}", f"{zone.nodes:,}", zone.zone or "(no zone)", bar))
     return _build_section(
-        "By zone", _build_table(rows, width, [None] * len(workload_pods.zones), right=1) if workload_pods.zones else []
+        "By zone",
+        _build_table_lines(rows, width, [None] * len(workload_pods.zones), right_column=1)
+        if workload_pods.zones
+        else [],
     )
 
 
@@ -156,20 +162,20 @@ def _list_pending_pods(pods: Sequence[PodOfWorkload], width: int) -> list[ListLi
     """List the pending pods with their causes."""
     subjects = [Openable(POD, pod.pod) for pod in pods]
     rows = [("pod", "why"), *((pod.pod, pod.why) for pod in pods)]
-    return _build_section(f"Pending ({len(pods):,})", _build_table(rows, width, subjects) if pods else [])
+    return _build_section(f"Pending ({len(pods):,})", _build_table_lines(rows, width, subjects) if pods else [])
 
 
 def _list_placed_pods(pods: Sequence[PodOfWorkload], width: int) -> list[ListLine]:
-    """List the other pods with their nodes, zones, and phases."""
+    """List the placed pods with their nodes, zones and phases."""
     subjects = [Openable(NODE, pod.node, from_pod=pod.pod) if pod.node else None for pod in pods]
     rows = [("pod", "node", "zone", "phase"), *((pod.pod, pod.node, pod.zone, pod.phase) for pod in pods)]
-    return _build_section(f"Placed ({len(pods):,})", _build_table(rows, width, subjects) if pods else [])
+    return _build_section(f"Placed ({len(pods):,})", _build_table_lines(rows, width, subjects) if pods else [])
 
 
-def build_details(session: BrowseSession, subject: Openable, between: Callable[[], object]) -> Layout:
-    """Build the contents of a node's or workload's screen."""
+def lay_out_details(session: BrowseSession, subject: Openable, checkpoint: Callable[[], object]) -> Layout:
+    """Lay out the screen of a node or workload."""
     if subject.kind == NODE:
-        contents = session.build_node_contents(subject.name, between)
+        contents = session.build_node_contents(subject.name, checkpoint)
         if contents is None:
             return lambda width: [ListLine(line) for line in wrap_text(f"node {subject.name} is gone", width)]
         return lay_out_node(session, contents)

@@ -1,4 +1,4 @@
-"""A scrollable list of any length with a cursor, which lays out only visible lines."""
+"""A scrollable list with a cursor. It can be of any length, because only visible lines are laid out."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ REASON, NAMESPACE = "reason", "namespace"
 WARNING = "magenta"
 """Readable on any background, unlike yellow."""
 MAX_TEXT = 2000
-"""Maximum number of characters of a text that are laid out; lists of names can have millions."""
+"""The maximum number of characters of a text that are laid out. Lists of names can have millions."""
 
 
 class Openable(NamedTuple):
-    """Something that the key Enter opens."""
+    """An item that the Enter key opens."""
 
     kind: str
     """POD, NODE, WORKLOAD, REMEDY, REASON or NAMESPACE."""
@@ -37,21 +37,21 @@ class Openable(NamedTuple):
     owner: Owner | None = None
     """The owner, for a workload."""
     from_pod: str = ""
-    """Key of the pod through which it is listed."""
+    """The key of the pod that led to the item."""
 
 
 class ListLine(NamedTuple):
-    """A line of a list. Consecutive lines with the same subject are chosen together."""
+    """A line of a list. Consecutive lines with the same subject form one item."""
 
     text: str
     style: str = ""
-    """A Rich style."""
+    """The Rich style."""
     subject: Openable | None = None
-    """What Enter opens, None if nothing."""
+    """The item that Enter opens, or None."""
 
 
 class ListLines:
-    """A sequence of lines. Subclasses may build lines only when they are accessed."""
+    """A sequence of lines. Subclasses may build a line only when it is accessed."""
 
     def __init__(self, lines: Sequence[ListLine] = ()) -> None:
         self._lines = lines
@@ -65,10 +65,10 @@ class ListLines:
 
 
 class TableLines(ListLines):
-    """The lines of a table of any length. The first row has the titles, each further row a subject.
+    """The lines of a table. The first row has the column titles, and each further row has a subject.
 
-    The column `right` is aligned right. The first column gets the width it needs, but may shrink to a third of the
-    total. Lines that are too long are cut at the end.
+    The column with index `right` is right-aligned. If there is not enough room, the first column shrinks to at least a
+    third of the width, and lines are truncated.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class TableLines(ListLines):
         self._widths = [min(first, max(room, width // 3)), *others]
 
     def __getitem__(self, row: int) -> ListLine:
-        """Return a row as a line."""
+        """Lay out one row as a line."""
         cells = []
         for place, (cell, room) in enumerate(zip(self._rows[row], self._widths, strict=True)):
             fitted = shorten(cell, room)
@@ -94,7 +94,7 @@ class TableLines(ListLines):
 
 
 def shorten(text: str, width: int) -> str:
-    """Shorten a text to a number of columns, keeping both ends since names of pods differ at the end.
+    """Shorten a text to a number of columns. Both ends stay, because names of pods differ at the end.
 
     >>> shorten("shop/checkout-7d9f6c5b8-x2x4q", 20)
     'shop/checkout…-x2x4q'
@@ -113,7 +113,7 @@ Layout = Callable[[int], ListLines | Sequence[ListLine]]
 
 
 def wrap_text(text: str, width: int, indent: str = "", max_lines: int = 0) -> list[str]:
-    """Wrap a text to a width, indenting all lines but the first; with `most`, to at most that many lines."""
+    """Wrap a text to a width. All lines but the first are indented, and lines beyond `max_lines` are cut off."""
     lines = wrap(printable(text[:MAX_TEXT]), max(width, 8), subsequent_indent=indent) or [""]
     if max_lines and len(lines) > max_lines:
         lines = [*lines[: max_lines - 1], f"{lines[max_lines - 1][: max(width - 1, 7)]}…"]
@@ -121,7 +121,7 @@ def wrap_text(text: str, width: int, indent: str = "", max_lines: int = 0) -> li
 
 
 class LineList(ScrollView, can_focus=True):
-    """A list of lines with a cursor, which stays on the same subject when the lines change."""
+    """A scrollable list with a cursor. The cursor stays on the same subject when the lines change."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "step(-1)", show=False),
@@ -134,7 +134,7 @@ class LineList(ScrollView, can_focus=True):
     ]
 
     class Moved(Message):
-        """The cursor moved to another subject, None if the list has none."""
+        """The cursor has moved to another subject, or to None if the list has no subjects."""
 
         def __init__(self, lines: LineList, subject: Openable | None) -> None:
             super().__init__()
@@ -145,7 +145,7 @@ class LineList(ScrollView, can_focus=True):
             return self.lines
 
     class Opened(Moved):
-        """The chosen subject should be opened."""
+        """The user wants to open the subject."""
 
     def __init__(self, id: str) -> None:
         super().__init__(id=id)
@@ -155,9 +155,9 @@ class LineList(ScrollView, can_focus=True):
         self._layout: Layout = lambda width: ()
 
     def show(self, layout: Layout, choose: Openable | None = None) -> None:
-        """Show the lines that a layout returns for the width, now and after each resize.
+        """Show the lines that the layout function returns for the current width, now and after each resize.
 
-        The cursor stays on its subject. If this has gone, it moves to `choose`.
+        The cursor stays on its subject or, if that has disappeared, moves to the subject `choose`.
         """
         self._layout = layout
         self._lay_out(choose)
@@ -168,12 +168,12 @@ class LineList(ScrollView, can_focus=True):
 
     @property
     def chosen(self) -> Openable | None:
-        """The subject under the cursor, None if there is none."""
+        """The subject under the cursor, or None."""
         return self.lines.subjects[self.starts[self.cursor]] if 0 <= self.cursor < len(self.starts) else None
 
     @property
     def subjects(self) -> list[Openable]:
-        """The distinct subjects in their order."""
+        """The distinct subjects, in order."""
         return [subject for start in self.starts if (subject := self.lines.subjects[start]) is not None]
 
     def on_resize(self) -> None:
@@ -186,24 +186,24 @@ class LineList(ScrollView, can_focus=True):
         return max(self.size.width - 2, 8)
 
     def _lay_out(self, choose: Openable | None = None) -> None:
-        """Lay out the lines for the current width and put the cursor back on its subject."""
-        before, at = self.chosen, self.cursor
-        made = self._layout(self._text_width)
-        self.lines = made if isinstance(made, ListLines) else ListLines(made)
+        """Lay out the lines for the current width, and restore the cursor."""
+        before, old_cursor = self.chosen, self.cursor
+        layout = self._layout(self._text_width)
+        self.lines = layout if isinstance(layout, ListLines) else ListLines(layout)
         subjects = self.lines.subjects
         changes = zip([None, *subjects], subjects, strict=False)
         self.starts = [i for i, (last, this) in enumerate(changes) if this is not None and this != last]
         self.virtual_size = Size(self._text_width, len(self.lines))
-        places = {subjects[start]: i for i, start in enumerate(self.starts)}
-        near = min(max(at, 0), len(self.starts) - 1)
-        self.cursor = places.get(before, places.get(choose, near))
+        index_by_subject = {subjects[start]: i for i, start in enumerate(self.starts)}
+        nearest = min(max(old_cursor, 0), len(self.starts) - 1)
+        self.cursor = index_by_subject.get(before, index_by_subject.get(choose, nearest))
         self._scroll_to_chosen()
         self.refresh_bindings()
         if self.chosen != before:
             self.post_message(self.Moved(self, self.chosen))
 
     def _scroll_to_chosen(self) -> None:
-        """Scroll to the lines of the chosen subject; for the first subject, also to the heading above."""
+        """Scroll so that the chosen subject is visible. For the first subject, also show the heading above it."""
         if self.cursor >= 0:
             first, last = self._get_row_range(self.cursor)
             first = 0 if self.cursor == 0 and last < self.size.height else first
@@ -215,7 +215,7 @@ class LineList(ScrollView, can_focus=True):
         self.refresh()
 
     def _get_row_range(self, index: int) -> tuple[int, int]:
-        """Return the first and the last row of a subject."""
+        """Return the first and the last row of the subject at an index."""
         first = last = self.starts[index]
         subjects = self.lines.subjects
         while last + 1 < len(subjects) and subjects[last + 1] == subjects[first]:
@@ -223,7 +223,7 @@ class LineList(ScrollView, can_focus=True):
         return first, last
 
     def render_line(self, y: int) -> Strip:
-        """Render one row of the screen, marking the chosen subject."""
+        """Render one row of the screen, and highlight the chosen subject."""
         row = self.scroll_offset.y + y
         base = self.rich_style
         if row >= len(self.lines):
@@ -236,7 +236,7 @@ class LineList(ScrollView, can_focus=True):
         return strip.adjust_cell_length(self.size.width, look if look.reverse else base)
 
     def move_to(self, index: int) -> None:
-        """Move the cursor to the subject at an index, or to the nearest."""
+        """Move the cursor to the subject at an index, or to the nearest one."""
         if self.starts:
             index = min(max(index, 0), len(self.starts) - 1)
             if index != self.cursor:
@@ -245,30 +245,31 @@ class LineList(ScrollView, can_focus=True):
             self._scroll_to_chosen()
 
     def action_step(self, by: int) -> None:
-        """Move the cursor by subjects, or scroll if there is no further subject."""
+        """Move the cursor by a number of subjects, or scroll if there are no more."""
         if 0 <= self.cursor + by < len(self.starts):
             self.move_to(self.cursor + by)
         else:
             self.scroll_relative(y=by, animate=False)
 
     def action_go(self, to: int) -> None:
-        """Move to the first subject (0) or the last one (-1) and scroll to that end."""
+        """Move the cursor and scroll to the start (0) or the end (-1) of the list."""
         self.move_to(to if to >= 0 else len(self.starts) - 1)
         self.scroll_to(y=0 if to >= 0 else len(self.lines), animate=False)
 
     def action_page(self, by: int) -> None:
-        """Move the cursor by pages, or scroll if there is no further subject."""
+        """Move the cursor by a number of pages, or scroll if there are no more subjects."""
         rows = by * max(self.size.height - 1, 1)
-        at = bisect_right(self.starts, self.starts[self.cursor] + rows) - 1 if self.starts else self.cursor
-        if at in (-1, self.cursor) or (self.cursor == len(self.starts) - 1 and by > 0):
+        index = bisect_right(self.starts, self.starts[self.cursor] + rows) - 1 if self.starts else self.cursor
+        if index in (-1, self.cursor) or (self.cursor == len(self.starts) - 1 and by > 0):
             self.scroll_relative(y=rows, animate=False)
-        self.move_to(max(at, 0))
+        self.move_to(max(index, 0))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Return whether an action is possible. Without subjects, Enter is left to other widgets."""
+        """Return whether the action is enabled. Enter is passed on to other widgets if there are no subjects."""
         return action != "open" or bool(self.starts)
 
     def action_open(self) -> None:
+        """Post that the user wants to open the chosen subject."""
         if self.chosen is not None:
             self.post_message(self.Opened(self, self.chosen))
 

@@ -26,27 +26,27 @@ HEADING, FAINT = "bold", "dim"
 BY_CAUSE, BY_AGE, BY_NAME = "cause", "age", "name"
 POD_ORDERS = (BY_CAUSE, BY_AGE, BY_NAME)
 MAX_CAUSE_LINES = 2
-"""Maximum number of lines of a cause; the answer shows it in full."""
+"""The maximum number of lines for a cause. The right pane shows it in full."""
 
 
 def build_workload_subject(owner: Owner) -> Openable:
-    """Return the subject that opens a workload."""
+    """Build the subject that opens the workload's screen."""
     return Openable(WORKLOAD, str(owner), owner)
 
 
 class PodListing(NamedTuple):
-    """Which pending pods are listed, and in which order."""
+    """The filter and the order of the list of pods."""
 
     text: str = ""
-    """Text to search for."""
+    """The text to search for."""
     namespace: str = ""
-    """Namespace of the pods, "" for all."""
+    """The namespace to list, or an empty string for all."""
     order: str = BY_CAUSE
     """One of POD_ORDERS."""
 
     @property
     def description(self) -> str:
-        """The namespace and the order, as far as they differ from the default."""
+        """A description of the namespace and order, unless they are the defaults."""
         namespace = f"namespace {self.namespace}" if self.namespace else ""
         return " · ".join(filter(None, (namespace, f"by {self.order}" if self.order != BY_CAUSE else "")))
 
@@ -57,7 +57,7 @@ class PodListing(NamedTuple):
 
 
 def lay_out_listing(session: BrowseSession, pod_listing: PodListing) -> Layout:
-    """Lay out the pending pods, and for a search also the matching nodes and workloads."""
+    """Lay out the pending pods. In a search, also lay out the matching nodes and workloads."""
     hits = session.search(pod_listing.text) if pod_listing.text else None
     pods = {
         pod: member
@@ -69,34 +69,34 @@ def lay_out_listing(session: BrowseSession, pod_listing: PodListing) -> Layout:
 
     def lines(width: int) -> list[ListLine]:
         by_cause = pod_listing.order == BY_CAUSE
-        made = (
+        listed = (
             _list_by_cause(session.pods_by_cause, pods, width)
             if by_cause
             else _list_sorted(pods, pod_listing.order, width)
         )
         if hits is not None:
             nodes = [Openable(NODE, name) for name in hits.nodes]
-            made += _build_section("Nodes", nodes, hits.more_nodes, width)
-            made += _build_section(
+            listed += _build_section("Nodes", nodes, hits.more_nodes, width)
+            listed += _build_section(
                 "Workloads", list(map(build_workload_subject, hits.workloads)), hits.more_workloads, width
             )
-        nothing = "no pod is pending here" if hits is None else "no pod, node or workload has this in its name"
-        return made or [ListLine(line, HEADING) for line in wrap_text(nothing, width)]
+        message = "no pod is pending here" if hits is None else "no pod, node or workload has this in its name"
+        return listed or [ListLine(line, HEADING) for line in wrap_text(message, width)]
 
     return lines
 
 
 def describe_session(session: BrowseSession) -> str:
-    """Return the numbers of pending pods and nodes, the scope, and the server."""
+    """Describe the session by its counts of pods and nodes, scope and server."""
     nodes, pods = len(session.cluster.nodes), len(session.pending_pods)
-    where = session.cluster.provenance.server if session.cluster.provenance else ""
+    server = session.cluster.provenance.server if session.cluster.provenance else ""
     return " · ".join(
-        filter(None, (count(pods, "pending pod"), session.pods_by_cause.scope, count(nodes, "node"), where))
+        filter(None, (count(pods, "pending pod"), session.pods_by_cause.scope, count(nodes, "node"), server))
     )
 
 
 def lay_out_namespaces(session: BrowseSession) -> Layout:
-    """Lay out the namespaces of pending pods with the number of pods."""
+    """Lay out the namespaces of pending pods, with the number of pods in each."""
     numbers = Counter(pod.partition("/")[0] for group in session.pods_by_cause.groups for pod in group.pods)
     rows = [("", "all", numbers.total()), *((name, name, number) for name, number in sorted(numbers.items()))]
 
@@ -110,19 +110,19 @@ def lay_out_namespaces(session: BrowseSession) -> Layout:
 
 
 def _list_sorted(pods: Mapping[str, PendingPod], order: str, width: int) -> list[ListLine]:
-    """List the pods by name or the oldest first. Pods without a creation time come last."""
+    """List the pods by name or by age, oldest first. Pods of unknown age come last."""
     keys = sorted(pods, key=lambda pod: (pods[pod].created or "~", pod) if order == BY_AGE else ("", pod))
     heading = [ListLine("Oldest first" if order == BY_AGE else "By name", HEADING)] if keys else []
     return [*heading, *(ListLine(_format_pod_with_age(pods[pod], width), "", Openable(POD, pod)) for pod in keys)]
 
 
 def _format_pod_with_age(member: PendingPod, width: int) -> str:
-    """Return a pod's age and name."""
+    """Format a pod's age and name."""
     return f" {member.age:>5} {shorten(member.pod, width - 7)}"
 
 
 def _list_by_cause(pending: PendingPods, shown: Mapping[str, PendingPod], width: int) -> list[ListLine]:
-    """List the pods below their causes."""
+    """List the pods in `shown` below their causes."""
     lines: list[ListLine] = []
     for group in pending.groups:
         pods = [pod for pod in group.pods if pod in shown]
@@ -134,8 +134,12 @@ def _list_by_cause(pending: PendingPods, shown: Mapping[str, PendingPod], width:
 
 
 def _build_section(title: str, subjects: Sequence[Openable], more: int, width: int) -> list[ListLine]:
-    """Return subjects below a title, and how many more there are."""
+    """Return a title, the subjects below it, and how many more there are."""
     if not subjects:
         return []
-    rest = [ListLine(f" … {more:,} more", FAINT)] if more else []
-    return [ListLine(title, HEADING), *(ListLine(f" {shorten(s.name, width - 1)}", "", s) for s in subjects), *rest]
+    remainder = [ListLine(f" … {more:,} more", FAINT)] if more else []
+    return [
+        ListLine(title, HEADING),
+        *(ListLine(f" {shorten(s.name, width - 1)}", "", s) for s in subjects),
+        *remainder,
+    ]

@@ -1,4 +1,4 @@
-"""Screens above the browser: details of a node or workload, a text, and the help."""
+"""Screens on top of the browser: details of a node or workload, a text, and the help."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from kschedctl.commands.browse.status_lines import KeyLine
 
 
 class LinesScreen(ModalScreen[None]):
-    """A screen of lines, closed by Esc.
+    """A screen with a list of lines, which Esc closes.
 
-    The callback `refreshed` computes and shows the lines, at first and whenever the cluster changes.
+    The callback `refresh_lines` computes and shows the lines, first on opening and then on each change of the cluster.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -43,8 +43,9 @@ class LinesScreen(ModalScreen[None]):
     def lines(self) -> LineList:
         return self.query_one("#lines", LineList)
 
-    def show(self, make: Layout) -> None:
-        self.lines.show(make)
+    def show(self, layout: Layout) -> None:
+        """Show the lines that a layout function returns."""
+        self.lines.show(layout)
 
 
 class DetailsScreen(LinesScreen):
@@ -56,7 +57,7 @@ class DetailsScreen(LinesScreen):
 
 
 class TextScreen(LinesScreen):
-    """A screen of texts below each other."""
+    """A screen with several texts."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter", "dismiss", show=False)]
 
@@ -76,7 +77,7 @@ class HelpScreen(TextScreen):
         super().__init__(HELP.splitlines())
 
     def _wrap_texts(self, width: int) -> list[ListLine]:
-        """Wrap the help, aligned with the descriptions of the keys."""
+        """Wrap the help, with continuation lines aligned to the descriptions of the keys."""
         lines = []
         for text in self.texts:
             indent = " " * KEY_WIDTH if " " in text[:KEY_WIDTH] else ""

@@ -1,4 +1,4 @@
-"""The questions the browser asks about one state of a cluster, independent of the terminal."""
+"""Answers to the browser's questions about one state of a cluster, independent of the terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kschedctl.cli import pods as found_pods
 from kschedctl.cli.next_commands import build_command
 from kschedctl.cli.options import Scope, Source
 from kschedctl.cluster import Cluster
-from kschedctl.commands.browse.contents import node_contents, workload_pods
+from kschedctl.commands.browse.contents import report_node_contents, report_workload_pods
 from kschedctl.commands.browse.report import NodeContents, WorkloadPods
 from kschedctl.commands.explain.cycle_report import drop_unwritten_message
 from kschedctl.commands.explain.one_pod import explain_target
@@ -29,28 +29,29 @@ from kschedctl.replay.controllers.workload_pods import is_pending, iter_workload
 from kschedctl.scheduler.scheduler import Scheduler
 
 MAX_HITS = 50
-"""Maximum number of nodes, and of workloads, listed for a search."""
+"""The maximum number of nodes and of workloads that a search lists."""
 Checkpoint = Callable[[], object]
-"""A function called repeatedly during long computations; an exception it raises ends them."""
+"""A function that long computations call repeatedly. They end if it raises an exception."""
 
 
 class SearchHits(NamedTuple):
-    """What matches a search text."""
+    """The pods, nodes and workloads that match a search."""
 
     pods: frozenset[str]
-    """Keys of the pending pods."""
+    """The keys of the matching pending pods."""
     nodes: tuple[str, ...]
     workloads: tuple[Owner, ...]
     more_nodes: int = 0
-    """Number of matching nodes that are not listed."""
+    """The number of further matching nodes."""
     more_workloads: int = 0
-    """Number of matching workloads that are not listed."""
+    """The number of further matching workloads."""
 
 
 @dataclass
 class BrowseSession:
-    """Questions about one state of a cluster, to be asked by one thread at a time because plugins reuse what they
-    compute.
+    """One state of a cluster, about which questions can be asked.
+
+    Only one thread may ask at a time, because plugins cache intermediate results.
     """
 
     cluster: Cluster
@@ -64,54 +65,58 @@ class BrowseSession:
 
     @cached_property
     def pending_pods(self) -> Sequence[Pod]:
-        """The pending pods of the scope."""
+        """The pending pods in the scope."""
         return found_pods.find_pending(self.cluster, self.scope)
 
     @cached_property
     def pods_by_cause(self) -> PendingPods:
-        """The pending pods grouped by cause."""
+        """The pending pods, grouped by cause."""
         return group_pending_pods(
             self.scheduler, self.pending_pods, found_pods.describe_pods_of_scope(self.scope), self.now
         )
 
     @cached_property
     def causes(self) -> Mapping[str, str]:
-        """The cause of each pending pod, by key."""
+        """Key of a pending pod -> its cause."""
         return {pod: group.cause or group.verdict for group in self.pods_by_cause.groups for pod in group.pods}
 
     def build_target(self, key: str, assumptions: str = "") -> TargetPod:
-        """Return a pod under assumptions. Raises UsageError if they are invalid or the pod is gone, and InputError."""
+        """Build the target for a pod under assumptions.
+
+        Raises UsageError if the pod is gone or the assumptions are invalid, and InputError.
+        """
         pod = self.cluster.pod(*key.split("/", 1))
         if pod is None:
             raise UsageError(f"{key} is gone")
         return apply_suppositions(TargetPod(self.scheduler, self.scheduler.view.stored(pod)), assumptions)
 
     def explain(self, target: TargetPod) -> Explanation:
+        """Explain the target pod."""
         return drop_unwritten_message(explain_target(target))
 
-    def find_remedies(self, target: TargetPod, between: Checkpoint = lambda: None) -> Remedies:
-        """Search the fixes of a pod, which takes up to seconds."""
+    def find_remedies(self, target: TargetPod, checkpoint: Checkpoint = lambda: None) -> Remedies:
+        """Search for the pod's fixes, which may take seconds."""
 
         def progress(replays: int) -> None:
-            between()
+            checkpoint()
 
         return find_pod_remedies(target, progress=progress)
 
-    def build_node_contents(self, name: str, between: Checkpoint = lambda: None) -> NodeContents | None:
-        """Build the report of a node, None if it no longer exists."""
-        return node_contents(self.scheduler, name, self.pending_pods, between)
+    def build_node_contents(self, name: str, checkpoint: Checkpoint = lambda: None) -> NodeContents | None:
+        """Build the report on a node, or return None if the node no longer exists."""
+        return report_node_contents(self.scheduler, name, self.pending_pods, checkpoint)
 
     def build_workload_pods(self, owner: Owner) -> WorkloadPods:
-        """Build the report of a workload's pods."""
-        return workload_pods(self.scheduler, owner, self.causes)
+        """Build the report on a workload's pods."""
+        return report_workload_pods(self.scheduler, owner, self.causes)
 
-    def find_owner_of(self, key: str) -> Owner | None:
-        """Return the workload of a pod, None if the pod is gone."""
+    def find_workload(self, key: str) -> Owner | None:
+        """Find the workload that owns the pod, or return None if the pod is gone."""
         pod = self.cluster.pod(*key.split("/", 1))
         return None if pod is None else find_owner(pod)
 
     def describe_fate(self, key: str) -> str:
-        """Describe what became of a pod that was pending (``has a node now: w1``), "" if it still is."""
+        """Describe what happened to a pod (``has a node now: w1``). Return an empty string if it is still pending."""
         pod = self.cluster.pod(*key.split("/", 1))
         if pod is None or pod.metadata.deletion_timestamp is not None:
             return "is gone"
@@ -121,19 +126,22 @@ class BrowseSession:
 
     @cached_property
     def workloads(self) -> Sequence[Owner]:
-        """All workloads, sorted."""
+        """All workloads in the cluster, sorted."""
         return sorted(set(iter_workloads(self.cluster)))
 
     def search(self, text: str) -> SearchHits:
-        """Search pending pods by name or cause, and nodes and workloads by name."""
-        wanted = text.lower()
-        pods = {pod for pod, cause in self.causes.items() if wanted in pod.lower() or wanted in cause.lower()}
-        nodes = [node.metadata.name for node in self.cluster.nodes if wanted in node.metadata.name.lower()]
-        owners = [owner for owner in self.workloads if wanted in str(owner).lower()]
+        """Search for pending pods by name or cause, and for nodes and workloads by name."""
+        lowered = text.lower()
+        pods = {pod for pod, cause in self.causes.items() if lowered in pod.lower() or lowered in cause.lower()}
+        nodes = [node.metadata.name for node in self.cluster.nodes if lowered in node.metadata.name.lower()]
+        owners = [owner for owner in self.workloads if lowered in str(owner).lower()]
         more = max(len(nodes) - MAX_HITS, 0), max(len(owners) - MAX_HITS, 0)
         return SearchHits(frozenset(pods), tuple(nodes[:MAX_HITS]), tuple(owners[:MAX_HITS]), *more)
 
     def build_question_command(self, command: str, key: str, assumptions: str = "") -> str:
-        """Build the command line that answers the same question, "" if the cluster came from standard input."""
+        """Build the command line that asks the same question about the pod.
+
+        Return an empty string if the cluster came from standard input.
+        """
         as_if = [part for word in assumptions.split() for part in ("--as-if", word)]
         return "".join(build_command(self.source, command, key, as_if, self.scope.arguments()))

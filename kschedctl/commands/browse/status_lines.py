@@ -1,4 +1,4 @@
-"""The header, the line of notes, and the line of keys."""
+"""The header line, the note line and the line of keys."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from kschedctl.commands.browse.lines import WARNING
 from kschedctl.text.printable import printable
 
 MAX_NOTE = 1000
-"""Maximum number of characters of a note."""
+"""The maximum number of characters of a note."""
 
 
 class HeaderLine(Static):
-    """The first line of the screen, truncated to its width."""
+    """The first line of the screen, truncated to the width."""
 
     full_text = ""
 
     def show_parts(self, *parts: str) -> None:
-        """Show the non-empty parts."""
+        """Show the non-empty parts, joined by dots."""
         self.full_text = printable(" · ".join(filter(None, parts)))
         self.on_resize()
 
     def on_resize(self) -> None:
-        """Truncate the text to the width."""
+        """Truncate the text to the new width."""
         text = Text(self.full_text)
         text.truncate(max(self.size.width, 1), overflow="ellipsis")
         self.update(text)
 
 
 class NoteLine(Static):
-    """The note above the keys, hidden if there is none."""
+    """The note above the keys. It is hidden if there is no note."""
 
     def on_mount(self) -> None:
         self.display = False
 
     def show_note(self, text: str) -> None:
-        """Replace the note; an empty text hides the line."""
+        """Show a note in place of the previous one. An empty text hides the line."""
         self.update(Text(printable(text[:MAX_NOTE]), WARNING))
         self.display = bool(text)
 
@@ -52,15 +52,15 @@ class ShownKey(NamedTuple):
     """A key in the line of keys."""
 
     key: str
-    face: str
-    """The key as it is written, such as ⏎ for enter."""
+    symbol: str
+    """The key as it is displayed, such as ⏎ for enter."""
     description: str
 
 
 class KeyLine(Widget):
-    """The keys of the focused widget and its ancestors, which can also be clicked.
+    """The keys of the focused widget and its ancestors. They can also be clicked.
 
-    Textual's own Footer rebuilds a widget per key whenever keys change, which is half the cost of a keystroke.
+    Textual's own Footer rebuilds one widget per key whenever the keys change, which is half the cost of a keystroke.
     """
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"key-line--face", "key-line--does"}
@@ -71,7 +71,7 @@ class KeyLine(Widget):
         self.screen.bindings_updated_signal.subscribe(self, self._update_keys)
 
     def _update_keys(self, screen: Screen[object]) -> None:
-        """Show the keys of the active bindings, only the first of several keys for an action."""
+        """Show the keys of the active bindings. If several keys have the same action, show the first."""
         if self.app.app_focus and self.is_attached and screen is self.screen:
             first: dict[str, ShownKey] = {}  # of several keys for the same
             for _, binding, _, _ in screen.active_bindings.values():
@@ -85,12 +85,12 @@ class KeyLine(Widget):
         face, does = map(self.get_component_rich_style, ("key-line--face", "key-line--does"))
         line = Text(no_wrap=True)
         for key in self.keys:
-            line.append(f" {key.face} ", face).append(f"{key.description} ", does)
+            line.append(f" {key.symbol} ", face).append(f"{key.description} ", does)
         return line
 
     def on_click(self, event: Click) -> None:
-        """Simulate the key that was clicked."""
-        ends = accumulate(Text(f" {key.face} {key.description} ").cell_len for key in self.keys)
+        """Simulate pressing the clicked key."""
+        ends = accumulate(Text(f" {key.symbol} {key.description} ").cell_len for key in self.keys)
         clicked = next((key for key, end in zip(self.keys, ends, strict=True) if event.x < end), None)
         if clicked:
             self.app.simulate_key(clicked.key)

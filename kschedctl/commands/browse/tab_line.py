@@ -34,7 +34,7 @@ class TabLine(Widget):
         return line
 
     def on_click(self, event: Click) -> None:
-        """Post which tab was clicked."""
+        """Post a message with the tab that was clicked."""
         right = 0
         for tab in TABS:
             right += len(f" 1 {tab} ")

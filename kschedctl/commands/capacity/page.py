@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kschedctl.commands.capacity.report import Capacity, ShapeCapacity
-from kschedctl.commands.explain.page import build_eliminations
+from kschedctl.commands.explain.page import build_eliminations_table
 from kschedctl.render.page import (
     Block,
     Marked,
@@ -67,7 +67,7 @@ def _build_shape(shape: ShapeCapacity, style: Style, named: bool) -> Page:
         *(ends if shape.ends_first else ()),
         *stops,
         *((paragraph(evicted),) if shape.evicts else ()),
-        *build_eliminations(shape.eliminations, style),
+        *build_eliminations_table(shape.eliminations, style),
         *_build_locations(shape, style),
         *build_headroom_section(shape.headroom, "where it may go" if shape.eliminations else "on a node"),
     )

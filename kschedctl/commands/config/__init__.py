@@ -1,6 +1,6 @@
-"""``config``: is this KubeSchedulerConfiguration valid, and what does it do?
+"""The command `config`: is this KubeSchedulerConfiguration valid, and what does it do?
 
-The rules are in ``kschedctl/lint/scheduler_configuration``.
+The rules are in `kschedctl/lint/scheduler_configuration`.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ def effective_configuration(
     kube_version: str = KUBE_VERSION,
     feature_gates: Mapping[str, bool] | None = None,
 ) -> EffectiveConfiguration:
-    """Return what a KubeSchedulerConfiguration (dict) does: plugins, weights, arguments. None is the default.
+    """Build the effective form of a KubeSchedulerConfiguration (dict): plugins, weights and arguments.
 
-    Raises ConfigurationError.
+    Without a document, this is the default configuration. Raises ConfigurationError.
 
     >>> effective_configuration().profiles[0].scheduler_name
     'default-scheduler'
@@ -44,9 +44,9 @@ def check_configuration(
     nodes: int | None = None,
     place: Location | None = None,
 ) -> Findings:
-    """Return the problems of a KubeSchedulerConfiguration (dict), for a cluster with so many `nodes`.
+    """Check a KubeSchedulerConfiguration (dict), optionally for a cluster of `nodes` nodes.
 
-    ``place``: where it stands, for lines of a file.
+    `place` is the document's location in a file, which findings then refer to.
 
     >>> check_configuration({"apiVersion": "kubescheduler.config.k8s.io/v1beta3", "kind": "KubeSchedulerConfiguration"}
     ... ).count("error")

@@ -37,7 +37,7 @@ EXAMPLES = (
 
 
 class VersionAndGates(TypedDict):
-    """The version and feature gates of kube-scheduler, as arguments of the library."""
+    """The version and the feature gates of kube-scheduler, as keyword arguments of the library."""
 
     kube_version: str
     feature_gates: Mapping[str, bool]
@@ -45,13 +45,13 @@ class VersionAndGates(TypedDict):
 
 @dataclass(frozen=True)
 class SchedulerOptions:
-    """Options of kube-scheduler outside its configuration."""
+    """The options of kube-scheduler that its configuration does not contain."""
 
     feature_gates: FeatureGatesOption = field(default_factory=list)
     kube_version: KubeVersionOption = None
 
     def parse(self) -> VersionAndGates:
-        """Return the version and the feature gates. Raises UsageError."""
+        """Parse the version and the feature gates. Raises UsageError."""
         return {
             "kube_version": self.kube_version or KUBE_VERSION,
             "feature_gates": parse_feature_gates(self.feature_gates),
@@ -60,7 +60,7 @@ class SchedulerOptions:
 
 @dataclass(frozen=True)
 class LiveScheduler:
-    """Options that name the scheduler of a live cluster."""
+    """The options that select the scheduler of a live cluster."""
 
     live: Annotated[
         bool,
@@ -71,7 +71,7 @@ class LiveScheduler:
 
     @property
     def is_given(self) -> bool:
-        """Whether the live cluster's scheduler is meant."""
+        """Whether the options select a live cluster's scheduler."""
         return bool(self.live or self.kubeconfig or self.context)
 
 
@@ -102,10 +102,10 @@ def config(
     view shows the effective profiles: plugins per extension point in order, weights, arguments, where each came from;
     of FILE, of the live cluster's scheduler (--live), or of the default.
     """
-    _check_arguments(action, file, live)
+    _validate_arguments(action, file, live)
     if live.is_given:
         return shown.build_answer(_read_live_configuration(live, scheduler))
-    started, document = scheduler.parse(), _read_only_document(file) if file else None
+    started, document = scheduler.parse(), _read_single_document(file) if file else None
     if document is None or action == "view":
         written = None if document is None else document.value
         return shown.build_answer(effective_configuration(written, **started))
@@ -114,8 +114,8 @@ def config(
     return shown.build_answer(report, FOUND if report.has_at_least(fail_on) else CLEAN)
 
 
-def _check_arguments(action: str, file: str | None, live: LiveScheduler) -> None:
-    """Raise UsageError for arguments that cannot be combined."""
+def _validate_arguments(action: str, file: str | None, live: LiveScheduler) -> None:
+    """Raise UsageError if the arguments cannot be combined."""
     if action not in ("check", "view") or (action == "check" and file is None):
         hint = "kschedctl config check FILE; kschedctl config view [FILE | --live]"
         raise UsageError(f'unknown action "{action}"', hint=hint)
@@ -124,7 +124,7 @@ def _check_arguments(action: str, file: str | None, live: LiveScheduler) -> None
 
 
 def _read_live_configuration(live: LiveScheduler, scheduler: SchedulerOptions) -> EffectiveConfiguration:
-    """Return the configuration of the live cluster's scheduler. Raises ClusterError."""
+    """Read the effective configuration of the live cluster's scheduler. Raises ClusterError."""
     from kschedctl.sources.live.reading import Wishes, scheduler_of  # noqa: PLC0415 - only live clusters need the client
     from kschedctl.sources.live.scheduler import read_setup  # noqa: PLC0415
 
@@ -136,16 +136,16 @@ def _read_live_configuration(live: LiveScheduler, scheduler: SchedulerOptions) -
         cluster.configuration, kube_version=cluster.kube_version, feature_gates=cluster.feature_gates
     )
     provenance = cluster.provenance
-    by = (
+    origin = (
         provenance.configured_by
         if provenance and provenance.configured_by
         else "kube-scheduler's defaults, as far as can be seen"
     )
-    return replace(report, configured_by=by)
+    return replace(report, configured_by=origin)
 
 
-def _read_only_document(file: str) -> LocatedObject:
-    """Return the only document of a file. Raises InputError."""
+def _read_single_document(file: str) -> LocatedObject:
+    """Read the one KubeSchedulerConfiguration in a file. Raises InputError if there is not exactly one."""
     documents = list(load_objects(file))
     if len(documents) != 1 or documents[0].value.get("kind") != KIND:
         raise InputError(f"not one {KIND}", where=file)

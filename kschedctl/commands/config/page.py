@@ -11,13 +11,13 @@ from kschedctl.reports.configuration import EffectiveConfiguration, EffectivePro
 
 
 def build_configuration_page(report: EffectiveConfiguration, style: Style) -> Page:
-    """Build tables of plugins in the order in which they run, with weights and origins."""
+    """Build the page: general settings, then each profile's plugins and arguments, then extenders."""
     blocks: list[Block] = []
     if report.configured_by:
         blocks.append(paragraph(f"kube-scheduler {report.kube_version}, configured by {report.configured_by}"))
     if report.ignored:
-        said = f"kube-scheduler {report.kube_version} does not know it: {'; '.join(report.ignored)}"
-        blocks.append(paragraph(Marked("ignored:", Tone.WARNING), said))
+        message = f"kube-scheduler {report.kube_version} does not know it: {'; '.join(report.ignored)}"
+        blocks.append(paragraph(Marked("ignored:", Tone.WARNING), message))
     percentages = {profile.percentage_of_nodes_to_score for profile in report.profiles}
     shown = ", ".join("adaptive" if p == 0 else f"{p} %" for p in sorted(percentages))
     limits = f"back-off {report.pod_initial_backoff_seconds} to {report.pod_max_backoff_seconds} s"
@@ -31,7 +31,7 @@ def build_configuration_page(report: EffectiveConfiguration, style: Style) -> Pa
 
 
 def _build_plugin_table(profile: EffectiveProfile) -> Page:
-    """Build the table of a profile's plugins."""
+    """Build the table of a profile's plugins, in the order in which they run."""
     columns = (Column("point"), Column("plugin", keep=True), *number_columns("weight"), Column("enabled by"))
     rows = [
         (
@@ -48,8 +48,10 @@ def _build_plugin_table(profile: EffectiveProfile) -> Page:
 
 def _build_arguments_table(profile: EffectiveProfile) -> Page:
     """Build the table of a profile's plugin arguments."""
-    given = {"args": lambda plugin: json.dumps(plugin.args, ensure_ascii=False)}
-    return build_struct_table(profile.args, PLAIN, given, title=f"Arguments of {profile.scheduler_name}", limit=None)
+    formatters = {"args": lambda plugin: json.dumps(plugin.args, ensure_ascii=False)}
+    return build_struct_table(
+        profile.args, PLAIN, formatters, title=f"Arguments of {profile.scheduler_name}", limit=None
+    )
 
 
 # -- versions ---------------------------------------------------------------------------------------------------------

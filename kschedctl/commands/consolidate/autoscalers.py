@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Node
-from kschedctl.autoscaling.karpenter.candidates import node_price
+from kschedctl.autoscaling.karpenter.candidates import find_node_price
 from kschedctl.autoscaling.karpenter.disrupt import STAYS
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.autoscaling.karpenter.labels import INSTANCE_TYPE
@@ -85,7 +85,9 @@ def find_prices(nodes: Sequence[Node], instance_types: Sequence[JsonObject]) -> 
     """
     types = {sold.name: sold for sold in read_instance_types(instance_types).types}
     prices = {
-        node.metadata.name: node_price(node.metadata.labels, types.get(node.metadata.labels.get(INSTANCE_TYPE, "")))
+        node.metadata.name: find_node_price(
+            node.metadata.labels, types.get(node.metadata.labels.get(INSTANCE_TYPE, ""))
+        )
         for node in nodes
     }
     return {name: price for name, price in prices.items() if price}

@@ -1,4 +1,4 @@
-"""Suggest what to look at next. None of it is a verified fix."""
+"""Advice on what to look at next. Unlike fixes, advice is not verified by replay."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kschedctl.api.gangs import GangProject
 from kschedctl.api.objects import DeviceClass, Pod, Taint, Toleration
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, is_tolerated
-from kschedctl.commands.explain.group_headline import describe_deadlock_end
+from kschedctl.commands.explain.group_headline import suggest_deadlock_end
 from kschedctl.commands.explain.headline import describe_causes
 from kschedctl.commands.explain.pod_group_report import PodGroupReport
 from kschedctl.commands.explain.report import Advice, Cause, Explanation, PreemptionReport
@@ -55,7 +55,7 @@ _EXTENDER = NextStep("AskExtender", "An extender refuses nodes that would fit: s
 
 
 def iter_advice(report: Explanation, pod: Pod, scheduler: Scheduler, framework: Framework | None) -> Iterator[Advice]:
-    """Yield advice on a pod whose headline is set. `framework` is None if no profile serves the pod."""
+    """Yield advice for an explained pod. `framework` is None if no profile serves the pod."""
     match report.verdict:
         case "Bound" if report.claims_without_scheduler:
             text = "Select the node by nodeSelector kubernetes.io/hostname instead of nodeName, and recreate the pod"
@@ -84,19 +84,19 @@ def iter_advice(report: Explanation, pod: Pod, scheduler: Scheduler, framework: 
 
 
 def _advise_on_gang(group: PodGroupReport) -> Iterator[Advice]:
-    """Yield where to look if another project decides about the pod's gang."""
+    """Yield advice for a gang that another project places: create missing pods, end a deadlock, see its status."""
     namespace, _, name = group.name.partition("/")
     if group.missing:
         more = counted(group.missing, "more pod")
         yield Advice("CreateMembers", f"{group.decided_by} waits for {more} of {name} to be created")
     if group.deadlocked_with:
-        yield Advice("EndDeadlock", describe_deadlock_end(group))
+        yield Advice("EndDeadlock", suggest_deadlock_end(group))
     command = COMMANDS_OF_PROJECTS[GangProject(group.decided_by)].format(namespace=quote(namespace), name=quote(name))
     yield Advice("AskWhoDecides", f"{group.decided_by} says: {command}")
 
 
 def _advise_on_gated(report: Explanation, pod: Pod) -> Iterator[Advice]:
-    """Yield what removes the gates, and whether the pod would fit without them."""
+    """Yield advice for a gated pod: which gates to have removed, and whether the pod would fit without them."""
     gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
     if gates:
         text = f"Find the controller that removes {gates}; until then the scheduler does not look at the pod"
@@ -114,7 +114,7 @@ def _advise_on_gated(report: Explanation, pod: Pod) -> Iterator[Advice]:
 
 
 def _advise_on_schedulable(pod: Pod) -> Iterator[Advice]:
-    """Yield what to do about a pod that fits and is still pending."""
+    """Yield advice for a pod that fits but is still pending."""
     if any(c.type == "PodScheduled" and c.status == "False" for c in pod.status.conditions):
         text = (
             "The cluster changed since kube-scheduler last refused it; it tries again within 5 min of that. "
@@ -127,14 +127,14 @@ def _advise_on_schedulable(pod: Pod) -> Iterator[Advice]:
 
 
 def _advise_on_unschedulable(report: Explanation, pod: Pod) -> Iterator[Advice]:
-    """Yield what to do about an unschedulable pod: preemption, a deadlock of gangs, or its causes."""
+    """Yield advice for an unschedulable pod, about preemption, a deadlock of gangs, or the causes."""
     preemption = report.preemption
     if preemption is not None and preemption.no_lower_priority and find_owner(pod).kind == "DaemonSet":
         highest = preemption.no_lower_priority.highest
         text = f"Its DaemonSet's pods can go to no other node: give it a PriorityClass above {highest:,}"
         yield Advice("RaisePriority", text)
     if report.pod_group is not None and report.pod_group.deadlocked_with:
-        yield Advice("EndDeadlock", describe_deadlock_end(report.pod_group))
+        yield Advice("EndDeadlock", suggest_deadlock_end(report.pod_group))
     elif preemption is not None and preemption.terminating:
         yield from _advise_on_preemption(preemption)
     elif preemption is not None and preemption.chosen and preemption.asked:
@@ -147,7 +147,7 @@ def _advise_on_unschedulable(report: Explanation, pod: Pod) -> Iterator[Advice]:
 
 
 def _advise_on_preemption(preemption: PreemptionReport) -> Iterator[Advice]:
-    """Yield what to expect while victims terminate."""
+    """Yield advice for a pod whose victims are still terminating."""
     node = preemption.nominated
     text = f"Wait: it gets {node} once they are gone, unless a pod of higher priority comes first"
     yield Advice("AwaitPreemption", text, node)
@@ -156,7 +156,7 @@ def _advise_on_preemption(preemption: PreemptionReport) -> Iterator[Advice]:
 
 
 def _advise_on_causes(causes: tuple[Cause, ...]) -> Iterator[Advice]:
-    """Yield advice on the first causes, each advice once."""
+    """Yield advice on the first few causes, without duplicates."""
     if len(causes) > 1 and not causes[0].within and causes[0].nearest:
         text = "Each of these alone leaves some nodes, together they leave none: one has to change"
         yield Advice("ChangeOneOfThem", text)
@@ -164,7 +164,7 @@ def _advise_on_causes(causes: tuple[Cause, ...]) -> Iterator[Advice]:
 
 
 def _advise_on_missing_drivers(scheduler: Scheduler, report: Explanation) -> Iterator[Advice]:
-    """Yield advice on each DRA driver that the pod's claims need and that publishes no ResourceSlice at all.
+    """Yield advice on DRA drivers that the pod needs and that publish no ResourceSlice.
 
     Nothing is said unless all ResourceSlices were read.
     """
@@ -202,12 +202,12 @@ def _find_driver(device_class: DeviceClass) -> str:
 
 
 def _drop_duplicates(suggestions: Iterable[Advice | None]) -> Iterator[Advice]:
-    """Yield each suggestion once, and skip None."""
+    """Yield each distinct suggestion once, without None."""
     return (suggestion for suggestion in dict.fromkeys(suggestions) if suggestion is not None)
 
 
 def _advise_on_cause(cause: Cause) -> Advice | None:
-    """Return how to change or examine what a cause is about, or None if nothing is known."""
+    """Return advice on a single cause, or None if there is none."""
     if isinstance(cause.fact_data, Insufficient) and cause.fact_data.nowhere:
         return _TOO_LARGE
     if isinstance(cause.fact_data, TooSkewed) and (change := _advise_on_spread_constraint(cause.fact_data)):
@@ -221,7 +221,7 @@ def _advise_on_cause(cause: Cause) -> Advice | None:
 
 
 def _find_claim(fact: AnyFact | None) -> str:
-    """Return the name of the PersistentVolumeClaim that the fact is about; empty if it is about none."""
+    """Return the name of the PersistentVolumeClaim that the fact is about, or an empty string."""
     match fact:
         case ClaimsUnbound(claims=(first, *_)):
             claim = first.claim
@@ -235,7 +235,7 @@ def _find_claim(fact: AnyFact | None) -> str:
 
 
 def _advise_on_spread_constraint(fact: TooSkewed) -> Advice | None:
-    """Return the change to a spread constraint that the fact suggests, or None."""
+    """Return advice to change a topology spread constraint, or None if no change suggests itself."""
     if fact.has_too_few_domains:
         text = f"Add nodes in another domain of {fact.key}, or lower minDomains to {fact.domains}"
         return Advice("AddDomains", text)
@@ -246,7 +246,7 @@ def _advise_on_spread_constraint(fact: TooSkewed) -> Advice | None:
 
 
 def _find_next_step(cause: Cause) -> NextStep | None:
-    """Find the next step that the plugin of the cause declares."""
+    """Return the next step that the cause's plugin suggests, or None if it suggests none."""
     declared = IN_TREE.get(cause.plugin)
     if declared is None or declared.plugin is None:
         return None
@@ -254,7 +254,7 @@ def _find_next_step(cause: Cause) -> NextStep | None:
 
 
 def _advise_on_taints(scheduler: Scheduler, framework: Framework, pod: Pod, report: Explanation) -> Iterator[Advice]:
-    """Yield what would let the pod onto the closest node, if only taints or a cordon keep it away."""
+    """Yield advice on the closest node if only its taints or a cordon reject the pod."""
     cause = report.causes[0] if report.causes else None
     if cause is None or not isinstance(cause.fact_data, Cordoned | UntoleratedTaint) or report.unknown:
         return
@@ -281,7 +281,7 @@ def _advise_on_taints(scheduler: Scheduler, framework: Framework, pod: Pod, repo
 def _fits_with_tolerations(
     scheduler: Scheduler, framework: Framework, pod: Pod, node: str, taints: list[Taint]
 ) -> bool:
-    """Return whether the node is feasible for the pod once it tolerates these taints."""
+    """Return whether the pod would fit on the node if it tolerated these taints."""
     tolerations = tuple(Toleration(taint.key, "Equal", taint.value, taint.effect) for taint in taints)
     tolerant = replace(pod, spec=replace(pod.spec, tolerations=(*pod.spec.tolerations, *tolerations)))
     cycle = scheduler.cycle(framework.without_extenders(), tolerant)

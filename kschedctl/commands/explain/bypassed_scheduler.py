@@ -1,4 +1,4 @@
-"""Claims that wait for the scheduler to choose a node for their pod, which spec.nodeName keeps from the scheduler."""
+"""Find claims that stay unbound because their pod sets spec.nodeName and so bypasses the scheduler."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from kschedctl.snapshot.fork import Fork
 STARTING = frozenset({"", "Pending"})
 
 
-def claims_without_scheduler(pod: Pod, view: Fork) -> tuple[ClaimWithoutScheduler, ...]:
-    """Return the unbound claims that no one selects a node for, as the pod names its node itself.
+def find_claims_without_scheduler(pod: Pod, view: Fork) -> tuple[ClaimWithoutScheduler, ...]:
+    """Find the pod's unbound claims that stay unbound because spec.nodeName bypasses the scheduler.
 
     The volume controller provisions a volume of a WaitForFirstConsumer class once kube-scheduler has put the
     selected-node annotation on the claim. It does so for pods that it binds, never for a pod that has a node.
@@ -26,24 +26,24 @@ def claims_without_scheduler(pod: Pod, view: Fork) -> tuple[ClaimWithoutSchedule
     if not pod.spec.node_name or pod.status.phase not in STARTING:
         return ()
     storage = listers(view)
-    names = (_claim_name(pod, volume) for volume in pod.spec.volumes)
+    names = (_get_claim_name(pod, volume) for volume in pod.spec.volumes)
     claims = (storage.claims.get((pod.metadata.namespace, name)) for name in names if name)
     return tuple(
         ClaimWithoutScheduler(claim_key(claim), claim_class(claim))
         for claim in claims
-        if claim is not None and _waits_for_a_consumer(claim, view)
+        if claim is not None and _waits_for_first_consumer(claim, view)
     )
 
 
-def _claim_name(pod: Pod, volume: Volume) -> str:
-    """Return the name of the volume's claim, or an empty string if it has none."""
+def _get_claim_name(pod: Pod, volume: Volume) -> str:
+    """Return the name of the volume's claim, or an empty string if the volume has no claim."""
     if volume.persistent_volume_claim is not None:
         return volume.persistent_volume_claim.claim_name
     return f"{pod.metadata.name}-{volume.name}" if volume.ephemeral is not None else ""
 
 
-def _waits_for_a_consumer(claim: PersistentVolumeClaim, view: Fork) -> bool:
-    """Return whether the claim has no volume and no selected node, and its class waits for the first consumer."""
+def _waits_for_first_consumer(claim: PersistentVolumeClaim, view: Fork) -> bool:
+    """Return whether the claim still waits for a scheduler to select the node of its first consumer."""
     if claim.spec.volume_name or SELECTED_NODE in claim.metadata.annotations:
         return False
     storage_class = listers(view).classes.get(claim_class(claim))

@@ -1,6 +1,4 @@
-"""Find the few causes that keep a pod from the nodes within its reach, and demands of the pod that exclude each
-other.
-"""
+"""Find the main causes that keep a pod pending, and demands of the pod that contradict each other."""
 
 from __future__ import annotations
 
@@ -21,31 +19,28 @@ from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
 
 
 def find_causes(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[Cause, ...]:
-    """Find the fewest reasons that account for all eligible nodes, ordered by the number of nodes.
+    """Find the fewest reasons that together account for all eligible nodes, most nodes first.
 
     Reasons that apply to every eligible node are always included. If a PreFilter plugin rejects the pod, its reason is
-    the only cause. If no node is within reach, all nodes count.
-
-    What stands against every one of them is always told. A pod that was refused before any node was looked at has
-    that as its only cause; one for which no node is within reach is told why for all nodes.
+    the only cause. If no node is within the pod's reach, the causes account for all nodes.
     """
     if cycle.pre_filter.status.rejected:
         return tuple(_build_cause([o], o.mask, cycle, 0, None) for o in obstacles if not o.looked_at)
     nodes = len(cycle.view.nodes)
-    stands = combine_obstacles(obstacles, nodes)
+    standing = combine_obstacles(obstacles, nodes)
     if not nodes:
         return ()
-    lowest_level = int(stands.level.min())
-    eligible = stands.level == lowest_level
+    lowest_level = int(standing.level.min())
+    eligible = standing.level == lowest_level
     masks = [(same, _build_mask(same, obstacles, NEAR) & eligible) for same in group_by_reason(obstacles)]
-    chosen = _choose_covering(
+    chosen = _choose_covering_reasons(
         [(same, _build_mask(same, obstacles, lowest_level) & mask) for same, mask in masks], eligible
     )
     chosen_reasons = {(same[0].plugin, same[0].reason) for same, _ in chosen}
     everywhere = [pair for pair in masks if pair[1].sum() == eligible.sum()]
     chosen += [pair for pair in everywhere if (pair[0][0].plugin, pair[0][0].reason) not in chosen_reasons]
     eligible_count = 0 if lowest_level == OUT_OF_REACH else int(eligible.sum())
-    found_causes = [_build_cause(same, mask, cycle, eligible_count, stands) for same, mask in chosen]
+    found_causes = [_build_cause(same, mask, cycle, eligible_count, standing) for same, mask in chosen]
     contradiction = find_conflict(chosen, cycle) if lowest_level == OUT_OF_REACH else ""
     return (
         (replace(found_causes[0], conflict=contradiction), *found_causes[1:]) if contradiction else tuple(found_causes)
@@ -53,9 +48,9 @@ def find_causes(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[Cause, ...
 
 
 def _build_mask(same_reason: Sequence[Obstacle], obstacles: Sequence[Obstacle], lowest_level: int) -> Bools:
-    """Return the mask (N,) of nodes to which a reason applies at this level or above.
+    """Return the mask (N,) of nodes that the reason rejects at `lowest_level` or a higher level.
 
-    Nodes that are cordoned are left out of the mask of TaintToleration, because the cordon is reported already.
+    TaintToleration's mask leaves out cordoned nodes, because NodeUnschedulable already reports the cordon.
     """
     mask: Bools = np.logical_or.reduce([obstacle.mask & (obstacle.level >= lowest_level) for obstacle in same_reason])
     if same_reason[0].plugin == TaintToleration.name:
@@ -65,8 +60,10 @@ def _build_mask(same_reason: Sequence[Obstacle], obstacles: Sequence[Obstacle], 
     return mask
 
 
-def _choose_covering(masks: list[tuple[list[Obstacle], Bools]], eligible: Bools) -> list[tuple[list[Obstacle], Bools]]:
-    """Choose reasons that together apply to all eligible nodes, greedily by the number of nodes that they add."""
+def _choose_covering_reasons(
+    masks: list[tuple[list[Obstacle], Bools]], eligible: Bools
+) -> list[tuple[list[Obstacle], Bools]]:
+    """Choose reasons greedily, most uncovered nodes first, until every eligible node has one."""
     uncovered, chosen = eligible.copy(), []
     while uncovered.any() and masks:
         best = max(masks, key=lambda pair: int((pair[1] & uncovered).sum()))
@@ -80,7 +77,7 @@ def _choose_covering(masks: list[tuple[list[Obstacle], Bools]], eligible: Bools)
 def _build_cause(
     same_reason: list[Obstacle], mask: Bools, cycle: Cycle, eligible_count: int, standing: Standing | None
 ) -> Cause:
-    """Build the cause for a reason and the nodes (N,) to which it applies, with the closest node and its fact."""
+    """Build the cause for one reason, with the closest node among those in `mask` (N,)."""
     plugin, reason = same_reason[0].plugin, same_reason[0].reason
     rows = standing.sort_by_closeness(mask, measure_distance(same_reason)) if standing else np.flatnonzero(mask)
     if not len(rows):
@@ -94,7 +91,7 @@ def _build_cause(
 
 
 def _choose_typical_node(rows: Rows, same_reason: list[Obstacle], cycle: Cycle, standing: Standing) -> int:
-    """Choose, among the nodes as close as the first, one with the most common value of the demanded label.
+    """Choose a typical node among the closest: one with the most common value of the demanded label.
 
     A node without the label is chosen only if no node has it.
     """
@@ -104,7 +101,7 @@ def _choose_typical_node(rows: Rows, same_reason: list[Obstacle], cycle: Cycle, 
     if not demands:
         return row
     equally_close = rows[
-        (standing.against[rows] == standing.against[row]) & (standing.level[rows] == standing.level[row])
+        (standing.obstacle_count[rows] == standing.obstacle_count[row]) & (standing.level[rows] == standing.level[row])
     ]
     codes = cycle.view.nodes.label(demands[0].key).codes[equally_close]
     values, first, count = np.unique(codes, return_index=True, return_counts=True)
@@ -112,7 +109,7 @@ def _choose_typical_node(rows: Rows, same_reason: list[Obstacle], cycle: Cycle, 
 
 
 def find_conflict(reasons: Sequence[tuple[list[Obstacle], Bools]], cycle: Cycle) -> str:
-    """Return the first two demands of the pod for different values of one label, in words, or an empty string."""
+    """Describe two demands of the pod for different values of one label. Return an empty string if there are none."""
     demands = dict.fromkeys(demand for same, mask in reasons for demand in _iter_demands(same, mask, cycle))
     ordered = sorted(demands, key=lambda demand: bool(demand.claim))
     for first, second in combinations(ordered, 2):
@@ -122,7 +119,7 @@ def find_conflict(reasons: Sequence[tuple[list[Obstacle], Bools]], cycle: Cycle)
 
 
 def _iter_demands(same_reason: list[Obstacle], mask: Bools, cycle: Cycle) -> Iterator[LabelDemand]:
-    """Yield the demands behind a reason, on one node for each value of the demanded label."""
+    """Yield the label demands behind a reason, taken from one node per value of the label."""
     rows = np.flatnonzero(mask)
     fact = find_fact(same_reason, int(rows[0])) if len(rows) else None
     for demand in fact.demands() if fact else ():
@@ -133,7 +130,7 @@ def _iter_demands(same_reason: list[Obstacle], mask: Bools, cycle: Cycle) -> Ite
 
 
 def describe_conflict(first: LabelDemand, second: LabelDemand) -> str:
-    """Describe two demands that no node can satisfy together.
+    """Describe two demands that contradict each other.
 
     >>> volume_demand = LabelDemand("its volume", "zone", ("b", "c"), "shop/data")
     >>> describe_conflict(LabelDemand("its nodeSelector", "zone", ("a",)), volume_demand)
@@ -145,5 +142,5 @@ def describe_conflict(first: LabelDemand, second: LabelDemand) -> str:
 
 
 def _describe_claim(demand: LabelDemand) -> str:
-    """Return the claim behind a demand in parentheses, or an empty string."""
+    """Return the demand's claim in parentheses, or an empty string if it has no claim."""
     return f" (claim {demand.claim})" if demand.claim else ""

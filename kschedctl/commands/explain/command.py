@@ -1,4 +1,4 @@
-"""The command `kschedctl explain`: its options, the pods that it is about, and the commands to type next."""
+"""The command `kschedctl explain`: its options, the pods it explains, and the commands it suggests next."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def explain(
 
         def build_answer(inquiry: Inquiry) -> Answer:
             report = question.build_report(inquiry)
-            return _to_answer(report, view, question.find_next_commands(report, inquiry.cluster), inquiry.places)
+            return _build_answer(report, view, question.find_next_commands(report, inquiry.cluster), inquiry.places)
 
         if watch:
             name = view.output.name
@@ -128,7 +128,7 @@ def explain(
 
 
 class _Question(msgspec.Struct, frozen=True):
-    """A question on the command line: which pods, supposing what, and how much about them."""
+    """The question that the command line asks: which pods to explain, with which assumptions and in what detail."""
 
     source: Source
     scope: Scope
@@ -137,26 +137,26 @@ class _Question(msgspec.Struct, frozen=True):
     supposed: Supposed
     autoscalers: Autoscalers
     remedies: bool
-    """Whether fixes are searched."""
+    """Whether to search for fixes."""
     call_extender: CallExtender | None
     sampled: SampledFrom | None
     extender_arguments: Sequence[str] = ()
-    """The options about extenders, to repeat in the commands to type next."""
+    """The options about extenders, repeated in suggested commands."""
     in_full: int = 0
     """The number of kinds of pending pods that are explained node by node."""
 
     @property
     def live_kinds(self) -> LiveKinds:
-        """The kinds to read from a live cluster besides what scheduling needs.
+        """The kinds of objects to read from a live cluster beyond what scheduling needs.
 
-        About workloads and about all pending pods, these include the reasons why pods were not created.
+        For workloads and for all pending pods, these include what explains why pods were not created.
         """
         only_pods = self.pods and name_only_pods(self.pods)
         kinds = NOTHING_MORE if only_pods else CREATION_FAILURE_KINDS.union(HELD_BACK_KINDS)
         return kinds.union(self.autoscalers.live)
 
     def build_report(self, inquiry: Inquiry) -> Explanation | Explanations | PendingPods:
-        """Answer the question about the cluster that was read. Raises KschedctlError."""
+        """Build the report that answers the question. Raises KschedctlError."""
         now = get_cluster_time(inquiry.cluster, self.source)
         inquiry = replace(inquiry, call_extender=self.call_extender, sampled=self.sampled, now=now)
         inquiry = inquiry.with_scheduler_name(self.scope.scheduler_name)
@@ -165,9 +165,9 @@ class _Question(msgspec.Struct, frozen=True):
             words = expand_pod_groups(inquiry, self.pods, self.scope, self.source)
             if waiting_elsewhere := report_named_elsewhere(inquiry, words, self.scope, self.source, now):
                 return waiting_elsewhere
-            return self._explain_all(subjects.find_named_targets(inquiry, words, self.scope, self.source), inquiry)
+            return self._explain_targets(subjects.find_named_targets(inquiry, words, self.scope, self.source), inquiry)
         if targets := subjects.find_targets_in_files(inquiry, self.scope):
-            return self._add_new_resources(self._explain_all(targets, inquiry), inquiry)
+            return self._add_new_resources(self._explain_targets(targets, inquiry), inquiry)
         if inquiry.has_outer_cluster and (new_resources := report_new_resources(inquiry.cluster, now)):
             return new_resources
 
@@ -178,8 +178,8 @@ class _Question(msgspec.Struct, frozen=True):
             found_pods.check_namespace(inquiry.cluster, scope)
         return self._report_pending(inquiry, scope)
 
-    def _explain_all(self, targets: Sequence[TargetPod], inquiry: Inquiry) -> Explanation | Explanations:
-        """Explain each target; several explanations become one document."""
+    def _explain_targets(self, targets: Sequence[TargetPod], inquiry: Inquiry) -> Explanation | Explanations:
+        """Explain all targets, and combine the explanations if there are several."""
         from kschedctl.commands.explain import cycle_report, one_pod  # noqa: PLC0415 - not for a summary of no pods
 
         collect_pod_extras(self.call_extender, targets, inquiry, self.source)
@@ -196,7 +196,7 @@ class _Question(msgspec.Struct, frozen=True):
         return reports[0] if len(reports) == 1 else one_pod.combine_explanations(reports)
 
     def _add_new_resources(self, report: Explanation | Explanations, inquiry: Inquiry) -> Explanation | Explanations:
-        """Add the objects of the files whose pods kube-scheduler does not see yet, which may leave it undecided."""
+        """Add the manifests' objects that wait for another controller, which may leave the answer undecided."""
         waiting = () if self.scope.selector else find_new_resources(inquiry.cluster, inquiry.now)
         if not waiting:
             return report
@@ -208,7 +208,7 @@ class _Question(msgspec.Struct, frozen=True):
         return replace(several, waiting_elsewhere=waiting, undecided=undecided)
 
     def _report_pending(self, inquiry: Inquiry, scope: Scope) -> Explanation | Explanations | PendingPods:
-        """Report all pending pods. If there are none, explain one pod of each workload in the files that has none."""
+        """Report all pending pods. If there are none, explain one pod of each workload in the files without pods."""
         report = summarize_pending(inquiry.scheduler, self.source, scope, self.in_full)
         workloads = subjects.find_workloads_without_pods(inquiry, scope)
         if workloads and (report.groups or report.not_created):
@@ -217,13 +217,13 @@ class _Question(msgspec.Struct, frozen=True):
                 names([f"{kind} {n}/{name}" for kind, n, name in workloads]),
             )
         elif workloads:
-            return self._explain_all(subjects.build_targets(inquiry, workloads), inquiry)
+            return self._explain_targets(subjects.build_targets(inquiry, workloads), inquiry)
         if self.remedies and self.scope.all_namespaces and not scope.selector:
             return add_growth(report, lambda: self.autoscalers.find_growth(inquiry.cluster))
         return report
 
     def find_next_commands(self, report: Explanation | Explanations | PendingPods, cluster: Cluster) -> Commands:
-        """Return the commands to type next, by the pod or workload that each of them is about."""
+        """Return the commands to suggest, keyed by pod or workload."""
         options = [*self.scope.arguments(), *self.extender_arguments]
         node_groups = self.autoscalers.node_groups.arguments()
         if isinstance(report, PendingPods):
@@ -250,14 +250,14 @@ class _Question(msgspec.Struct, frozen=True):
 
 
 def _choose_next_command(report: Explanation) -> str:
-    """Return `wakes` for a gated pod without fixes, which shows what frees the pod; otherwise `remedies`."""
+    """Return `wakes` for a gated pod without fixes, otherwise `remedies`."""
     return "wakes" if report.verdict == "Gated" and not report.remedies else "remedies"
 
 
 def find_commands_for_pending(source: Source, report: PendingPods, options: Iterable[str] = ()) -> Commands:
-    """Return commands that explain the first pod of each group, and the workloads whose pods could not be created.
+    """Return commands that explain each group's first pod and each workload whose pods could not be created.
 
-    If nothing is pending in the scope, the command looks at all namespaces.
+    If nothing is pending in the scope but something is elsewhere, the command covers all namespaces.
     """
     options = list(options)
     workloads = {
@@ -272,10 +272,10 @@ def find_commands_for_pending(source: Source, report: PendingPods, options: Iter
     return {"": build_command(source, "explain", "-A") if report.elsewhere else (), **workloads}
 
 
-def _to_answer(
+def _build_answer(
     report: Explanation | Explanations | PendingPods, view: View, commands: Commands, places: Places
 ) -> Answer:
-    """Add the exit code to the report. With -o name, which prints names only, log the caveats."""
+    """Build the answer with its exit code. With -o name, which prints only names, log the caveats."""
     if view.output.name == "name":
         for not_created in _find_uncreated(report):
             log.warning("not created: %s: %s", not_created.workload, not_created.headline)
@@ -288,7 +288,7 @@ def _to_answer(
 
 
 def _find_uncreated(report: Explanation | Explanations | PendingPods) -> Sequence[NotCreated]:
-    """Return the workloads that still lack pods which could not be created."""
+    """Return the workloads that currently fail to create pods."""
     match report:
         case Explanation():
             return (report.not_created,) if report.not_created and not report.not_created.past else ()
@@ -298,7 +298,7 @@ def _find_uncreated(report: Explanation | Explanations | PendingPods) -> Sequenc
 
 
 def is_fine(report: Explanation | Explanations | PendingPods) -> bool:
-    """Return whether each pod has a node or would get one by itself, and no pod's creation fails.
+    """Return whether every pod has or would get a node, and every workload can create its pods.
 
     This is also true if nothing is pending.
     """
@@ -312,6 +312,6 @@ def is_fine(report: Explanation | Explanations | PendingPods) -> bool:
 
 
 def summarize_pending(scheduler: Scheduler, source: Source, scope: Scope, in_full: int = 0) -> PendingPods:
-    """Group the pending pods of the scope by cause, and add the workloads whose pods could not be created."""
+    """Report the pending pods of the scope by cause, and the workloads that fail to create pods."""
     now = get_cluster_time(scheduler.cluster, source)
     return report_pending(scheduler, found_pods.namespace_of_scope(scope), scope.selector, now, in_full)

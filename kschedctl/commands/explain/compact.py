@@ -1,4 +1,4 @@
-"""Explanations in which nodes with the same answer stand together: kinds CompactExplanation and CompactExplanations."""
+"""The compact form of explanations, which groups nodes with equal answers (CompactExplanation, CompactExplanations)."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ BY_PLUGIN_AND_NODE = ("score", "normalized", "weighted", "extender_refusals", "e
 
 
 class NodesAlike(Document, Generic[T], frozen=True):
-    """Nodes with the same answer, by their positions."""
+    """Nodes that share an answer, by their indices in `node_order` and `other_nodes`."""
 
     nodes: tuple[int, ...]
     answer: T
 
 
 class CompactNodes(Document, frozen=True):
-    """The `nodes` of an Explanation in their order, field by field."""
+    """The field `nodes` of an Explanation in compact form, column by column."""
 
     order: tuple[int, ...]
     zone: tuple[NodesAlike[str], ...]
@@ -37,23 +37,27 @@ class CompactNodes(Document, frozen=True):
 
 
 def _find_compact_type(field: FieldInfo) -> object:
-    """Return the type of a field of an Explanation in the compact form."""
+    """Return the compact form's type for a field of Explanation."""
     if field.name in BY_NODE:
-        return _to_nodes_alike(get_args(field.type)[1])
+        return _build_nodes_alike_type(get_args(field.type)[1])
     if field.name in BY_PLUGIN_AND_NODE:
-        return dict[str, _to_nodes_alike(get_args(get_args(field.type)[1])[1])]  # type: ignore[misc]
+        return dict[str, _build_nodes_alike_type(get_args(get_args(field.type)[1])[1])]  # type: ignore[misc]
     return {"nodes": CompactNodes, "feasible": tuple[int, ...]}.get(field.name, field.type)
 
 
-def _to_nodes_alike(answer: object) -> object:
-    """Return the type of the compact form of answers by node."""
-    return tuple[NodesAlike[answer], ...]  # type: ignore[valid-type]
+def _build_nodes_alike_type(answer_type: object) -> object:
+    """Return the type of a column whose answers have the given type."""
+    return tuple[NodesAlike[answer_type], ...]  # type: ignore[valid-type]
 
 
-def _define_document(name: str, kept: list[tuple[str, object]], *more: tuple[str, object, object]) -> type[Document]:
-    """Define a kind of document with these fields, and further ones with defaults."""
-    made = msgspec.defstruct(name, [*kept, *more, ("kind", str, name)], bases=(Document,), frozen=True, module=__name__)
-    return cast("type[Document]", made)
+def _define_document(
+    name: str, required: list[tuple[str, object]], *optional: tuple[str, object, object]
+) -> type[Document]:
+    """Define a kind of document from required fields and further fields with defaults."""
+    struct = msgspec.defstruct(
+        name, [*required, *optional, ("kind", str, name)], bases=(Document,), frozen=True, module=__name__
+    )
+    return cast("type[Document]", struct)
 
 
 CompactExplanation = _define_document(
@@ -69,9 +73,7 @@ CompactExplanations = _define_document(
 
 
 def to_compact(report: Document) -> Document:
-    """Convert an explanation to the compact form. Other documents, which have no answers about nodes, stay as they
-    are.
-    """
+    """Convert explanations to the compact form. Return other kinds of documents unchanged."""
     if isinstance(report, Explanation):
         return _to_compact_explanation(report)
     if isinstance(report, Explanations):
@@ -80,31 +82,31 @@ def to_compact(report: Document) -> Document:
     return report
 
 
-def _copy_fields(report: Document, *others: str) -> dict[str, object]:
-    """Return the fields that stay as they are, without those named."""
-    return {name: getattr(report, name) for name in report.__struct_fields__ if name not in (*others, "kind")}
+def _copy_fields(report: Document, *excluded: str) -> dict[str, object]:
+    """Return the document's fields by name, except the excluded ones."""
+    return {name: getattr(report, name) for name in report.__struct_fields__ if name not in (*excluded, "kind")}
 
 
 def _to_compact_explanation(report: Explanation) -> Document:
-    """Convert one explanation."""
-    at = {name: i for i, name in enumerate(dict.fromkeys((*report.node_order, *_iter_node_names(report))))}
-    by_node = {name: _group_equal_answers(at, getattr(report, name)) for name in BY_NODE}
-    of_each = {
-        name: {key: _group_equal_answers(at, answers) for key, answers in getattr(report, name).items()}
+    """Convert one explanation to the compact form."""
+    index_by_name = {name: i for i, name in enumerate(dict.fromkeys((*report.node_order, *_iter_node_names(report))))}
+    by_node = {name: _group_equal_answers(index_by_name, getattr(report, name)) for name in BY_NODE}
+    by_plugin_and_node = {
+        name: {key: _group_equal_answers(index_by_name, answers) for key, answers in getattr(report, name).items()}
         for name in BY_PLUGIN_AND_NODE
     }
     return CompactExplanation(
-        **_copy_fields(report, *by_node, *of_each, "nodes", "feasible"),
+        **_copy_fields(report, *by_node, *by_plugin_and_node, "nodes", "feasible"),
         **by_node,
-        **of_each,
-        nodes=_to_compact_nodes(at, report.nodes),
-        feasible=tuple(at[name] for name in report.feasible),
-        other_nodes=tuple(at)[len(report.node_order) :],
+        **by_plugin_and_node,
+        nodes=_to_compact_nodes(index_by_name, report.nodes),
+        feasible=tuple(index_by_name[name] for name in report.feasible),
+        other_nodes=tuple(index_by_name)[len(report.node_order) :],
     )
 
 
 def _iter_node_names(report: Explanation) -> Iterator[str]:
-    """Yield the nodes that have answers, which may differ from those that were searched."""
+    """Yield the names of all nodes that have an answer. They may go beyond the searched nodes, and names repeat."""
     yield from (node.name for node in report.nodes)
     yield from report.feasible
     for name in BY_NODE:
@@ -114,23 +116,23 @@ def _iter_node_names(report: Explanation) -> Iterator[str]:
             yield from answers
 
 
-def _to_compact_nodes(at: Mapping[str, int], nodes: Iterable[NodeReport]) -> CompactNodes:
-    """Convert the reports on nodes."""
+def _to_compact_nodes(index_by_name: Mapping[str, int], nodes: Iterable[NodeReport]) -> CompactNodes:
+    """Convert node reports to columns."""
     nodes = tuple(nodes)
 
-    def column(name: str) -> tuple[NodesAlike[Any], ...]:
-        return _group_equal_answers(at, {node.name: getattr(node, name) for node in nodes})
+    def build_column(name: str) -> tuple[NodesAlike[Any], ...]:
+        return _group_equal_answers(index_by_name, {node.name: getattr(node, name) for node in nodes})
 
-    order = tuple(at[node.name] for node in nodes)
-    return CompactNodes(order, *map(column, ("zone", "pool", "feasible", "refusals", "total")))
+    order = tuple(index_by_name[node.name] for node in nodes)
+    return CompactNodes(order, *map(build_column, ("zone", "pool", "feasible", "refusals", "total")))
 
 
-def _group_equal_answers(at: Mapping[str, int], answers: Mapping[str, Any]) -> tuple[NodesAlike[Any], ...]:
-    """Return each distinct answer with the positions of its nodes, in the order in which answers first occur."""
+def _group_equal_answers(index_by_name: Mapping[str, int], answers: Mapping[str, Any]) -> tuple[NodesAlike[Any], ...]:
+    """Group node indices by answer, in the order in which the answers first occur."""
     nodes: dict[bytes, list[int]] = {}
     first: dict[bytes, object] = {}
     for name, answer in answers.items():
         encoded = msgspec.json.encode(answer)
-        nodes.setdefault(encoded, []).append(at[name])
+        nodes.setdefault(encoded, []).append(index_by_name[name])
         first.setdefault(encoded, answer)
     return tuple(NodesAlike(tuple(nodes[encoded]), answer) for encoded, answer in first.items())

@@ -1,4 +1,4 @@
-"""Explain a pod by one scheduling cycle: run the cycle, and turn its outcome into an explanation."""
+"""Run one scheduling cycle for a pod, and turn its outcome into an explanation."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from kschedctl.api.arrays import Bools, Scores
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Pod
 from kschedctl.commands.explain.advice import iter_advice
-from kschedctl.commands.explain.bypassed_scheduler import claims_without_scheduler
+from kschedctl.commands.explain.bypassed_scheduler import find_claims_without_scheduler
 from kschedctl.commands.explain.causes import find_causes
 from kschedctl.commands.explain.eliminations import group_nodes, report_eliminations, report_nodes
 from kschedctl.commands.explain.gang import report_gang
 from kschedctl.commands.explain.headline import build_headline
-from kschedctl.commands.explain.pod_group import add_group, iter_order_doubts, report_own_group
+from kschedctl.commands.explain.pod_group import add_group_report, iter_order_doubts, report_group
 from kschedctl.commands.explain.preemption import report_preemption
 from kschedctl.commands.explain.reach import Obstacle, find_obstacles
 from kschedctl.commands.explain.report import (
@@ -48,11 +48,10 @@ from kschedctl.reports.plugin_answers import (
     StatusReport,
 )
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
+from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome, fit_error, format_histogram, run_post_filter
 from kschedctl.scheduler.engine.extenders.extender import CallWithFullPods
-from kschedctl.scheduler.engine.messages import fit_error, format_histogram
 from kschedctl.scheduler.engine.permit import run_permit
 from kschedctl.scheduler.engine.pod_groups.gangs import find_gang_object, find_gang_plugin
-from kschedctl.scheduler.engine.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.engine.pre_filter import selected_by_name
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.framework import Code, PreFilterResult, Reservation, ReservePlugin, Status, offers
@@ -66,9 +65,9 @@ EXTENDERS_GOT_MORE = "extenders got the pod without its environment and what els
 
 
 def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explanation:
-    """Explain a pod, given as the API server holds it, by running one scheduling cycle.
+    """Explain a pod, given as the API server stores it, by running one scheduling cycle.
 
-    Without `nodes` the explanation has neither answers about single nodes, which take most of the time, nor advice.
+    With `nodes=False`, the explanation has no advice and no answers about single nodes, which take most of the time.
     """
     info = PodInfo(pod, scheduler.view.settings.requests)
     framework, unknown = scheduler.framework_for(info, scheduler.view)
@@ -83,28 +82,28 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
             kube_version=scheduler.cluster.kube_version,
         )
         if verdict == "Bound":
-            report = replace(report, claims_without_scheduler=claims_without_scheduler(pod, scheduler.view))
+            report = replace(report, claims_without_scheduler=find_claims_without_scheduler(pod, scheduler.view))
         if framework is None and verdict == "NotResponsible" and not info.terminating:
             report = replace(report, pod_group=report_gang(scheduler, None, pod))
     else:
         cycle = run_cycle(framework, info, scheduler.view, scheduler.sampling())
         report = report_cycle(cycle, scheduler, framework, nodes=nodes)
-        group = report_own_group(scheduler, framework, pod) or report_gang(scheduler, framework, pod)
-        report = add_group(report, group)
-        report = _add_unknown(
+        group = report_group(scheduler, framework, pod) or report_gang(scheduler, framework, pod)
+        report = add_group_report(report, group)
+        report = _add_unknowns(
             report, (*unknown, *doubts.find_cycle_unknowns(cycle, framework), *iter_order_doubts(group))
         )
     report = _add_gang_doubts(report)
 
-    words = build_headline(report, pod, scheduler.configuration.profiles)
+    headline = build_headline(report, pod, scheduler.configuration.profiles)
     if report.verdict == UNSCHEDULABLE and (missing := MissingStorageClasses(scheduler.cluster).find(pod)):
-        words = f"StorageClass {missing.name} does not exist: {words}"
-    report = replace(report, headline=words)
+        headline = f"StorageClass {missing.name} does not exist: {headline}"
+    report = replace(report, headline=headline)
     return replace(report, advice=tuple(iter_advice(report, pod, scheduler, framework))) if nodes else report
 
 
 def _find_settled_verdict(pod: Pod, framework: Framework | None) -> str:
-    """Return the verdict on a pod that the scheduler does not handle, or no longer; an empty string for other pods."""
+    """Return the verdict on a pod that the scheduler does not handle (any more), or an empty string."""
     if pod.terminated:
         return "Finished"
     if pod.spec.node_name:
@@ -114,8 +113,8 @@ def _find_settled_verdict(pod: Pod, framework: Framework | None) -> str:
     return ""
 
 
-def _add_unknown(report: Explanation, unknowns: tuple[Unknown, ...]) -> Explanation:
-    """Add the kinds that were not read, with what each of them could change in the answer."""
+def _add_unknowns(report: Explanation, unknowns: tuple[Unknown, ...]) -> Explanation:
+    """Add the kinds of objects that were not read, and what each could change about the verdict."""
     effects = {"Schedulable": WHEN_SCHEDULABLE, "Gated": WHEN_GATED}.get(report.verdict, WHEN_UNSCHEDULABLE)
     if not (report.preemption and report.preemption.candidates):
         effects = {effect: affects for effect, affects in effects.items() if affects != VICTIMS}
@@ -123,7 +122,7 @@ def _add_unknown(report: Explanation, unknowns: tuple[Unknown, ...]) -> Explanat
 
 
 def _add_gang_doubts(report: Explanation) -> Explanation:
-    """Leave the answer undecided if another project decides about the pod's gang by rules that are not replayed."""
+    """Mark the answer undecided if another project places the pod's gang by rules that are not replayed."""
     project = report.pod_group.decided_by if report.pod_group else ""
     if not project:
         return report
@@ -132,17 +131,17 @@ def _add_gang_doubts(report: Explanation) -> Explanation:
 
 
 def drop_unwritten_message(report: Explanation) -> Explanation:
-    """Drop the message of a gated pod, for which kube-scheduler writes no event.
+    """Drop a gated pod's message, because kube-scheduler writes no event for gated pods.
 
-    Until then `message` is what kube-scheduler would write once the gates are removed, like the rest of the document.
+    Until then, `message` is what kube-scheduler would write once the gates are removed.
     """
     return replace(report, message=None) if report.verdict == "Gated" else report
 
 
 def report_cycle(cycle: Cycle, scheduler: Scheduler, framework: Framework, *, nodes: bool) -> Explanation:
-    """Build the explanation of a pod from its scheduling cycle. Run PostFilter and Permit if they come next.
+    """Build the explanation of a scheduling cycle. Run PostFilter and Permit if kube-scheduler would.
 
-    Without `nodes` the explanation has no answers about single nodes, which take most of the time.
+    With `nodes=False`, the explanation has no answers about single nodes, which take most of the time.
     """
     unschedulable = not cycle.schedulable and cycle.error is None
     post_filter = run_post_filter(cycle) if unschedulable else PostFilterOutcome()
@@ -155,7 +154,7 @@ def report_cycle(cycle: Cycle, scheduler: Scheduler, framework: Framework, *, no
         verdict = "Schedulable" if cycle.schedulable else "Unschedulable"
     message = fit_error(cycle, post_filter.message) if unschedulable else cycle.error
     if verdict == "Schedulable" and permit:
-        verdict, message = _find_verdict_of_permit(cycle, permit)
+        verdict, message = _find_permit_verdict(cycle, permit)
 
     rejections = find_obstacles(cycle)
     report = Explanation(
@@ -180,12 +179,14 @@ def report_cycle(cycle: Cycle, scheduler: Scheduler, framework: Framework, *, no
         kube_version=scheduler.cluster.kube_version,
         searched=_report_search(cycle, scheduler.sampled),
     )
-    report = _add_extenders(report, cycle, scheduler)
-    return _add_nodes(report, cycle, framework, rejections) if nodes else report
+    report = _add_extender_answers(report, cycle, scheduler)
+    return _add_node_answers(report, cycle, framework, rejections) if nodes else report
 
 
-def _add_nodes(report: Explanation, cycle: Cycle, framework: Framework, rejections: Sequence[Obstacle]) -> Explanation:
-    """Add the answers about single nodes, in the form of the conformance contract. Scores are of feasible nodes."""
+def _add_node_answers(
+    report: Explanation, cycle: Cycle, framework: Framework, rejections: Sequence[Obstacle]
+) -> Explanation:
+    """Add the answers about single nodes, in the form of the conformance contract."""
     nodes, reserved = report_nodes(rejections, cycle), _find_reservations(cycle)
     scores, names = cycle.scores, cycle.passed.names
     looked_at = cycle.considered & selected_by_name(cycle.pre_filter, cycle.view)
@@ -198,27 +199,27 @@ def _add_nodes(report: Explanation, cycle: Cycle, framework: Framework, rejectio
         allocations=_report_devices(reserved),
         filter=_report_all_rejections(cycle),
         first_fail=_report_first_rejections(cycle, looked_at),
-        score=_scores_by_node(cycle, scores.raw),
-        normalized=_scores_by_node(cycle, scores.normalized),
-        weighted=_scores_by_node(cycle, scores.weighted),
+        score=_map_scores_by_node(cycle, scores.raw),
+        normalized=_map_scores_by_node(cycle, scores.normalized),
+        weighted=_map_scores_by_node(cycle, scores.weighted),
         weights={name: framework.profile.weights[name] for name in scores.raw},
         total=dict(zip(names, scores.total.tolist(), strict=True)) if len(scores.rows) else {},
     )
 
 
 def _to_status_report(status: Status) -> StatusReport:
-    """Convert a plugin's status."""
+    """Convert a plugin's status to its report."""
     return StatusReport(status.code, status.reasons)
 
 
 def _to_pre_filter_report(result: PreFilterResult) -> PreFilterReport:
-    """Convert a PreFilter result, with the names of the nodes that it leaves in alphabetical order."""
+    """Convert a PreFilter result to its report, with node names in alphabetical order."""
     names = None if result.node_names is None else tuple(sorted(result.node_names))
     return PreFilterReport(result.status.code, result.status.reasons, names)
 
 
 def _to_post_filter_report(outcome: PostFilterOutcome) -> PostFilterReport | None:
-    """Convert the outcome of PostFilter; None if no PostFilter plugin ran."""
+    """Convert the outcome of PostFilter to its report, or return None if no plugin ran."""
     if not outcome.results and not outcome.plugin:
         return None
     status = FirstFailReport(outcome.plugin, outcome.status.code, outcome.status.reasons)
@@ -226,7 +227,7 @@ def _to_post_filter_report(outcome: PostFilterOutcome) -> PostFilterReport | Non
 
 
 def _report_search(cycle: Cycle, sampled: SampledFrom | None) -> SearchedNodes | None:
-    """Report which part of the nodes was searched; None if all nodes or only the nominated node were examined."""
+    """Report how many nodes were searched, or return None if the search was not sampled."""
     if sampled is None or cycle.search is None:
         return None
     return SearchedNodes(
@@ -239,7 +240,7 @@ def _report_search(cycle: Cycle, sampled: SampledFrom | None) -> SearchedNodes |
 
 
 def _report_all_rejections(cycle: Cycle) -> dict[str, dict[str, StatusReport]]:
-    """Return the status of each Filter plugin that rejects a node, by node and plugin."""
+    """Return all Filter rejections, by node and plugin."""
     by_node: dict[str, dict[str, StatusReport]] = {}
     for plugin, verdict in cycle.filter.verdicts.items():
         for row in np.flatnonzero(verdict.rejected).tolist():
@@ -248,7 +249,7 @@ def _report_all_rejections(cycle: Cycle) -> dict[str, dict[str, StatusReport]]:
 
 
 def _report_first_rejections(cycle: Cycle, looked_at: Bools) -> dict[str, FirstFailReport]:
-    """Return the first plugin that rejects each node, with its status, for the nodes of the mask `looked_at` (N,)."""
+    """Return the first Filter rejection of each node in the mask `looked_at` (N,)."""
     reports = {}
     for row in np.flatnonzero(looked_at & ~cycle.filter.passing).tolist():
         plugin, status = cycle.filter.first_fail(row)
@@ -256,8 +257,8 @@ def _report_first_rejections(cycle: Cycle, looked_at: Bools) -> dict[str, FirstF
     return reports
 
 
-def _scores_by_node(cycle: Cycle, scores: Mapping[str, Scores]) -> dict[str, dict[str, int]]:
-    """Return each plugin's scores by the names of the feasible nodes."""
+def _map_scores_by_node(cycle: Cycle, scores: Mapping[str, Scores]) -> dict[str, dict[str, int]]:
+    """Convert each plugin's score array to a mapping from feasible nodes to scores."""
     return {plugin: dict(zip(cycle.passed.names, values.tolist(), strict=True)) for plugin, values in scores.items()}
 
 
@@ -265,9 +266,9 @@ def _scores_by_node(cycle: Cycle, scores: Mapping[str, Scores]) -> dict[str, dic
 
 
 def _run_permit_on_best_nodes(cycle: Cycle) -> dict[str, FirstFailReport]:
-    """Run the Permit plugins on each best node, and report where the pod is rejected or has to wait.
+    """Run the Permit plugins on each of the best nodes, and report where they reject the pod or make it wait.
 
-    Pods that are placed together with the rest of their group are not asked about.
+    Permit is not run for a pod that is bound together with its group.
     """
     if not cycle.schedulable or _is_bound_with_group(cycle) or not cycle.framework.plugins_at("permit"):
         return {}
@@ -281,7 +282,7 @@ def _run_permit_on_best_nodes(cycle: Cycle) -> dict[str, FirstFailReport]:
 
 
 def _is_bound_with_group(cycle: Cycle) -> bool:
-    """Return whether the pod belongs to an existing group whose pods are bound together."""
+    """Return whether the pod is bound together with its PodGroup or gang."""
     plugin = find_gang_plugin(cycle.framework)
     gang = plugin.gang(cycle.info.pod) if plugin else None
     return group_key(cycle.info.pod) is not None or (
@@ -289,8 +290,8 @@ def _is_bound_with_group(cycle: Cycle) -> bool:
     )
 
 
-def _find_verdict_of_permit(cycle: Cycle, reports: Mapping[str, FirstFailReport]) -> tuple[str, str | None]:
-    """Return the verdict on a pod that fits, and kube-scheduler's message if Permit rejects every best node.
+def _find_permit_verdict(cycle: Cycle, reports: Mapping[str, FirstFailReport]) -> tuple[str, str | None]:
+    """Return the verdict after Permit, with kube-scheduler's message if Permit rejects the pod on every best node.
 
     Upstream: the scheduling cycle ends there with a FitError about the one node that was chosen.
     """
@@ -308,9 +309,9 @@ def _find_verdict_of_permit(cycle: Cycle, reports: Mapping[str, FirstFailReport]
 
 
 def _find_reservations(cycle: Cycle) -> dict[str, Reservation]:
-    """Return what the Reserve plugins would bind, provision and allocate on each feasible node.
+    """Return the bindings, provisions and allocations that Reserve would make on each feasible node.
 
-    Nodes on which nothing would be reserved are left out.
+    Nodes on which Reserve has nothing to do are left out.
     """
     reserving = []
     for plugin in cycle.framework.plugins_at("reserve"):
@@ -331,7 +332,7 @@ def _find_reservations(cycle: Cycle) -> dict[str, Reservation]:
 
 
 def _report_volumes(reservations: Mapping[str, Reservation]) -> dict[str, VolumesReport]:
-    """Return the volumes that would be bound or provisioned for the pod, by node."""
+    """Return the volumes that would be bound or provisioned, by node."""
     return {
         node: VolumesReport(dict(reserved.bindings), reserved.provisions)
         for node, reserved in reservations.items()
@@ -340,7 +341,7 @@ def _report_volumes(reservations: Mapping[str, Reservation]) -> dict[str, Volume
 
 
 def _report_devices(reservations: Mapping[str, Reservation]) -> dict[str, dict[str, tuple[DeviceReport, ...]]]:
-    """Return the devices that claims of the pod would get, by node and claim. Allocated claims are left out."""
+    """Return the devices that would be allocated, by node and claim. Allocated claims are left out."""
     by_node: dict[str, dict[str, tuple[DeviceReport, ...]]] = {}
     for node, reserved in reservations.items():
         for claim, allocation in reserved.allocations.items():
@@ -362,8 +363,8 @@ def _report_devices(reservations: Mapping[str, Reservation]) -> dict[str, dict[s
 # -- extenders ---------------------------------------------------------------------------------------------------------
 
 
-def _add_extenders(report: Explanation, cycle: Cycle, scheduler: Scheduler) -> Explanation:
-    """Add the calls of the configuration's extenders and their answers."""
+def _add_extender_answers(report: Explanation, cycle: Cycle, scheduler: Scheduler) -> Explanation:
+    """Add the calls to the configuration's extenders and their answers."""
     if not scheduler.extenders:
         return report
     calls, pod = cycle.consultation.calls, cycle.info.pod

@@ -1,4 +1,4 @@
-"""Group the rejected nodes by reason, and report each node with everything that rejects it."""
+"""Reports on rejected nodes, grouped by reason and one by one."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ NODES_NAMED = 2
 
 
 def report_eliminations(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[Elimination, ...]:
-    """Report the reasons that kube-scheduler gives, those against eligible nodes first, with the closest node of
-    each.
-    """
+    """Report the reasons for which kube-scheduler rejects nodes, those against eligible nodes first."""
     stands = combine_obstacles(obstacles, len(cycle.view.nodes))
     with_levels = [
         _build_elimination(same, stands, cycle) for same in group_by_reason(o for o in obstacles if o.reported.any())
@@ -30,7 +28,9 @@ def report_eliminations(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[El
 
 
 def group_by_reason(obstacles: Iterable[Obstacle]) -> list[list[Obstacle]]:
-    """Group obstacles by plugin and reason. A plugin may give one reason for full nodes and for small nodes, say."""
+    """Group obstacles by plugin and reason. Several obstacles may share a reason, such as for full and for small
+    nodes.
+    """
     reasons: dict[tuple[str, str], list[Obstacle]] = {}
     for obstacle in obstacles:
         reasons.setdefault((obstacle.plugin, obstacle.reason), []).append(obstacle)
@@ -38,7 +38,7 @@ def group_by_reason(obstacles: Iterable[Obstacle]) -> list[list[Obstacle]]:
 
 
 def _build_elimination(same_reason: list[Obstacle], standing: Standing, cycle: Cycle) -> tuple[int, Elimination]:
-    """Build an elimination, and return it with the level of its closest node, by which eliminations are ordered."""
+    """Build the elimination for one reason. Return it with the level of its closest node, which is the sort key."""
     rows = standing.sort_by_closeness(
         np.logical_or.reduce([obstacle.reported for obstacle in same_reason]), measure_distance(same_reason)
     )
@@ -48,13 +48,13 @@ def _build_elimination(same_reason: list[Obstacle], standing: Standing, cycle: C
         plugin=same_reason[0].plugin,
         reason=same_reason[0].reason,
         nodes=len(rows),
-        only=int((standing.against[rows] == 1).sum()),
+        only=int((standing.obstacle_count[rows] == 1).sum()),
         nearest=NearestMiss(cycle.view.nodes.names[nearest], describe_fact(fact), fact) if fact else None,
     )
 
 
 def measure_distance(same_reason: Sequence[Obstacle]) -> Distances:
-    """Return how far each node (N,) is from passing one reason; 0 if the plugin cannot tell."""
+    """Return how far each node (N,) is from satisfying the reason, or 0 where that is unknown."""
     distance = np.zeros(len(same_reason[0].mask), np.float64)
     for obstacle in same_reason:
         if obstacle.distance is not None:
@@ -63,21 +63,21 @@ def measure_distance(same_reason: Sequence[Obstacle]) -> Distances:
 
 
 def find_fact(same_reason: Iterable[Obstacle], row: int) -> AnyFact | None:
-    """Find the fact behind a reason on the node in the row."""
+    """Return the fact behind a reason on the node at `row`, or None."""
     return next((o.fact(row) for o in same_reason if o.fact and o.mask[row]), None)
 
 
 def report_nodes(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[NodeReport, ...]:
-    """Report every node: feasible ones by score, then the others, closest to fitting first."""
+    """Report all nodes: feasible ones by score, then rejected ones, closest to fitting first."""
     totals = dict(zip(cycle.scores.rows.tolist(), cycle.scores.total.tolist(), strict=True))
     stands = combine_obstacles(obstacles, len(cycle.view.nodes))
     score = np.array([totals.get(row, -1) for row in range(len(cycle.view.nodes))])
-    order = np.lexsort((stands.distance, stands.against, stands.level, -score, score < 0))
+    order = np.lexsort((stands.distance, stands.obstacle_count, stands.level, -score, score < 0))
     return tuple(_report_node(obstacles, cycle, row, totals) for row in order.tolist())
 
 
 def _report_node(obstacles: Sequence[Obstacle], cycle: Cycle, row: int, totals: Mapping[int, int]) -> NodeReport:
-    """Report one node with what rejects it, or with its total score."""
+    """Report one node with its refusals or its total score."""
     node = cycle.view.nodes.objects[row]
     return NodeReport(
         name=node.metadata.name,
@@ -90,19 +90,19 @@ def _report_node(obstacles: Sequence[Obstacle], cycle: Cycle, row: int, totals: 
 
 
 def _report_refusals(obstacles: Sequence[Obstacle], row: int) -> tuple[Refusal, ...]:
-    """Report what rejects a node: first what kube-scheduler reports, then everything else."""
+    """Report everything that rejects the node. What kube-scheduler reports comes first."""
     against = sorted((o for o in obstacles if o.mask[row]), key=lambda obstacle: not obstacle.reported[row])
     return tuple(_report_refusal(obstacle, row) for obstacle in against)
 
 
 def _report_refusal(obstacle: Obstacle, row: int) -> Refusal:
-    """Report one reason against a node. The plugin is empty if kube-scheduler did not look at the node."""
+    """Report one refusal. Its plugin is empty if kube-scheduler did not examine the node."""
     fact = find_fact([obstacle], row)
     return Refusal(obstacle.plugin if obstacle.looked_at else "", obstacle.reason, describe_fact(fact), fact)
 
 
 def group_nodes(nodes: Iterable[NodeReport]) -> tuple[NodeGroup, ...]:
-    """Group the rejected nodes by all their reasons, in the order of the closest node of each group."""
+    """Group rejected nodes that have the same reasons. Groups are ordered by their closest node."""
     groups: dict[object, list[NodeReport]] = {}
     for node in nodes:
         if node.refusals:

@@ -27,41 +27,48 @@ PLUGIN_WIDTH, OTHER_WIDTH = 14, 50
 """About what the column of a plugin needs, and those of node and total together."""
 
 
-def build_scores(report: Explanation, style: Style) -> Page:
-    """Build the table of the best nodes. Plugins that give all shown nodes the same score get one line together."""
+def build_scores_section(report: Explanation, style: Style) -> Page:
+    """Build the table of the best nodes. Plugins that score all shown nodes alike share one line."""
     if not report.total:
         return ()
     ranked = sorted(report.total, key=lambda node: -report.total[node])
     nodes, note = limit_rows(ranked, None if style.lists_all_nodes else NODES_SHOWN)
     scorers = {**report.weighted, **report.extender_scores}
-    telling = [p for p, by_node in scorers.items() if style.wide or len({by_node[n] for n in nodes}) > 1]
-    apart = OTHER_WIDTH + PLUGIN_WIDTH * len(telling) <= style.width
+    distinguishing = [p for p, by_node in scorers.items() if style.wide or len({by_node[n] for n in nodes}) > 1]
+    has_plugin_columns = OTHER_WIDTH + PLUGIN_WIDTH * len(distinguishing) <= style.width
     columns = [Column("node", keep=True), *number_columns("total")]
-    columns += [Column(p, right=True, verbatim=True) for p in telling] if apart else [Column("scores")]
-    scores = {node: tuple(_format_scores(report, node, telling, style)) for node in nodes}
-    words = {node: ", ".join(map(" ".join, zip(telling, scores[node], strict=True))) for node in nodes}
-    rows = [(*_build_total_cells(report, node), *(scores[node] if apart else (words[node],))) for node in nodes]
+    columns += (
+        [Column(p, right=True, verbatim=True) for p in distinguishing] if has_plugin_columns else [Column("scores")]
+    )
+    scores = {node: tuple(_format_scores(report, node, distinguishing, style)) for node in nodes}
+    scores_in_one_cell = {
+        node: ", ".join(map(" ".join, zip(distinguishing, scores[node], strict=True))) for node in nodes
+    }
+    rows = [
+        (*_build_total_cells(report, node), *(scores[node] if has_plugin_columns else (scores_in_one_cell[node],)))
+        for node in nodes
+    ]
     table = build_table(rows, columns, return_row, limit=None, note=note, full=False)
     form = "raw → normalized × weight" if style.wide else "raw → weighted"
     title = f"Scores of {count(len(ranked), 'feasible node')}, {form}"
     return section(
         title,
         *table,
-        *_build_equal_scores(report, nodes[0], telling),
+        *_build_equal_scores_line(report, nodes[0], distinguishing),
         _describe_choice(report),
         *_plot_scores(report, ranked),
     )
 
 
 def _build_total_cells(report: Explanation, node: str) -> tuple[Cell, Cell]:
-    """Build the cells with the node's name and total; the best nodes are marked."""
+    """Build the cells with a node's name and total. The best nodes are marked."""
     best = node in report.best
     total = f"{'★ ' if best else ''}{report.total[node]:,}"
     return (node, Marked(total, Tone.GOOD) if best else total)
 
 
 def _format_scores(report: Explanation, node: str, plugins: list[str], style: Style) -> Iterator[str]:
-    """Yield the score of each plugin for the node."""
+    """Yield each plugin's formatted score for the node."""
     for plugin in plugins:
         if plugin in report.extender_scores:
             yield f"{report.extender_scores[plugin][node]:+,}"
@@ -71,15 +78,15 @@ def _format_scores(report: Explanation, node: str, plugins: list[str], style: St
         yield f"{raw:,} → {normalized if style.wide else weighted}"
 
 
-def _build_equal_scores(report: Explanation, node: str, telling: list[str]) -> list[Paragraph]:
-    """Build the line of plugins that give all shown nodes the same score."""
+def _build_equal_scores_line(report: Explanation, node: str, distinguishing: list[str]) -> list[Paragraph]:
+    """Build the line about plugins that score all shown nodes alike."""
     scorers = {**report.weighted, **report.extender_scores}
-    alike = [f"{p} {by_node[node]}" for p, by_node in scorers.items() if p not in telling]
+    alike = [f"{p} {by_node[node]}" for p, by_node in scorers.items() if p not in distinguishing]
     return [paragraph("The same on these nodes:", ", ".join(alike))] if alike else []
 
 
 def _describe_choice(report: Explanation) -> Paragraph:
-    """Describe which node kube-scheduler would choose, or between which it draws."""
+    """Describe the node that kube-scheduler would choose, or the tied nodes among which it chooses at random."""
     first, *others = report.best
     alone = "tried without the others of its group, " if report.pod_group and len(report.pod_group.members) > 1 else ""
     if not others:
@@ -90,7 +97,7 @@ def _describe_choice(report: Explanation) -> Paragraph:
 
 
 def _plot_scores(report: Explanation, ranked: list[str]) -> tuple[Plot, ...]:
-    """Plot the total of the best nodes by plugin."""
+    """Plot how much each plugin contributes to the total of the best nodes."""
     best, scorers = ranked[:MAX_PLACES], {**report.weighted, **report.extender_scores}
     amounts = {node: {plugin: by_node[node] for plugin, by_node in scorers.items()} for node in best}
     title = f"Scores by plugin of {len(best)} of {count(len(ranked), 'feasible node')} for {report.pod}"
@@ -101,8 +108,8 @@ RESERVING_SHOWN = 3
 COLUMNS = (Column("node", keep=True), Column("claim", keep=True), Column("gets"))
 
 
-def build_reservations(report: Explanation, style: Style) -> Page:
-    """Build the table of what would be bound on the best nodes, one row per claim."""
+def build_reservations_section(report: Explanation, style: Style) -> Page:
+    """Build the table of what would be bound for the pod on the best nodes, one row per claim."""
     ranked = [n for n in report.feasible if n in report.volumes or n in report.allocations]
     ranked.sort(key=lambda node: -report.total.get(node, 0))
     nodes, note = limit_rows(ranked, None if style.lists_all_nodes else RESERVING_SHOWN)
@@ -111,13 +118,13 @@ def build_reservations(report: Explanation, style: Style) -> Page:
 
 
 def _build_reservation_rows(report: Explanation, node: str) -> Iterator[Row]:
-    """Yield the rows of one node."""
-    for position, (claim, gets) in enumerate(_iter_reserved(report, node)):
+    """Yield the rows of one node. Only the first one names the node."""
+    for position, (claim, gets) in enumerate(_iter_reservations(report, node)):
         yield ("" if position else node, claim, gets)
 
 
-def _iter_reserved(report: Explanation, node: str) -> Iterator[tuple[str, str]]:
-    """Yield each claim with the volume or device that it would get."""
+def _iter_reservations(report: Explanation, node: str) -> Iterator[tuple[str, str]]:
+    """Yield each claim and a description of the volume or device that it would get."""
     if node in report.volumes:
         yield from ((claim, f"volume {name}") for claim, name in report.volumes[node].bindings.items())
         yield from ((claim, "a new volume") for claim in report.volumes[node].provisions)
@@ -126,7 +133,7 @@ def _iter_reserved(report: Explanation, node: str) -> Iterator[tuple[str, str]]:
 
 
 def _describe_device(device: DeviceReport) -> str:
-    """Describe a device that would be allocated."""
+    """Describe a device that would be allocated, with the capacity that would be consumed."""
     consumed = ", ".join(f"{amount} of {name}" for name, amount in device.consumed_capacity.items())
     admin = " with admin access" if device.admin_access else ""
     name = f"device {device.driver}/{device.pool}/{device.device} for {device.request}"
@@ -136,8 +143,8 @@ def _describe_device(device: DeviceReport) -> str:
 NAMED = 3
 
 
-def build_extenders(report: Explanation, style: Style) -> Page:
-    """Build the table of calls to extenders, and the line about an extender that would bind the pod."""
+def build_extenders_section(report: Explanation, style: Style) -> Page:
+    """Build the table of calls to extenders, and a line about the extender that would bind the pod."""
     binding = (paragraph("Not the scheduler but an extender would bind it:", report.binder),) if report.binder else ()
     errors = {(error.extender, error.verb): error.error for error in report.extender_errors}
     columns = [Column("extender", keep=True), Column("asked"), Column("answer")]
@@ -148,7 +155,7 @@ def build_extenders(report: Explanation, style: Style) -> Page:
 
 
 def _build_call_row(call: ExtenderCallReport, report: Explanation, error: str, style: Style) -> Row:
-    """Build the row of one call."""
+    """Build the row of one call to an extender."""
     asked = f"{call.verb}, {count(len(call.nodes), 'node')}{' in full' if call.full else ''}"
     answer: Cell = Marked(error, Tone.BAD) if error else _describe_answer(call, report)
     if style.narrow:
@@ -157,7 +164,7 @@ def _build_call_row(call: ExtenderCallReport, report: Explanation, error: str, s
 
 
 def _describe_answer(call: ExtenderCallReport, report: Explanation) -> str:
-    """Describe what the extender answered about these nodes."""
+    """Describe the extender's answer to a call: the nodes that it rejects, or that it answered."""
     refused = report.extender_refusals.get(call.extender, {})
     refusals = [f"{node}: {refused[node] or 'no reason given'}" for node in call.nodes if node in refused]
     if refusals:

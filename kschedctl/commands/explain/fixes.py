@@ -33,10 +33,10 @@ CHECKED = 10
 
 
 def check_in_queue(ranking: Iterable[RankedFix], checks: QueueChecks, count: int | None = None) -> list[CheckedFix]:
-    """Check ranked fixes with all waiting pods, and return the first ``count`` of them, those first that hold.
+    """Check ranked fixes by replaying them with all waiting pods, and return the first `count`, working ones first.
 
-    If none of the first ones holds, the following ones are checked until one does. Without a ``count`` all are
-    returned, the later ones unchecked.
+    If none of the first `count` fixes works, more are checked until one does. Without `count`, all fixes are returned,
+    but only the first ones are checked.
     """
     fixes: list[CheckedFix] = []
     for candidate in ranking:
@@ -50,15 +50,15 @@ def check_in_queue(ranking: Iterable[RankedFix], checks: QueueChecks, count: int
 
 
 def find_unheard_extenders(best: Iterable[RankedFix]) -> tuple[UnknownKind, ...]:
-    """Return the extenders that might reject what the fixes make fit, because they were not called."""
+    """Return the extenders that were not called and might reject nodes on which a fix makes the pod fit."""
     return summarize_unknowns(
         (unknown for candidate in best for unknown in candidate.trial.unheard), {Effect.NARROWS: REMEDIES}
     )
 
 
 def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
-    """Add the best of the smallest fixes to an explanation, or the reasons why kinds of fixes cannot exist."""
-    if not may_be_fixed(report, target):
+    """Add the best fixes to an explanation. If there are none, add the reasons why."""
+    if not should_search_fixes(report, target):
         return report
     search, ranking = run_search(target, RemedyWishes(smallest=True))
     rollouts = Rollouts(target.workload)
@@ -80,11 +80,11 @@ def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
     return replace(report, remedies=shown, impossible=lines, unknown=unknown)
 
 
-def may_be_fixed(report: Explanation, target: TargetPod) -> bool:
-    """Return whether to search for fixes.
+def should_search_fixes(report: Explanation, target: TargetPod) -> bool:
+    """Return whether fixes could help the pod.
 
-    There are none for a pod that fits by itself and is held back by its group, nor for the gang of another project,
-    because changes are replayed for the pod alone. A gated pod is searched for only if device claims alone gate it.
+    Changes are replayed for a single pod. They cannot help a pod that fits by itself but waits for its group, or a gang
+    that another project places. A gated pod can be helped only if nothing but device claims gates it.
     """
     if report.pod_group is not None and (report.feasible or report.pod_group.decided_by):
         return False
@@ -98,7 +98,7 @@ def may_be_fixed(report: Explanation, target: TargetPod) -> bool:
 def run_search(
     target: TargetPod, wishes: RemedyWishes, progress: Callable[[int], None] = lambda _: None
 ) -> tuple[RemedySearch, list[RankedFix]]:
-    """Run the search for fixes, and return it with the fixes that it found, in order."""
+    """Search for fixes. Return the search and the fixes, best first."""
     search = RemedySearch(
         Trials(target.scheduler, find_unchanged_pod(target)),
         propose_fixes_at_node,
@@ -110,7 +110,7 @@ def run_search(
 
 
 def find_unchanged_pod(target: TargetPod) -> Pod:
-    """Return the pod as it stands in the cluster or its manifest, or the target's pod if the question changed it."""
+    """Return the pod as written in its manifest or stored in the cluster, unless the question changed its spec."""
     meta, view = target.pod.metadata, target.scheduler.view
     for pod in (target.workload, target.scheduler.cluster.pod(meta.namespace, meta.name)):
         if isinstance(pod, Pod) and build_stored_pod(pod, view).spec == target.pod.spec:

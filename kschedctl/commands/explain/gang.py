@@ -1,4 +1,6 @@
-"""Report a pod's gang of another project: which pods exist, which are missing, and whether all would fit at once."""
+"""Report on a gang of Volcano, Kueue or scheduler-plugins: its existing and missing pods, and whether they fit
+together.
+"""
 
 from __future__ import annotations
 
@@ -53,16 +55,16 @@ FAILED_NAMED = 100
 
 
 class _Gang(NamedTuple):
-    """A gang and its pods, sorted by what becomes of them."""
+    """A gang and its pods, grouped by what happens to them."""
 
     key: GangKey
     terms: GangTerms
     infos: Mapping[Position, PodInfo]
     """All pods that are waiting or assigned, by position."""
     tried: list[Position]
-    """The pods that wait for a node and are tried, in order."""
+    """The pods that wait for a node and will be placed, in order."""
     idle: dict[Position, tuple[str, str]]
-    """The waiting pods that are not tried, with a verdict and a message."""
+    """The waiting pods that will not be placed, each with a verdict and a message."""
     assigned: list[Position]
     """The pods that have a node."""
     ended: EndedPods
@@ -71,21 +73,21 @@ class _Gang(NamedTuple):
     """Whether the replayed scheduler waits for all pods of the gang."""
 
     @property
-    def succeeded(self) -> int:
-        """The number of succeeded pods that count as if they had a node."""
+    def succeeded_count(self) -> int:
+        """The number of succeeded pods that count toward the gang's size."""
         return 0 if self.key.project is GangProject.COSCHEDULING else len(self.ended.succeeded)
 
     @property
     def pod_count(self) -> int:
-        """The number of pods that count as existing."""
+        """The number of pods that count toward the gang's size."""
         leaving = (
             0 if self.key.project is GangProject.COSCHEDULING else sum(v == TERMINATING for v, _ in self.idle.values())
         )
-        return len(self.infos) - leaving + self.succeeded
+        return len(self.infos) - leaving + self.succeeded_count
 
 
 class TriedGang(NamedTuple):
-    """The report on a gang, and why its pods failed."""
+    """The report on a gang, and the reasons why its pods were not placed."""
 
     report: PodGroupReport
     failures: Mapping[str, MemberFailure] = {}
@@ -93,16 +95,16 @@ class TriedGang(NamedTuple):
 
 
 def report_gang(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> PodGroupReport | None:
-    """Report the gang of a pod, or return None if the pod is in no gang of another project.
+    """Report on the pod's gang, or return None if the pod belongs to no gang of another project.
 
-    `framework` is that of the profile that serves the pod, or None if no profile does.
+    `framework` is None if no profile serves the pod.
     """
     tried = place_gang(scheduler, framework, pod)
     return tried and tried.report
 
 
 def place_gang(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> TriedGang | None:
-    """Try to place a pod's gang, and return the report with the failures of its pods; None if it has no gang."""
+    """Try to place the pod's gang, and return the report. Return None if the pod belongs to no gang."""
     key = next(iter(find_gangs(pod)), None)
     if key is None:
         return None
@@ -111,14 +113,14 @@ def place_gang(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> T
     any_framework = framework or scheduler.framework(next(iter(scheduler.configuration.profiles)))
     assert any_framework is not None
     gang = _collect_gang(scheduler.view, key, pod, framework, any_framework)
-    report = _report_untried(scheduler.view, gang, _find_deciding_project(key, pod, framework))
+    report = _report_unplaced_gang(scheduler.view, gang, _find_deciding_project(key, pod, framework))
     if not gang.tried:
         return TriedGang(report)
     cycle = PodGroupCycle(any_framework, scheduler.view, key, gang.tried, gang.infos, topology_aware=False)
     result = cycle.run(post_filter=gang.bound_together)
     failed = _find_failures(scheduler.view, gang, result, any_framework)
     failures = {scheduler.view.pods.objects[position].key: failure for position, failure in failed.items()}
-    report_now = _add_result(report, scheduler.view, gang, result, failed)
+    report_now = _add_placement_result(report, scheduler.view, gang, result, failed)
     if report_now.verdict != UNSCHEDULABLE:
         return TriedGang(report_now, failures)
     own_groups = schedules_groups_together(scheduler.gates)
@@ -130,23 +132,26 @@ def place_gang(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> T
 
 
 def _collect_gang(view: Fork, key: GangKey, pod: Pod, framework: Framework | None, any_framework: Framework) -> _Gang:
-    """Collect the pods of a gang, and sort them by what becomes of them."""
+    """Collect the pods of a gang, and group them by what happens to them."""
     pods = find_gang_pods(view, key)
     infos = {Position(position): build_pod_info(view, Position(position), pod) for position in pods.waiting.tolist()}
     assigned = [Position(position) for position in pods.assigned.tolist()]
     plugin = find_gang_plugin(framework) if framework else None
     bound_together = plugin is not None and plugin.gang(pod) == key
-    idle = dict(_find_idle(view, key, infos, framework if bound_together else None, any_framework))
-    everyone = infos | {position: build_pod_info(view, position, pod) for position in assigned}
+    idle = dict(_iter_idle_pods(view, key, infos, framework if bound_together else None, any_framework))
+    infos_of_all = infos | {position: build_pod_info(view, position, pod) for position in assigned}
     tried = sort_by_priority_and_age(infos, (info for info in infos if info not in idle))
     ended = find_ended_pods(view).get(key, EndedPods())
-    return _Gang(key, find_gang_terms(view, key), everyone, tried, idle, assigned, ended, bound_together)
+    return _Gang(key, find_gang_terms(view, key), infos_of_all, tried, idle, assigned, ended, bound_together)
 
 
-def _find_idle(
+def _iter_idle_pods(
     view: Fork, key: GangKey, infos: Mapping[Position, PodInfo], framework: Framework | None, any_framework: Framework
 ) -> Iterator[tuple[Position, tuple[str, str]]]:
-    """Yield the waiting pods that are not tried, and why. Kueue's own gates keep no pod from being tried."""
+    """Yield the waiting pods that will not be placed, each with a verdict and a message.
+
+    Kueue's own gates are ignored, so that pods which only Kueue holds back are tried.
+    """
     for position, info in infos.items():
         gates = {gate.name for gate in info.spec.scheduling_gates}
         status = find_rejecting_gate(any_framework, info, view)
@@ -159,19 +164,19 @@ def _find_idle(
 
 
 def _find_deciding_project(key: GangKey, pod: Pod, framework: Framework | None) -> str:
-    """Return the project that decides about the gang by rules that are not replayed, or an empty string."""
+    """Return the project that places the gang by rules that are not replayed, or an empty string."""
     if key.project is GangProject.VOLCANO and framework is None:
         return str(key.project)
     return str(key.project) if key.project is GangProject.KUEUE and _has_kueue_gate(pod.spec) else ""
 
 
 def _has_kueue_gate(spec: PodSpec) -> bool:
-    """Return whether a gate of Kueue holds the pod back."""
+    """Return whether the pod has a scheduling gate of Kueue."""
     return any(gate.name in KUEUE_GATES for gate in spec.scheduling_gates)
 
 
-def _report_untried(view: Fork, gang: _Gang, decided_by: str) -> PodGroupReport:
-    """Build the report without placing any pod."""
+def _report_unplaced_gang(view: Fork, gang: _Gang, decided_by: str) -> PodGroupReport:
+    """Report on the gang before any of its pods is placed."""
     gang_resource, least = find_gang_object(view, gang.key), gang.terms.least or 0
     volcano = gang_resource if isinstance(gang_resource, VolcanoPodGroup) else None
     is_size_known = gang.terms.least is not None
@@ -182,7 +187,7 @@ def _report_untried(view: Fork, gang: _Gang, decided_by: str) -> PodGroupReport:
         policy=policy,
         min_count=least,
         pods=gang.pod_count,
-        scheduled=len(gang.assigned) + gang.succeeded,
+        scheduled=len(gang.assigned) + gang.succeeded_count,
         missing=max(least - gang.pod_count, 0),
         members=(*_report_idle_members(view, gang), *_report_failed_members(view, gang)),
         project=str(gang.key.project),
@@ -190,7 +195,7 @@ def _report_untried(view: Fork, gang: _Gang, decided_by: str) -> PodGroupReport:
         held_back=sum(_has_kueue_gate(info.spec) for info in gang.infos.values())
         if gang.key.project is GangProject.KUEUE
         else 0,
-        fitting=len(gang.assigned) + gang.succeeded,
+        fitting=len(gang.assigned) + gang.succeeded_count,
         ended=len(gang.ended.succeeded),
         problem=gang.terms.problem,
         queue=volcano.spec.queue if volcano else "",
@@ -199,32 +204,32 @@ def _report_untried(view: Fork, gang: _Gang, decided_by: str) -> PodGroupReport:
 
 
 def _report_idle_members(view: Fork, gang: _Gang) -> Iterator[MemberReport]:
-    """Yield the pods that are not tried."""
+    """Yield a report on each waiting pod that will not be placed."""
     for position, (verdict, message) in gang.idle.items():
         yield MemberReport(view.pods.objects[position].key, verdict, message=message)
 
 
 def _report_failed_members(view: Fork, gang: _Gang) -> Iterator[MemberReport]:
-    """Yield the pods that have failed."""
+    """Yield a report on each failed pod, up to a limit."""
     names = view.cluster.pods.names
     for row in gang.ended.failed[:FAILED_NAMED].tolist():
         yield MemberReport(f"{gang.key.namespace}/{names[row]}", FAILED)
 
 
 def _find_failures(view: Fork, gang: _Gang, result: GroupResult, framework: Framework) -> dict[Position, MemberFailure]:
-    """Find out why tried pods are not bound."""
+    """Find out why some of the tried pods were not placed."""
     plugin = find_gang_plugin(framework) if gang.bound_together else None
     return (plugin.failures if plugin else find_failed_members)(result, gang.tried, view)
 
 
-def _add_result(
+def _add_placement_result(
     report: PodGroupReport, view: Fork, gang: _Gang, result: GroupResult, failed: Mapping[Position, MemberFailure]
 ) -> PodGroupReport:
-    """Add the result of trying the gang to the report."""
+    """Add the result of placing the gang to the report."""
     placed = [member for member in result.members if member.row != NO_ROW]
     return replace(
         report,
-        verdict=_find_verdict(report, view, gang, result),
+        verdict=_find_gang_verdict(report, view, gang, result),
         fitting=report.fitting + len(placed),
         message=result.message if result.status.code is Code.ERROR else "",
         members=(*report_tried_members(view, gang.tried, result, failed), *report.members),
@@ -233,8 +238,8 @@ def _add_result(
     )
 
 
-def _find_verdict(report: PodGroupReport, view: Fork, gang: _Gang, result: GroupResult) -> str:
-    """Return the verdict on a gang that was tried."""
+def _find_gang_verdict(report: PodGroupReport, view: Fork, gang: _Gang, result: GroupResult) -> str:
+    """Return the verdict on a gang after placing it."""
     if result.status.code is Code.ERROR:
         return ERROR
     if result.waiting_on_preemption:
@@ -245,18 +250,18 @@ def _find_verdict(report: PodGroupReport, view: Fork, gang: _Gang, result: Group
 
 
 def _is_placed(view: Fork, gang: _Gang, result: GroupResult) -> bool:
-    """Return whether enough pods of the gang get nodes at once; all of them if nobody knows how many are enough."""
+    """Return whether enough of the gang's pods get a node. If the required number is unknown, all have to."""
     if gang.bound_together:
         return result.placed
     placed = sum(member.placed for member in result.members)
     if gang.terms.least is None:
         return placed == len(gang.tried)
-    enough = len(gang.assigned) + gang.succeeded + placed >= gang.terms.least
+    enough = len(gang.assigned) + gang.succeeded_count + placed >= gang.terms.least
     return enough and all(task.fitting >= task.least for task in _report_tasks(view, gang, result))
 
 
 def _report_tasks(view: Fork, gang: _Gang, result: GroupResult) -> Iterator[GangTask]:
-    """Yield Volcano's tasks with a minimum number of pods, in the order of the object."""
+    """Yield a report on each Volcano task that requires a minimum number of pods."""
     tasks = {position: get_volcano_task(info.pod) for position, info in gang.infos.items()}
     positions_with_node = {*gang.assigned, *(member.position for member in result.members if member.placed)}
     table = view.cluster.pods

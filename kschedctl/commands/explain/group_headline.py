@@ -1,4 +1,4 @@
-"""The headline of a pod whose group decides about it."""
+"""Headlines about the group of a pod, for pods that are only placed together with their group."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ PASSED = ("Success", "Skip")
 
 
 def describe_group_failure(group: PodGroupReport, report: Explanation) -> str:
-    """Describe what the pod's group lacks, or return an empty string if the pod itself decides."""
+    """Describe why the pod's group is not placed. Return an empty string if the group is not to blame."""
     if group.project:
         return _describe_gang_failure(group, report)
     if group.missing and report.verdict == GATED:
-        return _describe_incomplete(group)
+        return _describe_incomplete_gang(group)
     if report.verdict == GATED or group.verdict in (PLACED, INCOMPLETE):
         return ""
     return _describe_outcome(group)
 
 
 def describe_group_placement(report: Explanation) -> str:
-    """Describe where the pod goes when it is placed with its group, or return an empty string if it is not."""
+    """Describe where the pod is placed with its group. Return an empty string if the group is not placed."""
     group = report.pod_group
     if group is None or group.project or group.verdict != PLACED:
         return ""
@@ -36,48 +36,48 @@ def describe_group_placement(report: Explanation) -> str:
 
 
 def _describe_gang_failure(group: PodGroupReport, report: Explanation) -> str:
-    """Describe what keeps a gang of another project from being placed, or return an empty string."""
+    """Describe why a gang of another project is not placed. Return an empty string if the gang is not to blame."""
     if group.deadlocked_with and report.verdict not in ("Schedulable", "Error"):
         return _describe_deadlock(group)
     if group.decided_by:
-        return _describe_foreign_decision(group)
+        return _describe_undecided_gang(group)
     if group.policy != "gang" or report.verdict == GATED:
         return ""
     if group.missing:
-        return _describe_incomplete(group)
+        return _describe_incomplete_gang(group)
     is_rejected = any(answer.code not in PASSED for answer in report.pre_filter.values())
     pod_decides = group.verdict == PLACED or group.fitting >= group.min_count or is_rejected
     return "" if pod_decides else _describe_outcome(group)
 
 
 def describe_bound_gang_failure(group: PodGroupReport) -> str:
-    """Describe what a gang lacks whose pods are bound together, or return an empty string."""
+    """Describe why a gang whose pods are bound together is not placed, or return an empty string if it is."""
     if group.problem or group.verdict == PLACED:
         return group.problem
     if group.deadlocked_with:
         return _describe_deadlock(group)
-    return _describe_incomplete(group) if group.missing else _describe_outcome(group)
+    return _describe_incomplete_gang(group) if group.missing else _describe_outcome(group)
 
 
-def _describe_foreign_decision(group: PodGroupReport) -> str:
-    """Describe a gang about which another project decides."""
-    by, name = group.decided_by, group.short_name
+def _describe_undecided_gang(group: PodGroupReport) -> str:
+    """Describe a gang that another project places by rules that are not replayed."""
+    project, name = group.decided_by, group.short_name
     if group.missing:
-        return f"its gang {name} has {group.pods} of the {counted(group.min_count, 'pod')} that {by} waits for"
+        return f"its gang {name} has {group.pods} of the {counted(group.min_count, 'pod')} that {project} waits for"
     if not group.policy:
-        return f"{by} decides about its gang {name}: {group.problem}"
+        return f"{project} decides about its gang {name}: {group.problem}"
     some = f"all {group.fitting}" if group.verdict == PLACED else f"{group.fitting} of {group.min_count}"
-    return f"by kube-scheduler's filters {some} of its gang {name} fit at once; {by} decides"
+    return f"by kube-scheduler's filters {some} of its gang {name} fit at once; {project} decides"
 
 
 def _describe_outcome(group: PodGroupReport) -> str:
-    """Describe why the group, or the tree of groups, is not placed."""
-    of_tree = _describe_tree_outcome(group, group.tree) if group.tree else ""
-    return of_tree or _describe_own_outcome(group)
+    """Describe why the group, or the tree of groups that contains it, is not placed."""
+    tree_outcome = _describe_tree_outcome(group, group.tree) if group.tree else ""
+    return tree_outcome or _describe_own_outcome(group)
 
 
 def _describe_own_outcome(group: PodGroupReport) -> str:
-    """Describe why the group itself is not placed."""
+    """Describe why the group is not placed, apart from the tree that contains it."""
     name = group.short_name
     if group.verdict == "WaitsForPreemption":
         return f"its pod group {name} fits once {counted(len(group.victims), 'pod')} made room for it"
@@ -89,11 +89,11 @@ def _describe_own_outcome(group: PodGroupReport) -> str:
         return f"its pod group {name} has to be in one {group.topology}, and no node has that label"
     if not group.min_count:  # one that fits is enough
         return f"no pod of its group {name} fits in any {group.topology}" if group.topology else ""
-    return _describe_lack(group)
+    return _describe_shortage(group)
 
 
 def _describe_tree_outcome(group: PodGroupReport, tree: GroupTreeReport) -> str:
-    """Describe why the tree is not placed, or return an empty string if the group itself does not fit."""
+    """Describe why the tree of groups is not placed. Return an empty string if the group itself is to blame."""
     root = tree.groups[0]
     own_group = next(
         of_tree for of_tree in tree.groups if (of_tree.kind, of_tree.name) == ("PodGroup", group.short_name)
@@ -104,35 +104,37 @@ def _describe_tree_outcome(group: PodGroupReport, tree: GroupTreeReport) -> str:
         return f"scheduling its CompositePodGroup {root.name} fails with an error: {root.message}"
     if PLACED in (tree.verdict, own_group.verdict) or own_group.message != root.message:
         return ""
-    where = f" in one {root.topology}" if root.topology else ""
-    return f"its CompositePodGroup {root.name} needs nodes for {counted(root.least, 'group')} at once{where}: fewer fit"
+    domain = f" in one {root.topology}" if root.topology else ""
+    return (
+        f"its CompositePodGroup {root.name} needs nodes for {counted(root.least, 'group')} at once{domain}: fewer fit"
+    )
 
 
-def _describe_lack(group: PodGroupReport) -> str:
-    """Describe how many nodes or Permits the gang lacks."""
+def _describe_shortage(group: PodGroupReport) -> str:
+    """Describe how many of the gang's pods fit, or which gangs make it wait at Permit."""
     if group.waits_for and _count_fitting(group) + group.scheduled >= group.min_count:
         return _describe_permit_wait(group)
-    where = f" in one {group.topology}" if group.topology else ""
+    domain = f" in one {group.topology}" if group.topology else ""
     fitting = max([placement.pods for placement in group.placements] or [_count_fitting(group)]) + group.scheduled
-    needed = f"a node for {counted(group.min_count, 'pod')} at once{where}"
+    needed = f"a node for {counted(group.min_count, 'pod')} at once{domain}"
     return f"its gang {group.short_name} needs {needed}, and {fitting:,} {agreeing(fitting, 'fits', 'fit')}"
 
 
-def _describe_incomplete(group: PodGroupReport) -> str:
-    """Describe how many pods of the gang are missing."""
+def _describe_incomplete_gang(group: PodGroupReport) -> str:
+    """Describe how many of the gang's pods are still missing."""
     needed = counted(group.min_count, "pod")
     return f"its gang {group.short_name} has {group.pods:,} of the {needed} that it needs: none is tried before"
 
 
 def _describe_permit_wait(group: PodGroupReport) -> str:
-    """Describe the gangs for which a fitting gang waits at Permit."""
+    """Describe which gangs a fitting gang waits for at Permit."""
     gangs, apart = (f"gang{'s' * (len(names) > 1)} {' and '.join(names)}" for names in (group.waits_for, group.apart))
     message = f"its gang {group.short_name} fits, but waits at Permit for {gangs}"
     return f"{message}, whose pods wait for {apart}: none is ever bound" if group.apart else message
 
 
 def _describe_deadlock(group: PodGroupReport) -> str:
-    """Describe the deadlock with another gang that holds nodes."""
+    """Describe how the gang and another one deadlock, because each holds nodes that the other needs."""
     some = f"{group.scheduled} of the {counted(group.min_count, 'pod')} of its gang {group.short_name}"
     held = "holds a node" if group.scheduled == 1 else "hold nodes"
     return (
@@ -140,8 +142,8 @@ def _describe_deadlock(group: PodGroupReport) -> str:
     )
 
 
-def describe_deadlock_end(group: PodGroupReport) -> str:
-    """Describe what would end the deadlock, as was replayed; an empty string if there is none."""
+def suggest_deadlock_end(group: PodGroupReport) -> str:
+    """Suggest which gang to delete to end the deadlock, or return an empty string if there is none."""
     if not group.deadlocked_with:
         return ""
     other = group.deadlocked_with[0]
@@ -149,5 +151,5 @@ def describe_deadlock_end(group: PodGroupReport) -> str:
 
 
 def _count_fitting(group: PodGroupReport) -> int:
-    """Count the members that fit, with or without preemption."""
+    """Return the number of members that fit, with or without preemption."""
     return sum(member.verdict in ("Placed", "Preempting") for member in group.members)

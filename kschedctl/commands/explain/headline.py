@@ -1,4 +1,4 @@
-"""The answer about a pod in one line, and the cause by which similar pending pods are grouped."""
+"""The headline of an explanation: the answer in one line, and the cause by which pending pods are grouped."""
 
 from __future__ import annotations
 
@@ -17,30 +17,29 @@ NOT_INITIALIZED = "no node is initialized, the cloud controller manager is not r
 
 
 def build_headline(report: Explanation, pod: Pod, profiles: Collection[str]) -> str:
-    """Build the answer in one line. For a pod that fits nowhere, it says what keeps the pod from the nodes within
-    reach.
+    """Build the headline of an explanation. For an unschedulable pod, it gives the main causes.
 
-    `profiles` has the scheduler names that the configuration serves.
+    `profiles` are the scheduler names that the configuration serves.
     """
-    if report.pod_group and (of_group := describe_group_failure(report.pod_group, report)):
-        return of_group
+    if report.pod_group and (group_failure := describe_group_failure(report.pod_group, report)):
+        return group_failure
     match report.verdict:
         case "Schedulable":
             return describe_group_placement(report) or f"{_describe_destination(report)}{_describe_permit_wait(report)}"
         case "Unschedulable":
-            return _describe_unschedulable(report)
+            return _describe_unschedulable_pod(report)
         case "Gated":
             reasons = dict.fromkeys(reason for status in report.queue.values() for reason in status.reasons)
             return f"held back before scheduling: {'; '.join(reasons)}"
         case "Error":
             return f"scheduling fails with an error: {report.message}"
-    return _describe_settled(report, pod, profiles)
+    return _describe_settled_pod(report, pod, profiles)
 
 
 def find_shared_cause(report: Explanation) -> str:
-    """Return the cause that other pods may share: the headline without figures of this pod alone."""
-    if report.pod_group and (of_group := describe_group_failure(report.pod_group, report)):
-        return of_group
+    """Return the headline without the pod's own figures, so that pods with the same cause can be grouped."""
+    if report.pod_group and (group_failure := describe_group_failure(report.pod_group, report)):
+        return group_failure
     if report.verdict == "Schedulable":
         return FITS
     if report.preemption is not None and report.preemption.terminating:
@@ -54,14 +53,14 @@ def find_shared_cause(report: Explanation) -> str:
 
 
 def describe_causes(causes: Sequence[Cause], nodes: int) -> str:
-    """Describe all causes in one line, conflicting demands of the pod first."""
+    """Describe all causes in one line, starting with contradictory demands of the pod."""
     parts = ((cause.reason, describe_cause(cause, nodes)) for cause in causes)
     conflicts = (cause.conflict for cause in causes if cause.conflict)
     return "; ".join([*conflicts, *(f"{reason} ({text})" if text else reason for reason, text in parts)])
 
 
 def describe_cause(cause: Cause, nodes: int) -> str:
-    """Describe the nodes, of `nodes` in the cluster, to which a cause applies, and the fact behind the cause.
+    """Describe how many of `nodes` nodes the cause applies to, and the closest of them.
 
     >>> describe_cause(Cause("", "Insufficient cpu", 9, 9, "w4", "cpu: 6 requested, 2 free of 8"), 12)
     'all 9 eligible nodes, closest w4: cpu: 6 requested, 2 free of 8'
@@ -73,7 +72,7 @@ def describe_cause(cause: Cause, nodes: int) -> str:
 
 
 def _describe_bypassed_scheduler(report: Explanation, pod: Pod) -> str:
-    """Return the headline of a pod whose spec.nodeName keeps its claims from being bound."""
+    """Describe how the pod's spec.nodeName bypasses the scheduler, so that its claims stay unbound."""
     first, *further_claims = report.claims_without_scheduler
     more = f" and {len(further_claims)} more" if further_claims else ""
     wait = "wait" if further_claims else "waits"
@@ -81,8 +80,8 @@ def _describe_bypassed_scheduler(report: Explanation, pod: Pod) -> str:
     return f"spec.nodeName {pod.spec.node_name} bypasses the scheduler, but {claims} (WaitForFirstConsumer)"
 
 
-def _describe_settled(report: Explanation, pod: Pod, profiles: Collection[str]) -> str:
-    """Build the headline of a pod that the scheduler does not handle, or no longer."""
+def _describe_settled_pod(report: Explanation, pod: Pod, profiles: Collection[str]) -> str:
+    """Describe why the scheduler does not handle the pod, or no longer does."""
     if report.claims_without_scheduler:
         return _describe_bypassed_scheduler(report, pod)
     if report.verdict == "Finished":
@@ -94,21 +93,21 @@ def _describe_settled(report: Explanation, pod: Pod, profiles: Collection[str]) 
     return "the pod is being deleted"
 
 
-def _describe_unschedulable(report: Explanation) -> str:
-    """Build the headline of an unschedulable pod: preemption under way, its causes, or kube-scheduler's message."""
+def _describe_unschedulable_pod(report: Explanation) -> str:
+    """Describe why the pod is unschedulable, or that preemption is under way."""
     if report.preemption and report.preemption.terminating:
         return _describe_preemption_under_way(report.preemption)
     return describe_causes(report.causes, len(report.node_order)) or report.message or ""
 
 
 def _describe_permit_wait(report: Explanation) -> str:
-    """Return a clause that says what the pod waits for at Permit, or an empty string."""
+    """Return a clause about the reason for which the pod would wait at Permit, or an empty string."""
     reasons = dict.fromkeys(", ".join(status.reasons) for status in report.permit.values() if status.code == WAIT)
     return f", where it waits: {'; '.join(reasons)}" if reasons else ""
 
 
 def _describe_destination(report: Explanation) -> str:
-    """Return where the pod would go: the best node, or the tied ones."""
+    """Describe on which node the pod would be placed, or on which tied nodes."""
     among = f", of {len(report.feasible):,} nodes that fit" if len(report.feasible) > 1 else ""
     if len(report.best) == 1:
         return f"on {report.best[0]}{among}"
@@ -117,13 +116,13 @@ def _describe_destination(report: Explanation) -> str:
 
 
 def _describe_preemption_under_way(preemption: PreemptionReport) -> str:
-    """Describe the victims that still terminate on the nominated node."""
+    """Describe which victims the pod waits for on its nominated node."""
     terminating = preemption.terminating
     pods = f"{len(terminating)} pod{'s' * (len(terminating) != 1)}"
-    where = f"on {preemption.nominated} ({_list_names(terminating)})"
-    return f"preemption is under way: it waits for {pods} to terminate {where}"
+    location = f"on {preemption.nominated} ({_list_names(terminating)})"
+    return f"preemption is under way: it waits for {pods} to terminate {location}"
 
 
 def _list_names(names: tuple[str, ...]) -> str:
-    """List the first names, and the number of further ones."""
+    """Join the first names, and count the others."""
     return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED:,} more" if len(names) > NAMED else "")

@@ -32,7 +32,7 @@ from kschedctl.text.printable import printable
 
 
 def build_explanation_widgets(report: Explanation) -> list[HtmlSection]:
-    """Build the node map and the matrix of one explanation."""
+    """Build the node map and the matrix of an explanation."""
     if not any(node.feasible or node.refusals for node in report.nodes):
         return []
     return [
@@ -42,17 +42,17 @@ def build_explanation_widgets(report: Explanation) -> list[HtmlSection]:
 
 
 def build_explanations_widgets(report: Explanations) -> list[HtmlSection]:
-    """Build a matrix for each explained pod."""
+    """Build a matrix for each of several explained pods."""
     return build_matrices(((explanation.pod,), explanation) for explanation in report.explanations)
 
 
 def build_pending_widgets(report: PendingPods) -> list[HtmlSection]:
-    """Build a matrix for each kind of pending pods that was explained node by node."""
+    """Build a matrix for each kind of pending pods that was explained in full."""
     return build_matrices_of_some(report.explained, sum(len(group.pods) for group in report.groups))
 
 
 def build_matrices_of_some(explained: Sequence[ExplainedPods], pods: int, **titles: str) -> list[HtmlSection]:
-    """Build the matrices of the explained ones among `pods` pods."""
+    """Build matrices for the explained pods among `pods` pending ones."""
     left_out = pods - sum(len(group.pods) for group in explained)
     return build_matrices(((group.pods, group.explanation) for group in explained), left_out, **titles)
 
@@ -73,12 +73,12 @@ class Matrix:
 
     columns: tuple[GridColumn, ...]
     cells: tuple[Sequence[Tonal], ...]
-    """For each column, one cell per node that the scheduler would examine."""
+    """The cells of each column, one for each node."""
 
     def to_grid(self) -> Grid:
-        """Convert the matrix to a table that the page shows at once."""
-        made = {cell: _to_words(cell) for column in self.cells for cell in set(column)}
-        rows = tuple(tuple((made[cell],) for cell in row) for row in zip(*self.cells, strict=True))
+        """Convert the matrix to a grid, which the page shows without unpacking."""
+        words_by_cell = {cell: _to_words(cell) for column in self.cells for cell in set(column)}
+        rows = tuple(tuple((words_by_cell[cell],) for cell in row) for row in zip(*self.cells, strict=True))
         return Grid(self.columns, rows, grouped=GROUP, bars=(TOTAL,))
 
 
@@ -87,7 +87,7 @@ class PackedMatrix:
     """A matrix that the page's script unpacks."""
 
     pods: str
-    """The pods that share the matrix, in words."""
+    """The heading: the first pod, and how many others share the matrix."""
     verdict: Words
     headline: str
     frame: Grid
@@ -107,50 +107,55 @@ class PackedMatrices:
 
 
 def build_matrix(report: Explanation) -> Matrix:
-    """Build the matrix. A plugin's cell is its share of a feasible node's total, or says that it rejects the node."""
+    """Build the matrix of nodes and plugins. A cell has the plugin's weighted score, or says that it rejects the
+    node.
+    """
     nodes = [node for node in report.nodes if node.feasible or node.refusals]
-    refused: dict[str, set[str]] = {}
+    rejected_by_plugin: dict[str, set[str]] = {}
     for node in nodes:
         for refusal in node.refusals:
-            refused.setdefault(refusal.plugin, set()).add(node.name)
+            rejected_by_plugin.setdefault(refusal.plugin, set()).add(node.name)
     scorers = {**report.weighted, **report.extender_scores}
-    plugins = tuple(dict.fromkeys(filter(None, (*refused, *scorers))))
+    plugins = tuple(dict.fromkeys(filter(None, (*rejected_by_plugin, *scorers))))
     columns = (
         ("pool and answer", False, False), ("node", False, True), ("zone", False, True), ("why", False, False),
         ("total", True, False), *((printable(plugin), True, False) for plugin in plugins),
     )  # fmt: skip
     best = set(report.best)
     cells = (
-        [(f"{node.pool or 'no pool'}: {_find_answer(node)}", "plain") for node in nodes],
+        [(f"{node.pool or 'no pool'}: {_get_answer(node)}", "plain") for node in nodes],
         [(node.name, _find_tone(node)) for node in nodes],
         [(node.zone, "plain") for node in nodes],
         [("; ".join(refusal.fact or refusal.reason for refusal in node.refusals), "plain") for node in nodes],
         [(_format_total(node, node.name in best), _find_tone(node)) for node in nodes],
-        *(_build_plugin_column(nodes, refused.get(plugin, set()), scorers.get(plugin, {})) for plugin in plugins),
+        *(
+            _build_plugin_column(nodes, rejected_by_plugin.get(plugin, set()), scorers.get(plugin, {}))
+            for plugin in plugins
+        ),
     )
     return Matrix(columns, cells)
 
 
-def _find_answer(node: NodeReport) -> str:
-    """Return the reported reason against a node, or that it fits."""
+def _get_answer(node: NodeReport) -> str:
+    """Return the main reason against the node, or that the pod fits."""
     return node.refusals[0].reason if node.refusals else FITS
 
 
 def _find_tone(node: NodeReport) -> str:
-    """Return the tone of a node's cells."""
+    """Return the tone for a node's cells."""
     return "good" if node.feasible else "plain"
 
 
 def _format_total(node: NodeReport, is_best: bool) -> str:
-    """Return the total score of a feasible node, with a star for the best nodes."""
+    """Format a node's total score, with a star for the best nodes. A rejected node has none."""
     return "" if node.total is None else f"{'★ ' if is_best else ''}{node.total:,}"
 
 
-def _build_plugin_column(nodes: Iterable[NodeReport], refused: set[str], scores: dict[str, int]) -> list[Tonal]:
-    """Build the column of one plugin."""
+def _build_plugin_column(nodes: Iterable[NodeReport], rejected_nodes: set[str], scores: dict[str, int]) -> list[Tonal]:
+    """Build a plugin's column of the matrix."""
     names = (node.name for node in nodes)
     return [
-        ("refuses", "bad") if name in refused else (f"{scores[name]:,}" if name in scores else "", "plain")
+        ("refuses", "bad") if name in rejected_nodes else (f"{scores[name]:,}" if name in scores else "", "plain")
         for name in names
     ]
 
@@ -161,60 +166,61 @@ def build_matrices(
     title: str = "Nodes and plugins, for each pod",
     elsewhere: str = "kschedctl explain POD -o html has them",
 ) -> list[HtmlSection]:
-    """Build the section with the matrices of several pods, equal ones once; empty if no node was examined.
+    """Build the section with the matrices of several pods. It is empty if no node was examined.
 
-    `explained` has groups of equal pods with their explanation. `unexplained` is the number of further pods, and
-    `elsewhere` says where they are explained.
+    `explained` has groups of equal pods with their explanation. Equal matrices are stored once. `unexplained` is the
+    number of further pods, and `elsewhere` is a note that says where they are explained.
     """
-    alike: dict[tuple[str, str], tuple[list[str], Explanation, Grid]] = {}
+    matrices_by_key: dict[tuple[str, str], tuple[list[str], Explanation, Grid]] = {}
     nodes: dict[Tonal, int] = {}
     size, left_out = 0, unexplained
     for pods, report in explained:
         grid = build_matrix(report)
         if not grid.cells[NODE]:
             continue
-        packed = _pack(_build_indexed(grid, nodes))
+        packed = _pack(_index_matrix(grid, nodes))
         key = packed, report.headline
-        if key not in alike and size + len(packed) > MAX_PACKED_BYTES:
+        if key not in matrices_by_key and size + len(packed) > MAX_PACKED_BYTES:
             left_out += len(pods)
             continue
-        size += 0 if key in alike else len(packed)
-        alike.setdefault(key, ([], report, Grid(grid.columns, ())))[0].extend(pods)
-    if not alike:
+        size += 0 if key in matrices_by_key else len(packed)
+        matrices_by_key.setdefault(key, ([], report, Grid(grid.columns, ())))[0].extend(pods)
+    if not matrices_by_key:
         return []
     matrices = tuple(
-        _build_packed_matrix(pods, report, frame, packed) for (packed, _), (pods, report, frame) in alike.items()
+        _build_packed_matrix(pods, report, frame, packed)
+        for (packed, _), (pods, report, frame) in matrices_by_key.items()
     )
     content = PackedMatrices(_pack([list(node) for node in nodes]), matrices, _describe_left_out(left_out, elsewhere))
     return [HtmlSection(title, [("matrices", content)])]
 
 
-def _describe_left_out(left_out: int, elsewhere: str) -> str:
-    """Return the note about pods whose matrix is left out."""
-    if not left_out:
+def _describe_left_out(pods: int, elsewhere: str) -> str:
+    """Return a note about how many pods have no matrix in this file, or an empty string."""
+    if not pods:
         return ""
-    more = count(left_out, "more pod")
+    more = count(pods, "more pod")
     return f"Left out to keep this file small: the nodes of {more}. {elsewhere}".rstrip()
 
 
 def _build_packed_matrix(pods: Sequence[str], report: Explanation, frame: Grid, packed: str) -> PackedMatrix:
-    """Build the packed matrix of pods with its heading."""
+    """Build the packed matrix that several equal pods share."""
     more = f" and {len(pods) - 1:,} more alike" if len(pods) > 1 else ""
     verdict = build_words(mark_verdict(report.verdict))
     return PackedMatrix(printable(pods[0]) + more, verdict, truncate(printable(report.headline)), frame, packed)
 
 
-def _build_indexed(grid: Matrix, nodes: dict[Tonal, int]) -> JsonObject:
-    """Build the matrix as the script reads it, and add new nodes to `nodes`, which maps (name, zone) to an index."""
+def _index_matrix(grid: Matrix, nodes: dict[Tonal, int]) -> JsonObject:
+    """Convert a matrix to the script's format. Nodes get indices into `nodes`, which is extended as needed."""
     places = zip(grid.cells[NODE], grid.cells[ZONE], strict=True)
-    at = [
+    node_indices = [
         nodes.setdefault((truncate(printable(name)), truncate(printable(zone))), len(nodes))
         for (name, _), (zone, _) in places
     ]
     cells = [_index_cells(column) for i, column in enumerate(grid.cells) if i not in (NODE, ZONE)]
     return {
         "columns": grid.columns,
-        "at": at,
+        "at": node_indices,
         "cells": cells,
         "grouped": GROUP,
         "bars": [TOTAL],
@@ -223,19 +229,19 @@ def _build_indexed(grid: Matrix, nodes: dict[Tonal, int]) -> JsonObject:
 
 
 def _index_cells(cells: Sequence[Tonal]) -> list[Json]:
-    """Return the distinct cells of a column, and the index of each row's cell."""
-    place: dict[Tonal, int] = {}
-    of = [place.setdefault(cell, len(place)) for cell in cells]
-    return [[_to_words(cell).to_script_data() for cell in place], of]
+    """Convert a column to its distinct cells and, for each row, the index of its cell."""
+    index_by_cell: dict[Tonal, int] = {}
+    indices = [index_by_cell.setdefault(cell, len(index_by_cell)) for cell in cells]
+    return [[_to_words(cell).to_script_data() for cell in index_by_cell], indices]
 
 
 def _pack(data: object) -> str:
-    """Pack data as JSON in gzip in base64."""
+    """Encode data as gzipped JSON in base64."""
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     return b64encode(gzip.compress(text.encode("utf-8", "replace"), 6, mtime=0)).decode("ascii")
 
 
 def _to_words(cell: Tonal) -> Words:
-    """Convert a cell to words with a tone."""
+    """Convert a cell to styled words."""
     text, tone = cell
     return Words(truncate(printable(text)), tone if text else "plain")

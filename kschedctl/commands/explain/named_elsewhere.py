@@ -1,4 +1,6 @@
-"""Answer about objects that wait before kube-scheduler sees a pod of them, such as `workload/x` or `podgroup/x`."""
+"""Answers about objects that wait for another controller before kube-scheduler sees their pods, such as a Kueue
+Workload.
+"""
 
 from __future__ import annotations
 
@@ -22,13 +24,16 @@ from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, has_unchecked
 def report_named_elsewhere(
     inquiry: Inquiry, words: Sequence[str], scope: Scope, source: Source, now: str
 ) -> PendingPods | None:
-    """Return the report about the objects that the words name, None if a word names a pod or what makes pods.
+    """Report on the named objects that wait before kube-scheduler sees their pods. Return None if all are pods.
 
-    Raises UsageError if a word names what is not there, or if the words name both sorts of objects.
+    Raises UsageError if an object does not exist, or if the words mix such objects with pods and workloads.
     """
-    home = with_context_namespace(scope, source, inquiry.cluster).namespace or DEFAULT_NAMESPACE
+    default_namespace = with_context_namespace(scope, source, inquiry.cluster).namespace or DEFAULT_NAMESPACE
     waiting = find_waiting_elsewhere(inquiry.cluster, None, now)
-    targets = [_find_object(inquiry.cluster, each, scope, home, waiting) for each in parse_references(words)]
+    targets = [
+        _find_waiting_object(inquiry.cluster, each, scope, default_namespace, waiting)
+        for each in parse_references(words)
+    ]
     named = [target for target in targets if target is not None]
     if not named:
         return None
@@ -47,12 +52,12 @@ def report_named_elsewhere(
 
 
 def find_new_resources(cluster: Cluster, now: str) -> tuple[WaitingElsewhere, ...]:
-    """Return what files add to a cluster and waits elsewhere."""
+    """Find the objects in the manifests that wait before kube-scheduler sees their pods."""
     return tuple(entry for entry in find_waiting_elsewhere(cluster, None, now) if not entry.exists)
 
 
 def report_new_resources(cluster: Cluster, now: str) -> PendingPods | None:
-    """Return the report about what files add to a cluster and waits elsewhere, None if they add nothing such."""
+    """Report on the manifests' objects that wait before kube-scheduler sees their pods, or return None."""
     entries = find_new_resources(cluster, now)
     if not entries:
         return None
@@ -65,25 +70,27 @@ def report_new_resources(cluster: Cluster, now: str) -> PendingPods | None:
 
 
 def expand_pod_groups(inquiry: Inquiry, words: Sequence[str], scope: Scope, source: Source) -> list[str]:
-    """Return the words, with each PodGroup that has pods without a node replaced by these pods."""
-    home = with_context_namespace(scope, source, inquiry.cluster).namespace or DEFAULT_NAMESPACE
-    replaced: list[str] = []
+    """Replace each word that names a PodGroup by the group's pods without a node, if there are any."""
+    default_namespace = with_context_namespace(scope, source, inquiry.cluster).namespace or DEFAULT_NAMESPACE
+    expanded: list[str] = []
     for word, reference in zip(words, _parse_words(words), strict=True):
         group = reference is not None and reference.kind == "PodGroup"
-        members = _find_members(inquiry.cluster, reference, home, scope) if group and reference else []
-        replaced += [pod.key for pod in members] or [word]
-    return replaced
+        members = (
+            _find_unbound_members(inquiry.cluster, reference, default_namespace, scope) if group and reference else []
+        )
+        expanded += [pod.key for pod in members] or [word]
+    return expanded
 
 
 def _parse_words(words: Sequence[str]) -> list[Reference | None]:
-    """Return the reference of each word, None for a first word that is the kind of all others."""
+    """Parse each word to a reference. A first word that is only the kind of the others gives None."""
     named = list(parse_references(words))
     return [*[None] * (len(words) - len(named)), *named]
 
 
-def _find_members(cluster: Cluster, group: Reference, home: str, scope: Scope) -> list[Pod]:
+def _find_unbound_members(cluster: Cluster, group: Reference, default_namespace: str, scope: Scope) -> list[Pod]:
     """Find the pods of a PodGroup that have no node."""
-    namespace = group.namespace or scope.namespace or home
+    namespace = group.namespace or scope.namespace or default_namespace
     return [
         pod
         for pod in cluster.unbound_pods()
@@ -92,36 +99,36 @@ def _find_members(cluster: Cluster, group: Reference, home: str, scope: Scope) -
 
 
 def _find_group_names(pod: Pod) -> set[str]:
-    """Return the names of the groups that the pod belongs to."""
+    """Return the names of the pod's PodGroup and gangs."""
     native = pod.spec.scheduling_group
-    own = {native.pod_group_name} if native and native.pod_group_name else set()
-    return own | {key.name for key in find_gangs(pod)}
+    names = {native.pod_group_name} if native and native.pod_group_name else set()
+    return names | {key.name for key in find_gangs(pod)}
 
 
-def _find_object(
+def _find_waiting_object(
     cluster: Cluster, reference: Reference, scope: Scope, default_namespace: str, waiting: Sequence[WaitingElsewhere]
 ) -> Owner | None:
-    """Return the object that waits elsewhere, None for a pod or what makes pods. Raises UsageError."""
+    """Find the object that the reference names. Return None for pods and workloads. Raises UsageError."""
     kind, namespace, name = reference
     namespaces = None if scope.all_namespaces and not namespace else {namespace or scope.namespace or default_namespace}
     if kind not in HELD_BACK_KINDS:
         return _find_foreign_job(cluster, reference, namespaces, waiting)
-    found = [
+    matches = [
         Owner(kind, obj.metadata.namespace, obj.metadata.name)
         for field in HELD_BACK_KINDS[kind]
         for obj in getattr(cluster, field)
         if obj.metadata.name == name and (namespaces is None or obj.metadata.namespace in namespaces)
     ]
-    if found:
-        return found[0]
-    where = f' in namespace "{next(iter(namespaces))}"' if namespaces else ""
-    raise UsageError(f'{kind.lower()} "{name}" not found{where}')
+    if matches:
+        return matches[0]
+    location = f' in namespace "{next(iter(namespaces))}"' if namespaces else ""
+    raise UsageError(f'{kind.lower()} "{name}" not found{location}')
 
 
 def _find_foreign_job(
     cluster: Cluster, reference: Reference, namespaces: set[str] | None, waiting: Sequence[WaitingElsewhere]
 ) -> Owner | None:
-    """Return a Job of another API than batch that waits elsewhere, unless it has pods or batch has one of its name."""
+    """Find the waiting Job of another API group, such as Volcano's. Return None if it has pods or is a batch Job."""
     if reference.kind != "Job":
         return None
     for entry in waiting:

@@ -1,4 +1,4 @@
-"""The sections about nodes that an autoscaler would launch, for one pod and for all pending pods."""
+"""The sections about nodes that an autoscaler would add, for one pod and for all pending pods."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from kschedctl.reports.provisioning import shorten_error
 from kschedctl.text.counts import counted, first_few, first_of
 
 
-def build_new_node(new: NewNode | None, style: Style) -> Page:
-    """Build the section that says whether the autoscaler would launch a node for the pod alone."""
+def build_new_node_section(new: NewNode | None, style: Style) -> Page:
+    """Build the section about whether the autoscaler would add a node for this pod."""
     if new is None:
         return ()
     if new.existing_node:
@@ -34,7 +34,7 @@ def build_new_node(new: NewNode | None, style: Style) -> Page:
         paragraph(answer),
         *doubts,
         *words,
-        *_build_autoscaler_event(new),
+        *_build_autoscaler_event_line(new),
         *build_struct_table(new.pools, style, full=False),
         *otherwise,
         *sources,
@@ -42,7 +42,7 @@ def build_new_node(new: NewNode | None, style: Style) -> Page:
 
 
 def _describe_queue_answer(new: NewNode) -> str:
-    """Describe whether the pod gets a new node, which it may have to share with other waiting pods or lose to them."""
+    """Describe whether the pod gets a new node, given that other waiting pods compete for it."""
     queue = new.queue
     if queue is None:
         return f"Yes, from {new.autoscaler}"
@@ -61,32 +61,32 @@ def _describe_queue_answer(new: NewNode) -> str:
     return f"Not for this pod: {new.autoscaler} adds {queue.growth}, but {taken}{enough}"
 
 
-def _build_autoscaler_event(new: NewNode) -> Page:
-    """Build the line that compares the answer with the autoscaler's own event."""
+def _build_autoscaler_event_line(new: NewNode) -> Page:
+    """Build the line that compares our answer with the autoscaler's event."""
     event = new.said
     if event is None:
         return ()
-    at = f" at {event.at}" if event.at else ""
+    time = f" at {event.at}" if event.at else ""
     if event.agrees:
-        return (paragraph(f"That is what {new.autoscaler} said{at}."),)
-    return (paragraph(Marked(f"{new.autoscaler} said otherwise{at}:", Tone.WARNING), event.message),)
+        return (paragraph(f"That is what {new.autoscaler} said{time}."),)
+    return (paragraph(Marked(f"{new.autoscaler} said otherwise{time}:", Tone.WARNING), event.message),)
 
 
-def build_growth(growth: NodeGrowth, style: Style) -> Page:
-    """Build the section about new nodes for all pods: doubts, pools, and pods without a node."""
+def build_growth_page(growth: NodeGrowth, style: Style) -> Page:
+    """Build the page about new nodes for all pending pods."""
     never = build_struct_table(
         growth.never, style, {"pods": lambda never: first_of(never.pods)}, title="Never scheduled"
     )
     return (
-        *_build_doubts(growth),
+        *_build_doubt_lines(growth),
         *build_struct_table(growth.pools, style, title="New nodes"),
         *never,
-        _build_sources(growth),
+        _build_sources_line(growth),
     )
 
 
-def build_brief_growth(growth: NodeGrowth, style: Style) -> Page:
-    """Build the short section about new nodes, below a table that already has kube-scheduler's messages."""
+def build_growth_section(growth: NodeGrowth, style: Style) -> Page:
+    """Build the short section about new nodes that follows the table of pending pods."""
     without = f"; {counted(growth.without, 'pod')} never scheduled" if growth.without else ""
     sentence = f"{growth.sentence[0].upper()}{growth.sentence[1:]}{without}"
     never = Bullets(
@@ -94,26 +94,29 @@ def build_brief_growth(growth: NodeGrowth, style: Style) -> Page:
     )
     pools = build_struct_table(growth.pools, style, full=False)
     return section(
-        "Would new nodes come?", paragraph(sentence), *_build_doubts(growth), *pools, never, _build_sources(growth)
+        "Would new nodes come?",
+        paragraph(sentence),
+        *_build_doubt_lines(growth),
+        *pools,
+        never,
+        _build_sources_line(growth),
     )
 
 
 def _describe_never_scheduled(never: NeverScheduled, style: Style) -> str:
-    """Return what stops nodes for pods, in our words or, if nothing is known or with ``-o wide``, in the
-    autoscaler's.
-    """
+    """Describe why no new node can take these pods. With -o wide, also quote the autoscaler's message."""
     words = never.autoscaler if style.wide else shorten_error(never.autoscaler)
     reasons = (*never.causes, *([words] if style.wide or not never.causes else []))
     return f"{first_of(never.pods)}: {'; '.join(reasons)}"
 
 
-def _build_doubts(growth: NodeGrowth) -> Page:
-    """Build the lines about what is not certain."""
+def _build_doubt_lines(growth: NodeGrowth) -> Page:
+    """Build a line for each thing that makes the answer uncertain."""
     return tuple(paragraph(Marked("Not certain:", Tone.WARNING), doubt) for doubt in growth.doubts)
 
 
-def _build_sources(growth: NodeGrowth) -> Paragraph:
-    """Build the line about the autoscaler and where its settings were read."""
+def _build_sources_line(growth: NodeGrowth) -> Paragraph:
+    """Build the line that names the autoscaler and where its settings come from."""
     loops = f"{growth.autoscaler}, after {counted(growth.loops, 'loop')}" if growth.loops else growth.autoscaler
     grounds = "; ".join((loops, *growth.sources))
     return paragraph(Marked(f"{grounds}.", Tone.FAINT))

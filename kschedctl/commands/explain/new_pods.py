@@ -1,4 +1,4 @@
-"""Pods that the cluster does not have yet: creating them from manifests, and what may keep them from being created."""
+"""Create pods that the cluster does not have yet from manifests, and find what may keep them from being created."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from kschedctl.reports.unknown import UnknownKind, describe_unread
 from kschedctl.scheduler.scheduler import Scheduler
 
 
-def validate_new(manifest: JsonObject | Pod, cluster: Cluster) -> None:
-    """Raise InputError if the API server would not create the object of the manifest."""
+def validate_new_object(manifest: JsonObject | Pod, cluster: Cluster) -> None:
+    """Raise InputError if the API server would reject the manifest's object. Pods are not checked here."""
     if isinstance(manifest, Pod) or manifest.get("kind") not in KINDS or object_at(manifest, "metadata").get("uid"):
         return
     raise_if_denied(manifest, cluster, admission=False)
 
 
 def create_target(scheduler: Scheduler, pod: JsonObject | Pod) -> TargetPod:
-    """Create the pod of a manifest, or one pod of a workload's manifest, in the scheduler's cluster.
+    """Create the pod to explain from the manifest of a pod or workload.
 
-    Raises InputError if it is of a kind that makes no pods.
+    Raises InputError if the manifest is of a kind that creates no pods.
     """
     if isinstance(pod, Pod) or (pod.get("kind") == "Pod" and object_at(pod, "metadata").get("uid")):
-        return TargetPod(scheduler, admit_manifest(scheduler, pod), workload=_to_pod(pod))
+        return TargetPod(scheduler, admit_manifest(scheduler, pod), workload=_decode_pod(pod))
     manifests = sort_manifests([pod])
     if len(manifests.workloads) != 1:
         raise InputError("not a Pod, nor one workload that makes pods", where=describe(pod))
@@ -50,8 +50,8 @@ def create_target(scheduler: Scheduler, pod: JsonObject | Pod) -> TargetPod:
 
 
 def admit_manifest(scheduler: Scheduler, manifest: JsonObject | Pod) -> Pod:
-    """Return the pod as the API server holds it, or would hold it once created. Raises InputError if it is denied."""
-    pod = _to_pod(manifest)
+    """Return the pod as the API server would store it. Raises InputError if the pod would be denied."""
+    pod = _decode_pod(manifest)
     if not pod.metadata.uid:  # not created yet
         if isinstance(manifest, Pod):
             raise_if_struct_denied(pod, scheduler.cluster, admission=False)
@@ -61,14 +61,14 @@ def admit_manifest(scheduler: Scheduler, manifest: JsonObject | Pod) -> Pod:
     return scheduler.view.admitted(scheduler.view.stored(pod))
 
 
-def _to_pod(manifest: JsonObject | Pod) -> Pod:
-    """Decode a manifest, and fill in the default namespace."""
+def _decode_pod(manifest: JsonObject | Pod) -> Pod:
+    """Decode a pod's manifest, and set the default namespace."""
     pod: Pod = fill_namespace(manifest if isinstance(manifest, Pod) else convert(manifest))
     return pod
 
 
 class CreationDoubts(NamedTuple):
-    """What may keep a pod from being created, because it is not replayed or was not read."""
+    """What may keep a pod from being created but was not replayed or not read."""
 
     not_replayed: tuple[str, ...]
     unknown: tuple[UnknownKind, ...] = ()
@@ -77,8 +77,8 @@ class CreationDoubts(NamedTuple):
 def find_creation_doubts(target: TargetPod, cluster: Cluster, *, fits: bool) -> CreationDoubts:
     """Find what may keep the target, which is not in the cluster, from being created.
 
-    Webhooks and policies leave the answer undecided only if the pod fits (`fits`). That the pod as it is written fits
-    nowhere is certain either way.
+    Webhooks and policies leave the answer undecided only if the pod fits (`fits`). If it does not fit as it is written,
+    that is certain.
     """
     namespaces = (target.pod.metadata.namespace,)
     admission: Mapping[str, bool] = {} if target.admitted is None else dict.fromkeys(namespaces, target.admitted)
@@ -93,7 +93,7 @@ def find_creation_doubts(target: TargetPod, cluster: Cluster, *, fits: bool) -> 
 
 
 def add_creation_failures(report: Explanation, failures: NotCreated) -> Explanation:
-    """Add the pods that the workload could not create. The verdict becomes NotCreated if the explained pod fits."""
+    """Add the workload's failure to create pods. The verdict becomes NotCreated if the pod itself would fit."""
     if failures.past or report.verdict not in (*FINE, NOT_CREATED):
         return replace(report, not_created=failures)
     # a webhook or policy that may change the pod may make the API server accept it

@@ -1,4 +1,4 @@
-"""Explain one pod: the library function ``explain`` and, from top to bottom, the steps of an explanation."""
+"""The library function `explain`, followed by the steps of an explanation."""
 
 from __future__ import annotations
 
@@ -91,10 +91,10 @@ def explain_with_fixes(
     remedies: bool,
     now: str = "",
 ) -> Explanation:
-    """Explain the target, and add what happens next at the RFC 3339 time `now`: retries, a new node, and fixes.
+    """Explain the target, and add retries, a new node and fixes, as of the RFC 3339 time `now`.
 
-    `find_new_node` returns whether an autoscaler launches a node for the pod, and `find_autoscaler_fixes` what would
-    let it do so. Fixes are searched only with `remedies`.
+    `find_new_node` finds whether an autoscaler adds a node for the pod, and `find_autoscaler_fixes` what would make it
+    add one. Fixes are searched only with `remedies`.
     """
     report = explain_target(target)
 
@@ -118,7 +118,7 @@ def explain_with_fixes(
 
 
 def explain_target(target: TargetPod) -> Explanation:
-    """Explain a pod, or the pod that stands for a workload, and why its workload may not create it."""
+    """Explain the target's pod, including why its workload may be unable to create it."""
     scheduler, pod = target.scheduler, target.pod
     if target.is_known:
         report = explain_pod(scheduler, pod)
@@ -161,20 +161,23 @@ def explain_target(target: TargetPod) -> Explanation:
 
 
 def find_target(cluster: Cluster, pod: PodReference, call_extender: CallExtender | None = None) -> TargetPod:
-    """Find the pod to explain, or create it if it is a manifest. Raises UsageError and InputError like `explain`."""
+    """Find the pod to explain in the cluster, or create it from a manifest.
+
+    Raises UsageError and InputError like `explain`.
+    """
     scheduler = Scheduler(cluster, call_extender)
     if isinstance(pod, str):
         return TargetPod(scheduler, find_pod(scheduler, pod))
-    from kschedctl.commands.explain.new_pods import create_target, validate_new  # noqa: PLC0415 - only for manifests
+    from kschedctl.commands.explain.new_pods import create_target, validate_new_object  # noqa: PLC0415 - only for manifests
 
-    validate_new(pod, cluster)
+    validate_new_object(pod, cluster)
     return create_target(scheduler, pod)
 
 
 def find_pod(scheduler: Scheduler, pod: PodReference) -> Pod:
-    """Return the pod as the API server holds it, or would hold it once created.
+    """Return the pod as the API server stores it, or would store it if created from the manifest.
 
-    Raises UsageError if the cluster has no pod of that name, and InputError if the API server denies the manifest.
+    Raises UsageError if the cluster has no pod of this name, and InputError if the manifest would be denied.
     """
     if not isinstance(pod, str):
         from kschedctl.commands.explain.new_pods import admit_manifest  # noqa: PLC0415 - needless for pods that exist
@@ -188,7 +191,7 @@ def find_pod(scheduler: Scheduler, pod: PodReference) -> Pod:
 
 
 def combine_explanations(reports: Sequence[Explanation]) -> Explanations:
-    """Combine explanations of several pods into one document."""
+    """Combine the explanations of several pods into one report."""
     certain = any(report.verdict not in FINE and not report.undecided for report in reports)
     return Explanations(
         tuple(reports),

@@ -1,4 +1,4 @@
-"""The pages of Explanation and Explanations: the answer, fixes, what to do next, and the rejected nodes."""
+"""The pages of Explanation and Explanations."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from functools import partial
 from itertools import islice
 from shlex import quote
 
-from kschedctl.commands.explain.feasible_nodes_page import build_extenders, build_reservations, build_scores
-from kschedctl.commands.explain.new_node_page import build_new_node
-from kschedctl.commands.explain.pod_group_page import build_pod_group
-from kschedctl.commands.explain.preemption_page import build_preemption
+from kschedctl.commands.explain.feasible_nodes_page import (
+    build_extenders_section,
+    build_reservations_section,
+    build_scores_section,
+)
+from kschedctl.commands.explain.new_node_page import build_new_node_section
+from kschedctl.commands.explain.pod_group_page import build_pod_group_section
+from kschedctl.commands.explain.preemption_page import build_preemption_section
 from kschedctl.commands.explain.report import (
     FINE,
     Advice,
@@ -75,13 +79,13 @@ UNRESOLVABLE = "UnschedulableAndUnresolvable"
 
 
 def build_explanation_page(report: Explanation, style: Style) -> Page:
-    """Build the page of one explanation from all sections that have something to say.
+    """Build the page of one explanation. Empty sections are left out.
 
-    Below the best fix stands the command for more fixes, unless the fix has a command of its own.
+    The command for more fixes follows the best fix, unless that fix already has a command.
     """
-    first, more = build_best_fix(report.remedies, style), _build_more_fixes(report, style)
-    if first and not any(isinstance(block, Command) for block in first):
-        first, more = (*first, *more), ()
+    best_fix, more_fixes = build_best_fix(report.remedies, style), _build_more_fixes_line(report, style)
+    if best_fix and not any(isinstance(block, Command) for block in best_fix):
+        best_fix, more_fixes = (*best_fix, *more_fixes), ()
     return (
         *build_held_back_lines(report.waiting_elsewhere),
         *iter_not_created_lines(report.not_created, style, report.fewer_pods),
@@ -90,34 +94,36 @@ def build_explanation_page(report: Explanation, style: Style) -> Page:
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *build_sampling_lines(report.searched),
         *build_upstream_fault_lines(report.upstream_faults),
-        *first,
+        *best_fix,
         *build_message_line(report),
         *build_preemption_line(report),
-        *build_pod_group(report.pod_group, style),
+        *build_pod_group_section(report.pod_group, style),
         *build_fixes_section(report.remedies, report.impossible, style),
-        *(() if style.patches else more),
-        *build_advice([advice for advice in report.advice if not _is_shown_elsewhere(advice, report)], report.pod),
+        *(() if style.patches else more_fixes),
+        *build_advice_section(
+            [advice for advice in report.advice if not _is_shown_elsewhere(advice, report)], report.pod
+        ),
         *_build_pre_filter_table(report),
-        *_build_rejections(report, style),
-        *build_extenders(report, style),
-        *(() if _is_held_by_group(report) else build_scores(report, style)),
+        *_build_rejection_sections(report, style),
+        *build_extenders_section(report, style),
+        *(() if _is_held_by_group(report) else build_scores_section(report, style)),
         *_build_permit_table(report),
-        *build_reservations(report, style),
-        *build_preemption(report.preemption, style),
-        *build_new_node(report.new_node, style),
+        *build_reservations_section(report, style),
+        *build_preemption_section(report.preemption, style),
+        *build_new_node_section(report.new_node, style),
     )
 
 
 def _is_shown_elsewhere(advice: Advice, report: Explanation) -> bool:
-    """Return whether fixes or the section about preemption already say what the advice says."""
+    """Return whether another section of the page already covers the advice."""
     preemption = report.preemption
     if advice.kind == "AwaitPreemption" and preemption and preemption.chosen and not preemption.terminating:
         return True
     return bool(report.remedies) and advice.kind in COVERED_BY_FIXES
 
 
-def _build_more_fixes(report: Explanation, style: Style) -> Page:
-    """Build the line with the command for more fixes."""
+def _build_more_fixes_line(report: Explanation, style: Style) -> Page:
+    """Build the line with the command that shows more fixes."""
     if not report.remedies:
         return ()
     commands = style.commands.get(report.pod, ())
@@ -125,12 +131,12 @@ def _build_more_fixes(report: Explanation, style: Style) -> Page:
 
 
 def _is_held_by_group(report: Explanation) -> bool:
-    """Return whether the pod fits by itself but is not placed with its group."""
+    """Return whether the pod fits by itself but waits for its group."""
     return report.pod_group is not None and report.verdict != "Schedulable" and bool(report.feasible)
 
 
 def _build_permit_table(report: Explanation) -> Page:
-    """Build the table of nodes where Permit keeps the pod from being bound at once."""
+    """Build the table of nodes on which Permit rejects the pod or makes it wait."""
     rows = [
         (node, answer.plugin, f"{answer.code}: {', '.join(answer.reasons)}") for node, answer in report.permit.items()
     ]
@@ -139,63 +145,63 @@ def _build_permit_table(report: Explanation) -> Page:
 
 
 def _build_pre_filter_table(report: Explanation) -> Page:
-    """Build the table of what rejected the pod, or left only some nodes, before any node was examined.
+    """Build the table of plugins that rejected the pod, or left out nodes, before Filter.
 
-    Reasons in the headline are left out.
+    Reasons that the headline gives are left out.
     """
     refusals = [
         (point, plugin, Marked(reason, Tone.BAD))
-        for point, answers in (("PreEnqueue", report.queue), ("PreFilter", _keep_called(report.pre_filter)))
+        for point, answers in (("PreEnqueue", report.queue), ("PreFilter", _keep_called_plugins(report.pre_filter)))
         for plugin, answer in answers.items()
         if answer.code not in ("Success", "Skip")
         for reason in answer.reasons
         if reason not in report.headline
     ]
-    narrowed = [
+    narrowing = [
         ("PreFilter", plugin, f"leaves only {_list_names(answer.node_names)}")
         for plugin, answer in report.pre_filter.items()
         if answer.node_names is not None
     ]
-    rows: list[Row] = [*refusals, *narrowed]
+    rows: list[Row] = [*refusals, *narrowing]
     return build_table(
         rows, [*map(Column, ("point", "plugin", "answer"))], return_row, limit=None, title="Before any node"
     )
 
 
-def _keep_called(answers: Mapping[str, PreFilterReport]) -> dict[str, PreFilterReport]:
-    """Keep the plugins that the framework calls: it stops at the first one that rejects the pod for good."""
+def _keep_called_plugins(answers: Mapping[str, PreFilterReport]) -> dict[str, PreFilterReport]:
+    """Keep the PreFilter plugins up to the first that rejects the pod for good. The framework calls no others."""
     codes = [answer.code for answer in answers.values()]
     end = codes.index(UNRESOLVABLE) + 1 if UNRESOLVABLE in codes else len(codes)
     return dict(islice(answers.items(), end))
 
 
 def _list_names(names: tuple[str, ...]) -> str:
-    """Return the first names and the number of further ones: ``w1, w2, w3 and 7 more``."""
+    """Join the first names, and count the others: ``w1, w2, w3 and 7 more``."""
     if len(names) <= 4:
         return ", ".join(names) or "no node"
     return f"{', '.join(names[:3])} and {len(names) - 3:,} more"
 
 
-def _is_same_as_gates(report: Explanation) -> bool:
-    """Return whether nodes are rejected only for the reasons that already gate the pod."""
+def _repeats_gates(report: Explanation) -> bool:
+    """Return whether nodes are rejected only for reasons that already gate the pod."""
     held_back = {reason for status in report.queue.values() for reason in status.reasons}
     return bool(report.eliminations) and all(e.reason in held_back for e in report.eliminations)
 
 
-def _build_rejections(report: Explanation, style: Style) -> Page:
-    """Build the sections about rejected nodes: by reason, and by group or one by one."""
-    if _is_same_as_gates(report):
+def _build_rejection_sections(report: Explanation, style: Style) -> Page:
+    """Build the sections about rejected nodes: by reason, then by group or one by one."""
+    if _repeats_gates(report):
         return ()
-    reasons = build_eliminations(report.eliminations, style, nearest=False)
+    reasons = build_eliminations_table(report.eliminations, style, nearest=False)
     return (
         *reasons,
         *_plot_rejections(report, style),
-        *(_build_node_table(report, style) if style.lists_all_nodes else _build_groups(report.groups, style)),
+        *(_build_node_table(report, style) if style.lists_all_nodes else _build_groups_table(report.groups, style)),
     )
 
 
 def _plot_rejections(report: Explanation, style: Style) -> tuple[Plot, ...]:
-    """Plot the number of rejected nodes by reason, if plots are wanted or the numbers differ much."""
+    """Plot the rejected nodes by reason, if plots are requested or the numbers differ a lot."""
     amounts: dict[str, dict[str, float]] = {}
     for elimination in report.eliminations:
         reason = (
@@ -211,8 +217,8 @@ def _plot_rejections(report: Explanation, style: Style) -> tuple[Plot, ...]:
     return build_bar_plot(title, ("reason", "nodes"), amounts, len(amounts), stacked=True)
 
 
-def build_eliminations(eliminations: tuple[Elimination, ...], style: Style, nearest: bool = True) -> Page:
-    """Build the table of reasons, with the closest node of each if there is room."""
+def build_eliminations_table(eliminations: tuple[Elimination, ...], style: Style, nearest: bool = True) -> Page:
+    """Build the table of reasons for rejection, with the closest node of each unless `nearest` is False."""
     stack = style.narrow and nearest
     columns = [
         *number_columns("nodes", "sole blocker"),
@@ -225,7 +231,7 @@ def build_eliminations(eliminations: tuple[Elimination, ...], style: Style, near
 
 
 def _build_elimination_row(elimination: Elimination, stacked: bool) -> Row:
-    """Build the row of one reason."""
+    """Build the row of one reason. In narrow tables, the closest node is stacked below the reason."""
     only = Marked(f"{elimination.only:,}", Tone.STRONG if elimination.only else Tone.FAINT)
     nearest = f"{elimination.nearest.node}: {elimination.nearest.fact}" if elimination.nearest else ""
     if not stacked:
@@ -238,8 +244,8 @@ def _build_elimination_row(elimination: Elimination, stacked: bool) -> Row:
     )
 
 
-def _build_groups(groups: tuple[NodeGroup, ...], style: Style) -> Page:
-    """Build the table of groups of nodes that are rejected for the same reasons."""
+def _build_groups_table(groups: tuple[NodeGroup, ...], style: Style) -> Page:
+    """Build the table of node groups, each with the same reasons for rejection."""
     columns = [*number_columns("nodes"), Column("pool, such as"), Column("refused by")]
     if style.width >= WIDE_WIDTH:
         columns = [*number_columns("nodes"), Column("pool"), Column("such as"), Column("refused by", keep=True)]
@@ -251,38 +257,38 @@ def _build_groups(groups: tuple[NodeGroup, ...], style: Style) -> Page:
 def _build_group_row(group: NodeGroup, style: Style) -> Row:
     """Build the row of one group of nodes."""
     names = ", ".join(group.such_as) + (", …" if group.nodes > len(group.such_as) else "")
-    by, why, also = _split_refusals(group.refusals, style)
+    plugin, reason, also = _split_refusals(group.refusals, style)
     if not group.refusals[0].plugin:
-        why = ""  # of nodes that were not looked at the answer says why
-    fact = f"{group.such_as[0]}: {why}" if why and group.nodes > 1 else why
+        reason = ""  # of nodes that were not looked at the answer says why
+    fact = f"{group.such_as[0]}: {reason}" if reason and group.nodes > 1 else reason
     pools = ", ".join(group.pools)
     if style.width >= WIDE_WIDTH:
-        return (f"{group.nodes:,}", pools, names, by, fact, Marked(also, Tone.FAINT))
+        return (f"{group.nodes:,}", pools, names, plugin, fact, Marked(also, Tone.FAINT))
     where = Stack((Marked(pools, Tone.FAINT), names))
-    return (f"{group.nodes:,}", where, _stack_facts(by, fact, also))
+    return (f"{group.nodes:,}", where, _stack_reasons(plugin, fact, also))
 
 
-def _stack_facts(by: str, why: str, also: str) -> Stack:
-    """Stack the figures, and the further reasons, below the plugin that rejects the nodes."""
+def _stack_reasons(plugin: str, reason: str, also: str) -> Stack:
+    """Stack the figures and further reasons below the plugin's name."""
     more = f"also {also}" if also else ""
-    return Stack((by, Marked(f"{why} ({more})" if why and more else why or more, Tone.FAINT)))
+    return Stack((plugin, Marked(f"{reason} ({more})" if reason and more else reason or more, Tone.FAINT)))
 
 
 def _split_refusals(refusals: Sequence[Refusal], style: Style) -> tuple[str, str, str]:
-    """Return the reported plugin, its figures, and the other plugins; with ``-o wide`` also their figures."""
+    """Split refusals into the first plugin, its figures, and the other plugins."""
     first = refusals[0].plugin
     other_refusals = [refusal for refusal in refusals if refusal.plugin != first]
     facts = (r.fact or ("" if r.plugin else r.reason) for r in refusals if r.plugin == first)
-    also = [f"{r.plugin}: {r.fact or r.reason}" if style.wide else r.plugin for r in other_refusals]
+    further = [f"{r.plugin}: {r.fact or r.reason}" if style.wide else r.plugin for r in other_refusals]
     return (
         first or "not looked at",
         "; ".join(filter(None, facts)),
-        ("; " if style.wide else ", ").join(dict.fromkeys(also)),
+        ("; " if style.wide else ", ").join(dict.fromkeys(further)),
     )
 
 
 def _build_node_table(report: Explanation, style: Style) -> Page:
-    """Build the table of all nodes: feasible ones, then the others, closest to fitting first."""
+    """Build the table of all nodes: feasible ones first, then rejected ones, closest to fitting first."""
     nodes = [node for node in report.nodes if node.refusals or node.feasible]
     columns = [Column("node", keep=True), Column("zone/pool", keep=True), Column("refused by", keep=True)]
     columns += [Column("why"), Column("also refused by")]
@@ -292,33 +298,35 @@ def _build_node_table(report: Explanation, style: Style) -> Page:
 
 
 def _build_node_row(node: NodeReport, style: Style) -> Row:
-    """Build the row of one node. In narrow tables, location and figures stand below the node's name."""
-    where = "/".join(part for part in (node.zone, node.pool) if part)
-    by, why, also = _split_refusals(node.refusals, style) if node.refusals else ("", "", "")
+    """Build the row of one node. In narrow tables, location and figures are stacked below other cells."""
+    location = "/".join(part for part in (node.zone, node.pool) if part)
+    plugin, reason, also = _split_refusals(node.refusals, style) if node.refusals else ("", "", "")
     fits = Marked("fits", Tone.GOOD)
     if not style.narrow:
-        return (node.name, where, by or fits, why, Marked(also, Tone.FAINT))
-    refused = _stack_facts(by, why, also) if by else Stack((fits,))
-    return (Stack((node.name, Marked(f"  {where}" if where else "", Tone.FAINT))), refused)
+        return (node.name, location, plugin or fits, reason, Marked(also, Tone.FAINT))
+    rejection = _stack_reasons(plugin, reason, also) if plugin else Stack((fits,))
+    return (Stack((node.name, Marked(f"  {location}" if location else "", Tone.FAINT))), rejection)
 
 
 # -- several pods -----------------------------------------------------------------------------------------------------
 
 
 def build_explanations_page(report: Explanations, style: Style) -> Page:
-    """Build the page of several explanations: the count, a row for each, and the pages of pods that are not fine."""
-    fine, sentence = report.first_line()
+    """Build the page of several explanations: an overview table, then the pods that need attention."""
+    fine_count, sentence = report.first_line()
     all_fine = all(explanation.verdict in FINE for explanation in report.explanations)
     tone = (Tone.WARNING if report.waiting_elsewhere else Tone.GOOD) if all_fine else Tone.BAD
     columns = [Column("pod", keep=True), Column("verdict", keep=True), Column("where"), Column("asked about")]
     table = build_table(report.explanations, columns, _build_pod_row, limit=None, full=False)
-    full = [explanation for explanation in report.explanations if style.wide or explanation.verdict not in FINE]
+    shown_explanations = [
+        explanation for explanation in report.explanations if style.wide or explanation.verdict not in FINE
+    ]
     pages = [
         build_subsection(explanation.stands_for or explanation.pod, build_explanation_page(explanation, style))
-        for explanation in full
+        for explanation in shown_explanations
     ]
     return (
-        paragraph(Marked(fine, tone), sentence),
+        paragraph(Marked(fine_count, tone), sentence),
         *build_caveats(report.not_replayed, report.ignored, report.extended),
         *table,
         *(block for page in pages for block in page),
@@ -327,7 +335,7 @@ def build_explanations_page(report: Explanations, style: Style) -> Page:
 
 
 def _build_pod_row(explanation: Explanation) -> Row:
-    """Build the row of one pod."""
+    """Build a pod's row of the overview table."""
     verdict = mark_verdict(explanation.verdict)
     return (
         explanation.pod,
@@ -340,12 +348,12 @@ def _build_pod_row(explanation: Explanation) -> Row:
 # -- what to do next ---------------------------------------------------------------------------------------------------
 
 
-TEXTS = {
+TEXT_BY_KIND = {
     "MakeRoom": "{text}; try it first in a whatif scenario",
     "CorrectProfile": "Name its configuration with --config, or correct the pod's spec.schedulerName",
 }
-"""Kind of advice -> how to say it to somebody with a command line, where this is more than its text."""
-COMMANDS = {
+"""Kind of advice -> the text for readers at a command line, if it differs from the advice's own."""
+COMMAND_BY_KIND = {
     "CompareLabels": "kubectl get nodes --show-labels",
     "LookAtClaim": "kubectl get pvc -n {namespace}",
     "CheckDeviceDriver": "kubectl get resourceslices,daemonsets -A",
@@ -360,37 +368,37 @@ COMMANDS = {
 """Kind of advice -> the command to type."""
 
 
-def build_advice(advice: Sequence[Advice], pod: str) -> Page:
-    """Build the list of advice, each with the command to type below it."""
+def build_advice_section(advice: Sequence[Advice], pod: str) -> Page:
+    """Build the list of advice, each item followed by its command."""
     namespace, _, name = pod.partition("/")
     blocks: list[Block] = []
     for suggestion in advice:
-        blocks.append(Bullets((TEXTS.get(suggestion.kind, "{text}").replace("{text}", suggestion.text),)))
-        if suggestion.kind in COMMANDS:
+        blocks.append(Bullets((TEXT_BY_KIND.get(suggestion.kind, "{text}").replace("{text}", suggestion.text),)))
+        if suggestion.kind in COMMAND_BY_KIND:
             words = {"namespace": quote(namespace), "pod": quote(name), "node": quote(suggestion.node)}
-            command = COMMANDS[suggestion.kind].format(**words)
+            command = COMMAND_BY_KIND[suggestion.kind].format(**words)
             if suggestion.claim:
                 command = f"kubectl describe pvc -n {quote(namespace)} {quote(suggestion.claim)}"
             blocks.append(Command(command))
     return section("What to do next", *blocks) if blocks else ()
 
 
-MOST_LINES = 2
-"""A longer answer is split into its causes and the figures behind them."""
+MAX_HEADLINE_LINES = 2
+"""The number of lines above which a headline is split into causes and figures."""
 
 
 def build_answer(report: Explanation, style: Style) -> Iterator[Block]:
-    """Yield the answer, with what it depends on that was not read."""
+    """Yield the verdict and the headline, with what the verdict depends on."""
     if report.verdict == NOT_CREATED:
-        yield from _build_once_created(report)
+        yield from _build_once_created_line(report)
         return
     pod = Marked(report.pod, Tone.STRONG)
-    of_verdict = [unknown for unknown in report.unknown if unknown.affects == VERDICT]
-    if of_verdict:
+    verdict_doubts = [unknown for unknown in report.unknown if unknown.affects == VERDICT]
+    if verdict_doubts:
         yield paragraph(
             pod,
-            Marked(f"{describe_verdict(report.verdict)}, {describe_verdict_doubts(of_verdict)}:", Tone.WARNING),
-            describe_unread(of_verdict),
+            Marked(f"{describe_verdict(report.verdict)}, {describe_verdict_doubts(verdict_doubts)}:", Tone.WARNING),
+            describe_unread(verdict_doubts),
         )
         yield from _split_headline("", (), report, style)
     else:
@@ -401,51 +409,51 @@ def build_answer(report: Explanation, style: Style) -> Iterator[Block]:
 
 
 def build_stand_in_line(report: Explanation) -> Page:
-    """Build the line that says for which workload the pod stands."""
+    """Build the line that names the workload for which the pod stands in."""
     return (paragraph(Marked(report.stands_for, Tone.FAINT)),) if report.stands_for else ()
 
 
 def build_message_line(report: Explanation) -> Page:
-    """Build the line with kube-scheduler's message, if it differs from the headline."""
+    """Build the line with kube-scheduler's message, unless it equals the headline."""
     if report.verdict == "Unschedulable" and report.message not in (None, report.headline):
         return (paragraph(Marked("kube-scheduler:", Tone.FAINT), report.message or ""),)
     return ()
 
 
 def build_preemption_line(report: Explanation) -> Page:
-    """Build the line that says why preemption cannot help, if the priorities of the pods are the reason."""
+    """Build the line that explains why pod priorities rule out preemption."""
     priorities = report.preemption.no_lower_priority if report.preemption else None
     if report.verdict != "Unschedulable" or priorities is None:
         return ()
     return (paragraph(Marked("priority:", Tone.FAINT), priorities.words),)
 
 
-def _split_headline(before: str, parts: tuple[Marked, ...], report: Explanation, style: Style) -> Iterator[Block]:
-    """Yield the headline as one paragraph or, if it is long, as the causes with the closest nodes below."""
-    short = not style.answer_first and len(textwrap.wrap(before + report.headline, style.width)) <= MOST_LINES
-    first = report.causes[0] if report.causes else None
-    if short or first is None or not report.headline.startswith(first.conflict or first.reason):
+def _split_headline(prefix: str, parts: tuple[Marked, ...], report: Explanation, style: Style) -> Iterator[Block]:
+    """Yield the headline as one paragraph, or split into causes and their closest nodes if it is long."""
+    short = not style.answer_first and len(textwrap.wrap(prefix + report.headline, style.width)) <= MAX_HEADLINE_LINES
+    first_cause = report.causes[0] if report.causes else None
+    if short or first_cause is None or not report.headline.startswith(first_cause.conflict or first_cause.reason):
         yield paragraph(*parts, report.headline)
         return
     nodes = len(report.node_order)
-    refusals = [f"{cause.reason}{_describe_place(cause, i, nodes)}" for i, cause in enumerate(report.causes)]
+    refusals = [f"{cause.reason}{_describe_affected_nodes(cause, i, nodes)}" for i, cause in enumerate(report.causes)]
     evidence = [cause.describe_closest(nodes) for cause in report.causes]
-    if first.conflict:
+    if first_cause.conflict:
         evidence = [f"{reason}, {seen}" if seen else reason for reason, seen in zip(refusals, evidence, strict=True)]
-    yield paragraph(*parts, first.conflict or "; ".join(refusals))
+    yield paragraph(*parts, first_cause.conflict or "; ".join(refusals))
     if any(evidence):
         yield Bullets(tuple(filter(None, evidence)))
 
 
-def _describe_place(cause: Cause, index: int, nodes: int) -> str:
-    """Return the nodes of a cause in parentheses. After the first cause, "eligible nodes" is left out."""
+def _describe_affected_nodes(cause: Cause, index: int, nodes: int) -> str:
+    """Return in parentheses to how many nodes a cause applies. Only the first cause says "eligible nodes"."""
     place = cause.describe_nodes(nodes)
     shown = place.removesuffix(" eligible nodes") if index else place
     return f" ({shown})" if shown else ""
 
 
-def _build_once_created(report: Explanation) -> Iterator[Paragraph]:
-    """Yield what scheduling would say about the pod once it is created."""
+def _build_once_created_line(report: Explanation) -> Iterator[Paragraph]:
+    """Yield the line about how the pod would be scheduled if it were created."""
     once = report.once_created
     if once is not None:
         answer = f"{once.verdict}: {once.headline}{describe_doubt(report.unknown)}"

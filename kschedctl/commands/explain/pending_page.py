@@ -1,11 +1,11 @@
-"""The page of PendingPods: all pending pods, grouped by what keeps them from most nodes."""
+"""The page of PendingPods: all pending pods, grouped by cause."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
 
-from kschedctl.commands.explain.new_node_page import build_brief_growth
+from kschedctl.commands.explain.new_node_page import build_growth_section
 from kschedctl.commands.explain.pending_report import PendingGroup, PendingPod, PendingPods
 from kschedctl.render.not_created import build_not_created_section
 from kschedctl.render.page import (
@@ -40,21 +40,21 @@ GROUPS_SHOWN, WORKLOADS_SHOWN, ANSWERS_SHOWN = 25, 3, 3
 
 
 def build_pending_page(report: PendingPods, style: Style) -> Page:
-    """Build the page with the table of causes, what was not created, what waits elsewhere, and what to type next."""
+    """Build the page: pending pods by cause, creation failures, objects that wait elsewhere, and next commands."""
     pods = sum(len(group.pods) for group in report.groups)
-    lacking = build_not_created_section(report.not_created, style)
-    waiting = build_held_back_section(report.waiting_elsewhere, style) if report.waiting_elsewhere else ()
+    creation_failures = build_not_created_section(report.not_created, style)
+    waiting_elsewhere = build_held_back_section(report.waiting_elsewhere, style) if report.waiting_elsewhere else ()
     if report.asked_about:
-        return (*build_held_back_lines(report.waiting_elsewhere), *_build_nothing_waits(report))
+        return (*build_held_back_lines(report.waiting_elsewhere), *_build_nothing_waits_line(report))
     if not pods:
-        tone = Tone.WARNING if report.undecided or waiting else Tone.GOOD
+        tone = Tone.WARNING if report.undecided or waiting_elsewhere else Tone.GOOD
         nothing, where = report.first_line()
         elsewhere = build_next_section(style, "But elsewhere") if report.elsewhere else ()
         return (
-            *lacking,
+            *creation_failures,
             paragraph(Marked(nothing, tone), where),
             *build_not_known_lines(report.unknown),
-            *waiting,
+            *waiting_elsewhere,
             *elsewhere,
         )
     (title,) = report.first_line()
@@ -63,25 +63,25 @@ def build_pending_page(report: PendingPods, style: Style) -> Page:
         *table,
         *build_caveats(report.not_replayed, report.ignored, unknown=report.unknown),
         *build_upstream_fault_lines(report.upstream_faults),
-        *lacking,
-        *waiting,
+        *creation_failures,
+        *waiting_elsewhere,
         *build_extender_line(report.extended),
-        *(build_brief_growth(report.growth, style) if report.growth else ()),
+        *(build_growth_section(report.growth, style) if report.growth else ()),
         *(
-            _build_next_commands(report.groups, style)
+            _build_next_commands_section(report.groups, style)
             if style.wide and style.width < UNFOLDED
             else build_next_section(style)
         ),
     )
 
 
-def _build_nothing_waits(report: PendingPods) -> Page:
-    """Build the line for named objects that wait for nothing."""
+def _build_nothing_waits_line(report: PendingPods) -> Page:
+    """Build the line that says that the named objects wait for nothing."""
     return () if report.waiting_elsewhere else (paragraph(*report.first_line()),)
 
 
 def _plot_causes(report: PendingPods, style: Style) -> tuple[Plot, ...]:
-    """Plot the pending pods by cause, if plots are wanted or the numbers differ much."""
+    """Plot the pending pods by cause, if plots are requested or the numbers differ a lot."""
     amounts: dict[str, dict[str, float]] = {}
     for group in report.groups:
         cause = group.cause if group.verdict == "Unschedulable" else f"{group.verdict}: {group.cause}"
@@ -92,15 +92,15 @@ def _plot_causes(report: PendingPods, style: Style) -> tuple[Plot, ...]:
     return build_bar_plot("Pending pods by cause", ("cause", "pods"), amounts, len(amounts))
 
 
-def _build_next_commands(groups: tuple[PendingGroup, ...], style: Style) -> Page:
-    """Build the list of commands for all groups. In a table they might be wrapped."""
+def _build_next_commands_section(groups: tuple[PendingGroup, ...], style: Style) -> Page:
+    """Build the list of next commands. They are not put into the table, because it might wrap them."""
     pods = (member.pod for group in groups for member in group.members)
     commands = [Command(command) for pod in pods for command in style.commands.get(pod, ())]
     return section("Next", *commands) if commands else ()
 
 
 def _build_cause_table(groups: tuple[PendingGroup, ...], style: Style) -> Page:
-    """Build the table of causes; with ``-o wide`` a table of pods."""
+    """Build the table of causes or, with -o wide, of pods."""
     if style.wide:
         columns = [*number_columns("pods"), Column("age"), Column("pod", keep=True), Column("workload")]
         columns += [Column("verdict", keep=True), Column("cause"), Column("next")]
@@ -112,7 +112,7 @@ def _build_cause_table(groups: tuple[PendingGroup, ...], style: Style) -> Page:
 
 
 def _build_member_rows(group: PendingGroup, style: Style) -> Iterator[Row]:
-    """Yield a row for each pod of a group."""
+    """Yield a row for each pod of the group."""
     verdict = mark_verdict(group.verdict)
     for position, member in enumerate(group.members):
         pods = "" if position else f"{len(group.pods):,}"
@@ -121,25 +121,25 @@ def _build_member_rows(group: PendingGroup, style: Style) -> Iterator[Row]:
 
 
 def _build_group_row(group: PendingGroup, style: Style) -> Row:
-    """Build the row of a group, with the cause below the workloads."""
-    whose = Marked(names(group.workloads, WORKLOADS_SHOWN), Tone.STRONG)
-    return (f"{len(group.pods):,}", group.age, Stack((whose, *_build_answers(group, style))))
+    """Build the row of a group: its workloads, and the answers for its pods below."""
+    workloads = Marked(names(group.workloads, WORKLOADS_SHOWN), Tone.STRONG)
+    return (f"{len(group.pods):,}", group.age, Stack((workloads, *_build_answer_lines(group, style))))
 
 
-def _build_answers(group: PendingGroup, style: Style) -> tuple[Cell, ...]:
-    """Build the one answer that holds for all pods of the group, or the cause and some answers for single pods."""
+def _build_answer_lines(group: PendingGroup, style: Style) -> tuple[Cell, ...]:
+    """Build the answer that all pods of a group share, or the cause and a few answers of single pods."""
     tone = VERDICT_TONES.get(group.verdict, Tone.WARNING)
     verdict = "" if group.verdict == "Unschedulable" else f"{describe_verdict(group.verdict)}: "
     answers = {member.headline: member for member in reversed(group.members)}
     if len(answers) == 1:
         return (Marked(f"{verdict}{group.members[0].headline}", tone),)
-    different = [member for member in group.members if answers[member.headline] is member]
-    shown, note = limit_rows_by_style(different, style, ANSWERS_SHOWN)
+    distinct_members = [member for member in group.members if answers[member.headline] is member]
+    shown, note = limit_rows_by_style(distinct_members, style, ANSWERS_SHOWN)
     lines = (_shorten_answer(member, group) for member in shown)
     return (Marked(f"{verdict}{group.cause}", tone), *lines, Marked(note, Tone.FAINT))
 
 
 def _shorten_answer(member: PendingPod, group: PendingGroup) -> Marked:
-    """Return the answer for one pod without the cause that stands above it."""
+    """Shorten a pod's answer by the cause, which the line above gives."""
     details = member.headline.removeprefix(group.cause).strip(": ")
     return Marked(f"{member.pod} {details}" if details.startswith("(") else f"{member.pod}: {details}", Tone.FAINT)

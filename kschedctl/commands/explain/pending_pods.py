@@ -35,13 +35,18 @@ def pending(
     now: str = "",
     growth: bool = True,
 ) -> PendingPods:
-    """Report all pods that wait for a node, grouped by cause, and the workloads that lack pods which could not be
-    created.
+    """Report all pending pods by cause, and the workloads that fail to create pods.
 
-    Of one ``namespace``, or of all; ``selector``: of these labels alone, as ``app=web``. ``in_full``: of how many kinds
-    of pods each node is told. ``now``: the RFC 3339 time at which ages are taken; when the cluster was read.
-    Of all namespaces it also tells which nodes an autoscaler makes for them, where one is known, unless ``growth`` is
-    False. Raises InputError.
+    Arguments:
+        cluster: the cluster.
+        namespace: report only the pods of this namespace. The default is all namespaces.
+        selector: report only the pods with these labels, such as `app=web`.
+        in_full: the number of kinds of pods that are explained node by node.
+        call_extender: calls the configuration's extenders, as for `explain`.
+        now: the RFC 3339 time as of which ages are computed. The default is the time when the cluster was read.
+        growth: for all namespaces, also report the nodes that an autoscaler would add, if one is known.
+
+    Raises InputError for an invalid selector.
 
     >>> import kschedctl
     >>> str(pending(kschedctl.Cluster.from_objects([])))
@@ -50,11 +55,11 @@ def pending(
     scheduler = Scheduler(cluster, call_extender)
     now = now or get_read_time(cluster)
     report = report_pending(scheduler, namespace or None, selector, now, in_full)
-    return report if namespace or selector or not growth else add_growth(report, lambda: _find_growth(cluster, now))
+    return report if namespace or selector or not growth else add_growth(report, lambda: _simulate_growth(cluster, now))
 
 
-def _find_growth(cluster: Cluster, now: str) -> NodeGrowth | None:
-    """Return the nodes that an autoscaler would add for the pending pods, or None if no autoscaler is known."""
+def _simulate_growth(cluster: Cluster, now: str) -> NodeGrowth | None:
+    """Simulate which nodes an autoscaler would add, or return None if no autoscaler is known."""
     from kschedctl.fixes.new_node import simulate_node_growth  # noqa: PLC0415 - only where pods wait for a node
 
     return simulate_node_growth(cluster, now)
@@ -86,7 +91,7 @@ def report_pending(
 
 
 def add_waiting_elsewhere(report: PendingPods, cluster: Cluster, namespace: str | None, now: str) -> PendingPods:
-    """Add the objects that wait before kube-scheduler sees a pod of them. They count for the verdict, too."""
+    """Add the objects that wait before kube-scheduler sees their pods, and let them decide the verdict, too."""
     waiting_objects = find_waiting_elsewhere(cluster, namespace, now)
     unread_queues = find_unread_waiting_kinds(cluster)
     pending = any(group.verdict not in FINE for group in report.groups) and not report.undecided
@@ -109,10 +114,10 @@ def group_pending_pods(
     *,
     not_created: Sequence[NotCreated] = (),
 ) -> PendingPods:
-    """Group pods by their shared cause, unschedulable ones first.
+    """Explain pods, and group them by cause, unschedulable ones first.
 
-    `now` is the RFC 3339 time at which ages are computed; without it there are none. Up to `in_full` kinds of pods are
-    explained node by node, which takes most of the time.
+    Ages are as of the RFC 3339 time `now`; without it, there are no ages. Up to `in_full` kinds of pods are explained
+    node by node, which takes most of the time.
     """
     pods = list(pods)
     explanations = explain_all(scheduler, pods, in_full)
@@ -120,7 +125,7 @@ def group_pending_pods(
     faults = dict.fromkeys(
         f"{report.pod}: {what}" for report in explanations.values() for what in report.upstream_faults
     )
-    nothing = _find_unread_pods(scheduler)
+    nothing = _find_unread_pods_doubt(scheduler)
     unknown = merge_unknown_kinds((*(report.unknown for report in explanations.values()), nothing))
     doubtful = bool(nothing) or any(report.undecided for report in explanations.values())
     certain = any(report.verdict not in FINE and not report.undecided for report in explanations.values())
@@ -139,7 +144,7 @@ def group_pending_pods(
 
 
 def explain_some_in_full(scheduler: Scheduler, keys: Iterable[str], kinds: int) -> tuple[ExplainedPods, ...]:
-    """Explain pods (`namespace/name`) node by node, up to `kinds` kinds of them."""
+    """Explain up to `kinds` kinds of the pods `keys` (`namespace/name`) node by node."""
     if not kinds:
         return ()
     named = (key.partition("/") for key in keys)
@@ -147,25 +152,25 @@ def explain_some_in_full(scheduler: Scheduler, keys: Iterable[str], kinds: int) 
     return _group_by_explanation(explain_all(scheduler, pods, kinds))[:kinds]
 
 
-def _find_unread_pods(scheduler: Scheduler) -> tuple[UnknownKind, ...]:
-    """Return what the answer that no other pod is pending depends on: that all pods were read."""
+def _find_unread_pods_doubt(scheduler: Scheduler) -> tuple[UnknownKind, ...]:
+    """Return the doubt that other pods may be pending because not all pods were read."""
     gap = scheduler.cluster.gap("Pod")
     return (UnknownKind("Pod", gap.why, VERDICT),) if gap else ()
 
 
 def _group_by_explanation(explanations: Mapping[str, Explanation]) -> tuple[ExplainedPods, ...]:
-    """Group the pods that share an explanation, in the order of the explanations."""
-    alike: dict[int, list[str]] = {}
+    """Group pods that share an explanation."""
+    keys_by_report: dict[int, list[str]] = {}
     for key, report in explanations.items():
-        alike.setdefault(id(report), []).append(key)
-    return tuple(ExplainedPods(tuple(keys), explanations[keys[0]]) for keys in alike.values())
+        keys_by_report.setdefault(id(report), []).append(key)
+    return tuple(ExplainedPods(tuple(keys), explanations[keys[0]]) for keys in keys_by_report.values())
 
 
 def explain_all(scheduler: Scheduler, pods: Iterable[Pod], in_full: int = 0) -> dict[str, Explanation]:
-    """Explain pods by `namespace/name`. Pods that are equal to the scheduler, such as a Deployment's, share one
-    explanation.
+    """Explain pods, and return the explanations by `namespace/name`.
 
-    The first ``in_full`` of them have single nodes.
+    Pods that are equal to the scheduler, such as replicas, share an explanation. The first `in_full` explanations cover
+    every node.
     """
     pods = list(pods)
     if not pods:
@@ -177,32 +182,32 @@ def explain_all(scheduler: Scheduler, pods: Iterable[Pod], in_full: int = 0) -> 
     shared: dict[tuple[int, str, str], Explanation] = {}
     explanations = {}
     for pod in pods:
-        own = pod.key if extenders_called else ""  # to extenders no two pods are alike
-        alike = (int(columns.info[columns.index[pod.key]]), pod.status.nominated_node_name, own)
-        if alike not in shared:
+        identity = pod.key if extenders_called else ""  # to extenders no two pods are alike
+        kind_of_pod = (int(columns.info[columns.index[pod.key]]), pod.status.nominated_node_name, identity)
+        if kind_of_pod not in shared:
             report = explain_pod(scheduler, scheduler.view.stored(pod), nodes=len(shared) < in_full)
-            shared[alike] = drop_unwritten_message(report)
-        explanations[pod.key] = shared[alike]
+            shared[kind_of_pod] = drop_unwritten_message(report)
+        explanations[pod.key] = shared[kind_of_pod]
     return explanations
 
 
 def _group_by_cause(pods: Iterable[Pod], explanations: Mapping[str, Explanation], now: str) -> tuple[PendingGroup, ...]:
-    """Group pods by verdict and shared cause, unschedulable ones first, then by size."""
+    """Group pods by verdict and shared cause, unschedulable groups first, then by size."""
     by_cause: dict[object, list[Pod]] = {}
     for pod in pods:
         by_cause.setdefault((explanations[pod.key].verdict, find_shared_cause(explanations[pod.key])), []).append(pod)
     groups = [
-        _build_group(sorted(pods_of_cause, key=_creation_sort_key), explanations, now)
+        _build_group(sorted(pods_of_cause, key=_build_age_sort_key), explanations, now)
         for pods_of_cause in by_cause.values()
     ]
     return tuple(sorted(groups, key=lambda group: (group.verdict in FINE, -len(group.pods))))
 
 
 def _build_group(pods: list[Pod], explanations: Mapping[str, Explanation], now: str) -> PendingGroup:
-    """Build the group for pods with the same cause."""
+    """Build the group of pods with the same cause."""
     reports = [explanations[pod.key] for pod in pods]
     messages = {report.message for report in reports}
-    members = tuple(_report_pod(pod, explanations[pod.key], now) for pod in pods)
+    members = tuple(_report_pending_pod(pod, explanations[pod.key], now) for pod in pods)
     return PendingGroup(
         verdict=reports[0].verdict,
         cause=find_shared_cause(reports[0]),
@@ -214,13 +219,13 @@ def _build_group(pods: list[Pod], explanations: Mapping[str, Explanation], now: 
     )
 
 
-def _creation_sort_key(pod: Pod) -> tuple[bool, str]:
-    """Return a sort key by age, oldest first, pods of unknown age last."""
+def _build_age_sort_key(pod: Pod) -> tuple[bool, str]:
+    """Return a sort key that puts the oldest pods first, and pods of unknown age last."""
     created = pod.metadata.creation_timestamp or ""
     return not created, created
 
 
-def _report_pod(pod: Pod, report: Explanation, now: str) -> PendingPod:
+def _report_pending_pod(pod: Pod, report: Explanation, now: str) -> PendingPod:
     """Report one pod of a group."""
     created = pod.metadata.creation_timestamp or ""
     return PendingPod(pod.key, str(find_owner(pod)), report.headline, report.message, created, format_age(created, now))

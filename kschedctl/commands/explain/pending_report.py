@@ -50,7 +50,7 @@ class PendingGroup(Document, frozen=True):
 
     @property
     def shortened(self) -> ShortPods:
-        """Return the group as it appears in a summary."""
+        """The group as it appears in a summary."""
         workload = self.workloads[0] if self.workloads else ""
         return ShortPods(len(self.pods), self.pods[0], workload, f"{self.verdict}: {self.cause}")
 
@@ -96,7 +96,7 @@ class PendingPods(Report, frozen=True):
     kind: str = "PendingPods"
 
     def first_line(self) -> tuple[str, ...]:
-        """Return the number of pods and causes, and of objects that wait elsewhere."""
+        """Return the number of pending pods and causes, or a line about the objects that wait elsewhere."""
         pods = sum(len(group.pods) for group in self.groups)
         waiting = count_by_state(self.waiting_elsewhere)
         if self.asked_about:
@@ -116,7 +116,7 @@ class PendingPods(Report, frozen=True):
         return (f"{counted(pods, 'pod')} pending {self.scope}, {causes}{besides}{describe_doubt(self.unknown)}",)
 
     def summarized(self, summary: Summary) -> Summary:
-        """Add the pods that could not be created, the causes, and what waits elsewhere."""
+        """Add pending pods, creation failures and objects that wait elsewhere to the summary."""
         figures = {"pending": sum(len(group.pods) for group in self.groups), "causes": len(self.groups)}
         if self.waiting_elsewhere:
             figures["waitingElsewhere"] = len(self.waiting_elsewhere)
@@ -130,18 +130,18 @@ class PendingPods(Report, frozen=True):
         return replace(summary, subject=self.scope, pods=pods, figures=figures)
 
     def csv_table(self) -> CsvTable:
-        """Return rows for workloads that lack pods, for pending pods, and for what waits elsewhere."""
+        """Return a row for each creation failure, pending pod, and object that waits elsewhere."""
         missing = [(workload.workload, NOT_CREATED, workload.headline) for workload in self.not_created]
         waiting = [(pod, group.verdict, group.cause) for group in self.groups for pod in group.pods]
         elsewhere = [(entry.resource, entry.state.value, entry.headline) for entry in self.waiting_elsewhere]
         return CsvTable(("pod", "verdict", "cause"), [*missing, *waiting, *elsewhere])
 
     def pod_names(self) -> tuple[str, ...]:
-        """Return the pending pods."""
+        """Return the names of the pending pods."""
         return tuple(pod for group in self.groups for pod in group.pods)
 
     def gate_problems(self) -> list[GateProblem]:
-        """Return the pods that are not created or not scheduled, by cause."""
+        """Return a problem for each cause of pods that are not created or not scheduled."""
         waiting = [
             GateProblem("not-scheduled", f"Pod {group.pods[0]}", with_pod_count(len(group.pods), group.cause))
             for group in self.groups

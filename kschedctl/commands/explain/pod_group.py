@@ -1,4 +1,4 @@
-"""Report a pod's group of Kubernetes: which pods exist, which are missing, and what placing them together comes to."""
+"""Report on a pod's PodGroup and its tree: existing and missing pods, and the result of placing them together."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ from kschedctl.commands.explain.pod_group_report import (
     PodGroupReport,
 )
 from kschedctl.commands.explain.report import Explanation
-from kschedctl.scheduler.engine.pod_groups.crossing import find_crossing
 from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult, PodGroupCycle
-from kschedctl.scheduler.engine.pod_groups.deadlock import find_deadlocked_gangs
+from kschedctl.scheduler.engine.pod_groups.deadlock import find_crossing, find_deadlocked_gangs
 from kschedctl.scheduler.engine.pod_groups.hierarchy import (
     EntityKey,
     GroupTree,
@@ -60,11 +59,11 @@ class GroupMembers(NamedTuple):
     tried: list[Position]
     """The pods that are tried, in order."""
     gated: dict[Position, Status]
-    """The pods that a PreEnqueue plugin keeps from being tried, with its answer."""
+    """The pods that a PreEnqueue plugin rejects, each with the plugin's status."""
 
 
 def report_pod_group(scheduler: Scheduler, framework: Framework, pod: Pod) -> PodGroupReport | None:
-    """Report the PodGroup of a pod that is in no tree of groups, or return None for a pod without a group."""
+    """Report on the pod's PodGroup without its tree, or return None if the pod belongs to no group."""
     key = group_key(pod) if schedules_groups_together(scheduler.gates) else None
     if key is None:
         return None
@@ -74,64 +73,64 @@ def report_pod_group(scheduler: Scheduler, framework: Framework, pod: Pod) -> Po
     members = order_members(framework, view, infos, _find_completing_pod(scheduler, key))
     topology_aware = scheduler.gates.enabled("TopologyAwareWorkloadScheduling")
 
-    def report(result: GroupResult | None) -> PodGroupReport:
+    def build_report(result: GroupResult | None) -> PodGroupReport:
         return replace(
             build_group_report(view, key, members, result, topology_aware=topology_aware),
             condition=CONDITION.at(scheduler.gates.release),
         )
 
     if not members.tried:
-        return report(None)
+        return build_report(None)
     tried = {position: infos[position] for position in members.tried}
-    if refused := find_validation_error(find_pod_group(view, key), tried, view, scheduler.gates.release):
-        return report(GroupResult(Status(Code.ERROR, (refused,))))
+    if error := find_validation_error(find_pod_group(view, key), tried, view, scheduler.gates.release):
+        return build_report(GroupResult(Status(Code.ERROR, (error,))))
     cycle = PodGroupCycle(framework, view, key, members.tried, infos, topology_aware)
     result = cycle.run()
     if scheduler.gates.enabled("WorkloadAwarePreemption") and result.status.code is Code.UNSCHEDULABLE:
         result = preempt_for_group(cycle, result)
     deadlocked = () if result.placed else find_deadlocked_gangs(cycle)
     return replace(
-        report(result),
+        build_report(result),
         deadlocked_with=format_group_keys(deadlocked),
         **find_crossed_groups(cycle, result, own_groups=True),
     )
 
 
 def add_pod_to_cluster(scheduler: Scheduler, pod: Pod) -> Scheduler:
-    """Return a scheduler whose cluster contains the pod, which may be a manifest."""
+    """Return a scheduler whose cluster contains the pod. A pod from a manifest is added."""
     if scheduler.view.pods.find_position(pod.key) is not None:
         return scheduler
     return Scheduler(scheduler.cluster.with_objects({"Pod": [pod]}), scheduler.call_extender)
 
 
 class CrossedGroupFields(TypedDict, total=False):
-    """The fields of a report about other groups that share pods or nodes with the group."""
+    """The report fields about groups that wait for each other at Permit."""
 
     waits_for: tuple[str, ...]
     apart: tuple[str, ...]
 
 
 def find_crossed_groups(cycle: PodGroupCycle, result: GroupResult, *, own_groups: bool) -> CrossedGroupFields:
-    """Find the groups for which the pods would wait at Permit, and the groups that these wait for in turn."""
+    """Find the groups for which the pods would wait at Permit, and the groups for which those wait in turn."""
     crossed = find_crossing(cycle, result, own_groups=own_groups)
     return {"waits_for": format_group_keys(crossed.awaited), "apart": format_group_keys(crossed.apart)}
 
 
 def format_group_keys(gangs: Iterable[AnyGroupKey]) -> tuple[str, ...]:
-    """Return `namespace/name` of each group."""
+    """Format each group as `namespace/name`."""
     return tuple("/".join(key[-2:]) for key in gangs)
 
 
 def build_pod_info(view: Fork, position: Position, target_pod: Pod) -> PodInfo:
-    """Build the pod info of a group member. The pod of the question is taken as asked, not as stored."""
+    """Build the pod info of a group member. For the explained pod, use `target_pod` instead of the stored pod."""
     pod = view.stored(view.pods.objects[position])
     return PodInfo(target_pod if pod.key == target_pod.key else pod, view.settings.requests)
 
 
 def order_members(
-    framework: Framework, view: Fork, infos: Mapping[Position, PodInfo], last: Position | None
+    framework: Framework, view: Fork, infos: Mapping[Position, PodInfo], completing_pod: Position | None
 ) -> GroupMembers:
-    """Order the members by priority and age, and find those that are gated. Pods that are being deleted are left out.
+    """Order the members by priority and age, and separate the gated ones. Terminating pods are left out.
 
     The pod `last`, whose creation completed the gang, comes first among pods of its priority.
     """
@@ -141,11 +140,14 @@ def order_members(
     tried = sort_by_priority_and_age(
         infos, (info for info in infos if info not in gated and not infos[info].terminating)
     )
-    return GroupMembers(tried if last is None else sorted(tried, key=lambda p: (-infos[p].priority, p != last)), gated)
+    return GroupMembers(
+        tried if completing_pod is None else sorted(tried, key=lambda p: (-infos[p].priority, p != completing_pod)),
+        gated,
+    )
 
 
 def _find_completing_pod(scheduler: Scheduler, key: GroupKey) -> Position | None:
-    """Find the pod whose creation completed the gang. The pods before it were kept out of the queue."""
+    """Find the pod whose creation completed the gang. Earlier pods had to wait for it."""
     if not scheduler.gates.enabled(GangScheduling.gate):
         return None
     pods = scheduler.view.pods
@@ -163,7 +165,7 @@ def sort_by_priority_and_age(infos: Mapping[Position, PodInfo], positions: Itera
 
 
 def find_rejecting_gate(framework: Framework, info: PodInfo, view: Fork) -> Status | None:
-    """Return the first rejection of a PreEnqueue plugin, or None if none rejects the pod."""
+    """Return the first rejection by a PreEnqueue plugin, or None if all admit the pod to the queue."""
     plugins = (plugin for plugin in framework.plugins_at("preEnqueue") if offers(plugin, PreEnqueuePlugin))
     statuses = (plugin.pre_enqueue(info, view) for plugin in plugins)
     return next((status for status in statuses if status.rejected), None)
@@ -172,14 +174,12 @@ def find_rejecting_gate(framework: Framework, info: PodInfo, view: Fork) -> Stat
 def build_group_report(
     view: Fork, key: GroupKey, members: GroupMembers, result: GroupResult | None, *, topology_aware: bool
 ) -> PodGroupReport:
-    """Build the report from the group's object, its members and the result of trying them. `result` is None if none
-    was tried.
-    """
+    """Build the report on a PodGroup. `result` is None if none of its pods was tried."""
     group, state = find_pod_group(view, key), find_state(view, key)
     return PodGroupReport(
         name="/".join(key),
         verdict=find_group_verdict(result),
-        **_read_policy(group, state, topology_aware),
+        **_build_policy_fields(group, state, topology_aware),
         pods=state.size,
         scheduled=len(state.scheduled),
         message=result.message if result else "",
@@ -198,8 +198,8 @@ class _PolicyFields(TypedDict, total=False):
     topology: str
 
 
-def _read_policy(group: PodGroup | None, state: PodGroupState, topology_aware: bool) -> _PolicyFields:
-    """Read the group's policy and topology constraint; empty if the group does not exist."""
+def _build_policy_fields(group: PodGroup | None, state: PodGroupState, topology_aware: bool) -> _PolicyFields:
+    """Build the report fields about the group's policy and topology. They are empty if the group does not exist."""
     if group is None:
         return {}
     policy, constraints = group.spec.scheduling_policy, group.spec.scheduling_constraints
@@ -212,7 +212,7 @@ def _read_policy(group: PodGroup | None, state: PodGroupState, topology_aware: b
 
 
 def find_group_verdict(result: GroupResult | None) -> str:
-    """Return the verdict on a group; Incomplete if it was not tried."""
+    """Return the verdict for the result of a group, which is Incomplete if it was not tried."""
     if result is None:
         return INCOMPLETE
     if result.waiting_on_preemption:
@@ -223,7 +223,7 @@ def find_group_verdict(result: GroupResult | None) -> str:
 
 
 def _report_members(view: Fork, members: GroupMembers, result: GroupResult | None) -> Iterator[MemberReport]:
-    """Yield a report for each tried and each gated pod."""
+    """Yield a report on each tried and each gated pod."""
     pods = view.pods.objects
     if result:
         yield from report_tried_members(view, members.tried, result, find_failed_members(result, members.tried, view))
@@ -234,7 +234,7 @@ def _report_members(view: Fork, members: GroupMembers, result: GroupResult | Non
 def report_tried_members(
     view: Fork, tried: Iterable[Position], result: GroupResult, failed: Mapping[Position, MemberFailure]
 ) -> Iterator[MemberReport]:
-    """Yield the outcome of each tried pod, with its node or the reason why it failed."""
+    """Yield a report on each tried pod, with its node or the reason why it was not placed."""
     member_results = {member_result.position: member_result for member_result in result.members}
     for position in tried:
         member = member_results.get(position)
@@ -244,7 +244,7 @@ def report_tried_members(
 
 
 def _find_member_verdict(result: GroupResult, position: Position) -> str:
-    """Return what the pod itself came to, after the pods before it."""
+    """Return the verdict on one member of the group."""
     member = next((member_result for member_result in result.members if member_result.position == position), None)
     if member is None:
         return NOT_TRIED
@@ -256,7 +256,7 @@ def _find_member_verdict(result: GroupResult, position: Position) -> str:
 
 
 def _report_placements(view: Fork, result: GroupResult) -> Iterator[PlacementReport]:
-    """Yield a report for each topology domain in which the group was tried."""
+    """Yield a report on each topology domain in which the group was tried."""
     fitting = [
         group_result for group_result in result.tried if group_result.placed or group_result.waiting_on_preemption
     ]
@@ -280,23 +280,23 @@ def _report_placements(view: Fork, result: GroupResult) -> Iterator[PlacementRep
 
 
 def iter_victims(result: GroupResult) -> Iterator[Position]:
-    """Return the pods that the members and the group would preempt, each once."""
-    of_members = (victim for member in result.members for victim in member.victims)
-    return iter(dict.fromkeys((*of_members, *result.victims)))
+    """Iterate over the distinct pods that the group and its members would preempt."""
+    member_victims = (victim for member in result.members for victim in member.victims)
+    return iter(dict.fromkeys((*member_victims, *result.victims)))
 
 
 def iter_pod_keys(view: Fork, positions: Iterable[Position]) -> Iterator[str]:
-    """Return the keys of pods, given their positions."""
+    """Iterate over the keys of the pods at these positions."""
     return (view.pods.objects[position].key for position in positions)
 
 
 def _binds_together(group: PodGroupReport) -> bool:
-    """Return whether kube-scheduler binds the pods of the group together."""
+    """Return whether kube-scheduler binds the group's pods only together."""
     return not group.project or (group.policy == "gang" and not group.decided_by)
 
 
-def add_group(report: Explanation, group: PodGroupReport | None) -> Explanation:
-    """Add the group to the explanation of its member, which is bound only if the group is placed."""
+def add_group_report(report: Explanation, group: PodGroupReport | None) -> Explanation:
+    """Add the group's report to its member's explanation, and let the group decide the member's verdict."""
     own_member = next((member for member in group.members if member.pod == report.pod), None) if group else None
     if group is None or own_member is None or report.verdict in (GATED, ERROR) or not _binds_together(group):
         return replace(report, pod_group=group)
@@ -306,8 +306,8 @@ def add_group(report: Explanation, group: PodGroupReport | None) -> Explanation:
     return replace(report, verdict=verdict, message=own_member.message or group.message, pod_group=group)
 
 
-MOST_ORDERS = 24
-"""The number of orders in which the groups of a tree are tried."""
+MAX_ORDERS = 24
+"""The maximum number of orders in which the groups of a tree are tried."""
 ORDER_MATTERS = "try their groups in an order that is up to chance: in another one this pod fares otherwise"
 ORDER_MAY_MATTER = "try their groups in an order that is up to chance: not all of them were tried here"
 
@@ -315,24 +315,24 @@ ORDER_MAY_MATTER = "try their groups in an order that is up to chance: not all o
 def _report_tree(
     scheduler: Scheduler, framework: Framework, tree: GroupTree, key: GroupKey, pod: Pod
 ) -> PodGroupReport | None:
-    """Report the PodGroup of a pod and the tree of groups that it belongs to."""
+    """Report on the pod's PodGroup and the tree of groups that contains it."""
     tried = _TriedTree(scheduler, framework, tree, pod)
-    own = next(leaf for leaf in tree.leaves if leaf.pod_group == key)
-    result = tried.results.get(own.key)
-    report = build_group_report(scheduler.view, key, tried.members[own.key], result, topology_aware=True)
+    own_leaf = next(leaf for leaf in tree.leaves if leaf.pod_group == key)
+    result = tried.results.get(own_leaf.key)
+    report = build_group_report(scheduler.view, key, tried.members[own_leaf.key], result, topology_aware=True)
     return replace(report, tree=tried.report, condition=CONDITION.at(scheduler.gates.release))
 
 
 def iter_order_doubts(group: PodGroupReport | None) -> Iterator[Unknown]:
-    """Yield a doubt if the order in which kube-scheduler tries the groups of the tree is random and may matter."""
+    """Yield a doubt if the result may depend on the random order in which kube-scheduler tries the groups."""
     tree = group.tree if group else None
     if tree is not None and (tree.by_chance or not tree.all_orders):
-        why = ORDER_MATTERS if tree.by_chance else ORDER_MAY_MATTER
-        yield Unknown(Dependency("CompositePodGroup", Effect.EITHER), Gap(why))
+        reason = ORDER_MATTERS if tree.by_chance else ORDER_MAY_MATTER
+        yield Unknown(Dependency("CompositePodGroup", Effect.EITHER), Gap(reason))
 
 
 class _TriedTree:
-    """A tree of groups whose waiting pods are tried together."""
+    """A tree of groups whose unscheduled pods are tried together."""
 
     def __init__(self, scheduler: Scheduler, framework: Framework, tree: GroupTree, pod: Pod) -> None:
         self.scheduler, self.framework, self.tree, self.pod = scheduler, framework, tree, pod
@@ -348,39 +348,39 @@ class _TriedTree:
 
     @cached_property
     def results(self) -> GroupResults:
-        """The result of each group; empty if no pod is tried."""
+        """The results by group; empty if there are no pods to try."""
         tried = {position: self.infos[position] for members in self.members.values() for position in members.tried}
         if not tried:
             return {}
-        if said := find_validation_error(self.tree.group, tried, self.scheduler.view, self.scheduler.gates.release):
-            status = Status(Code.ERROR, (said,))
+        if error := find_validation_error(self.tree.group, tried, self.scheduler.view, self.scheduler.gates.release):
+            status = Status(Code.ERROR, (error,))
             return {node.key: GroupResult(status, promised={}) for node in self.tree.nodes}
         workload_aware = self.scheduler.gates.enabled("WorkloadAwarePreemption")
         return run_tree(self._build_cycle(self.tree), workload_aware=workload_aware)
 
     @cached_property
     def report(self) -> GroupTreeReport:
-        """The report on the whole tree."""
+        """The report on the tree. It records whether the pod's fate depends on the order of the groups."""
         root = self.results.get(self.tree.key)
-        several = (
-            list(islice(iter_orders(self.tree), MOST_ORDERS + 1)) if root and root.status.code is not Code.ERROR else []
+        orders = (
+            list(islice(iter_orders(self.tree), MAX_ORDERS + 1)) if root and root.status.code is not Code.ERROR else []
         )
         return GroupTreeReport(
             name=f"{self.tree.key.namespace}/{self.tree.key.name}",
             verdict=find_group_verdict(root),
             groups=tuple(_report_tree_group(node, self.results.get(node.key)) for node in self.tree.nodes),
             victims=tuple(iter_pod_keys(self.scheduler.view, root.victims)) if root else (),
-            by_chance=len({self._is_placed_in_order(order) for order in several[:MOST_ORDERS]}) > 1,
-            all_orders=len(several) <= MOST_ORDERS,
+            by_chance=len({self._is_placed_in_order(order) for order in orders[:MAX_ORDERS]}) > 1,
+            all_orders=len(orders) <= MAX_ORDERS,
         )
 
     def _build_cycle(self, order: GroupTree) -> HierarchyCycle:
-        """Build the cycle that tries the groups in the order of the tree."""
+        """Build the cycle that tries the groups in the given order."""
         tried = {key: members.tried for key, members in self.members.items()}
         return HierarchyCycle(self.framework, self.scheduler.view, order, tried, self.infos)
 
     def _is_placed_in_order(self, order: GroupTree) -> bool:
-        """Return whether the pod gets a node if the groups are tried in this order."""
+        """Return whether the pod is placed if the groups are tried in the given order."""
         position = self.scheduler.view.pods.find_position(self.pod.key)
         results = run_tree(self._build_cycle(order), workload_aware=False).values()
         return any(
@@ -392,7 +392,7 @@ class _TriedTree:
 
 
 def _report_tree_group(node: GroupTree, result: GroupResult | None) -> GroupOfTree:
-    """Report one group of the tree."""
+    """Report on one group of the tree."""
     constraints, parent = node.group.spec.scheduling_constraints, find_parent_key(node.group)
     return GroupOfTree(
         kind="CompositePodGroup" if node.key.composite else "PodGroup",
@@ -406,8 +406,8 @@ def _report_tree_group(node: GroupTree, result: GroupResult | None) -> GroupOfTr
     )
 
 
-def report_own_group(scheduler: Scheduler, framework: Framework, pod: Pod) -> PodGroupReport | None:
-    """Report the group of a pod, with its tree if it is in one. Return None for a pod that is scheduled by itself."""
+def report_group(scheduler: Scheduler, framework: Framework, pod: Pod) -> PodGroupReport | None:
+    """Report on the pod's PodGroup, with its tree if it has one. Return None if the pod belongs to no group."""
     key = group_key(pod) if schedules_groups_together(scheduler.gates) else None
     if key is None:
         return None

@@ -1,4 +1,4 @@
-"""The section about a pod's group: quorum, which pods are missing or do not fit, and where the group was tried."""
+"""The section about a pod's group: required pods, missing pods, and the topology domains that were tried."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ SHOWN = 10
 TONES = {"Placed": Tone.GOOD, "Preempting": Tone.WARNING, "Gated": Tone.WARNING, "Terminating": Tone.WARNING}
 
 
-def build_pod_group(group: PodGroupReport | None, style: Style) -> Page:
-    """Build the section about the pod's group, or nothing for a pod without one."""
+def build_pod_group_section(group: PodGroupReport | None, style: Style) -> Page:
+    """Build the section about the pod's group. It is empty for a pod without a group."""
     if group is None:
         return ()
     return section(
@@ -39,16 +39,16 @@ def build_pod_group(group: PodGroupReport | None, style: Style) -> Page:
         paragraph(Marked(group.name, Tone.STRONG), ": ".join((_describe_policy(group), _describe_pods(group)))),
         *_build_project_details(group),
         *([paragraph(Marked(f"condition {group.condition}:", Tone.FAINT), group.message)] if group.message else ()),
-        *_build_placements(group, style),
-        *_build_members(group, style),
-        *(_build_tree(group.tree, style) if group.tree else ()),
+        *_build_placements_table(group, style),
+        *_build_members_table(group, style),
+        *(_build_tree_table(group.tree, style) if group.tree else ()),
         *([paragraph("deadlocked with:", names(group.deadlocked_with, SHOWN))] if group.deadlocked_with else ()),
         *([paragraph("to go:", names(group.victims, SHOWN))] if group.victims else ()),
     )
 
 
-def _build_tree(tree: GroupTreeReport, style: Style) -> Page:
-    """Build the table of the groups with which the group is placed, from the root down."""
+def _build_tree_table(tree: GroupTreeReport, style: Style) -> Page:
+    """Build the table of the tree's groups, starting at the root, with notes on victims and on the order."""
     columns = (Column("group", verbatim=True), Column("of"), Column("needs"), Column("tried"), Column("why"))
     made_room = tree.victims and [paragraph("to go:", names(tree.victims, SHOWN))]
     chance = tree.by_chance and [paragraph("in which order the groups are tried is up to chance, and decides here")]
@@ -62,8 +62,8 @@ def _build_tree(tree: GroupTreeReport, style: Style) -> Page:
 
 def _build_group_row(group: GroupOfTree) -> Row:
     """Build the row of one group of the tree."""
-    what = "pod" if group.kind == "PodGroup" else "group"
-    needs = f"{count(group.least, what)}{f' in one {group.topology}' if group.topology else ''}"
+    unit = "pod" if group.kind == "PodGroup" else "group"
+    needs = f"{count(group.least, unit)}{f' in one {group.topology}' if group.topology else ''}"
     tone = (
         Tone.GOOD if group.verdict == "Placed" else Tone.WARNING if group.verdict == "WaitsForPreemption" else Tone.BAD
     )
@@ -71,25 +71,25 @@ def _build_group_row(group: GroupOfTree) -> Row:
 
 
 def _describe_policy(group: PodGroupReport) -> str:
-    """Describe how many pods have to be placed at once."""
-    by = f" of {group.project}" if group.project else ""
+    """Describe how many of the group's pods must be placed at once."""
+    of_project = f" of {group.project}" if group.project else ""
     if group.policy == "gang":
-        return f"gang{by} of {count(group.min_count, 'pod')} at once"
+        return f"gang{of_project} of {count(group.min_count, 'pod')} at once"
     if group.policy and group.project:
-        return f"gang{by} of {count(group.min_count, 'pod')}, but kube-scheduler places them one by one"
+        return f"gang{of_project} of {count(group.min_count, 'pod')}, but kube-scheduler places them one by one"
     if group.problem:
-        return f"gang{by}, of how many pods is not known: {group.problem}"
+        return f"gang{of_project}, of how many pods is not known: {group.problem}"
     return "its pods are placed one by one" if group.policy else "there is no such PodGroup, or it was not read"
 
 
 def _describe_pods(group: PodGroupReport) -> str:
-    """Describe how many pods exist, have a node, and are missing."""
-    there = f"{group.pods} {agreeing(group.pods, 'exists', 'exist')}, {group.scheduled} of them with a node"
-    return f"{there}, {group.missing} {agreeing(group.missing, 'is', 'are')} missing" if group.missing else there
+    """Describe how many of the group's pods exist, have a node, and are missing."""
+    existing = f"{group.pods} {agreeing(group.pods, 'exists', 'exist')}, {group.scheduled} of them with a node"
+    return f"{existing}, {group.missing} {agreeing(group.missing, 'is', 'are')} missing" if group.missing else existing
 
 
 def _build_project_details(group: PodGroupReport) -> Iterator[Block]:
-    """Yield whether all pods of another project's gang fit at once, and what its object says."""
+    """Yield a line about a gang of another project: how many pods fit, its tasks, queue and phase."""
     if not group.project:
         return
     sentences = [f"{group.fitting} of its pods fit at once by kube-scheduler's filters"]
@@ -101,7 +101,7 @@ def _build_project_details(group: PodGroupReport) -> Iterator[Block]:
     yield paragraph("; ".join(sentences))
 
 
-def _build_placements(group: PodGroupReport, style: Style) -> Page:
+def _build_placements_table(group: PodGroupReport, style: Style) -> Page:
     """Build the table of topology domains in which the group was tried."""
     columns = [
         Column(group.topology, verbatim=True),
@@ -124,8 +124,8 @@ def _build_placement_row(placement: PlacementReport) -> Row:
     )
 
 
-def _build_members(group: PodGroupReport, style: Style) -> Page:
-    """Build the table of the group's pods, those first that are not placed."""
+def _build_members_table(group: PodGroupReport, style: Style) -> Page:
+    """Build the table of the group's pods. Pods that are not placed come first."""
     ordered = sorted(group.members, key=lambda member: member.verdict in ("Placed", "Preempting"))
     columns = (Column("pod", keep=True), Column("tried"), Column("why"))
     return build_table(ordered, columns, _build_member_row, style, limit=SHOWN, full=False, each_node=True)
@@ -133,6 +133,6 @@ def _build_members(group: PodGroupReport, style: Style) -> Page:
 
 def _build_member_row(member: MemberReport) -> Row:
     """Build the row of one pod."""
-    fits = f"on {member.node}" if member.node else member.verdict
-    why = "" if member.node else member.message
-    return (member.pod, Marked(fits, TONES.get(member.verdict, Tone.BAD)), Marked(why, Tone.FAINT))
+    outcome = f"on {member.node}" if member.node else member.verdict
+    reason = "" if member.node else member.message
+    return (member.pod, Marked(outcome, TONES.get(member.verdict, Tone.BAD)), Marked(reason, Tone.FAINT))

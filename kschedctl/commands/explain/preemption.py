@@ -1,4 +1,4 @@
-"""Report what preemption could do for a pod."""
+"""Report whether preemption could make room for a pod."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kschedctl.api.arrays import Position
 from kschedctl.api.ownership import find_controller
 from kschedctl.commands.explain.report import CandidateReport, NoLowerPriority, PreemptionReport, VictimReport
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.engine.post_filter import PostFilterOutcome
+from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome
 from kschedctl.scheduler.engine.preemption.budgets import find_budgets
 from kschedctl.scheduler.engine.preemption.candidates import Candidate
 from kschedctl.scheduler.engine.preemption.evaluator import (
@@ -25,15 +25,15 @@ from kschedctl.snapshot.fork import Fork
 
 
 def report_preemption(outcome: PostFilterOutcome, cycle: Cycle) -> PreemptionReport | None:
-    """Report what preemption found, or return None if it could not run.
+    """Report what preemption would do for the pod, or return None if it could not run.
 
     If the profile has no preemption plugin, or the framework stopped before PostFilter, the report says what
     DefaultPreemption would have found. If several plugins ran, the last one counts, because it settled the matter.
     """
     view = cycle.view
-    asked = [plugin for plugin in find_preemption_plugins(cycle.framework) if plugin.name in outcome.results]
-    plugin = asked[-1] if asked else _choose_plugin(cycle)
-    result = outcome.results[plugin.name] if asked else _dry_run(plugin, cycle)
+    called_plugins = [plugin for plugin in find_preemption_plugins(cycle.framework) if plugin.name in outcome.results]
+    plugin = called_plugins[-1] if called_plugins else _choose_preemption_plugin(cycle)
+    result = outcome.results[plugin.name] if called_plugins else _dry_run_preemption(plugin, cycle)
     if not isinstance(result.report, Preemption):
         return None
     preemption = result.report
@@ -41,7 +41,7 @@ def report_preemption(outcome: PostFilterOutcome, cycle: Cycle) -> PreemptionRep
     terminating = tuple(view.pods.objects[position].key for position in preemption.leaving)
     choice = preemption.choice
     return PreemptionReport(
-        asked=bool(asked),
+        asked=bool(called_plugins),
         plugin=plugin.name,
         eligible=preemption.eligible,
         why=preemption.why,
@@ -58,35 +58,35 @@ def report_preemption(outcome: PostFilterOutcome, cycle: Cycle) -> PreemptionRep
 
 
 def _compare_priorities(plugin: PreemptionPlugin, preemption: Preemption, cycle: Cycle) -> NoLowerPriority | None:
-    """Return the priorities on the nodes where evictions could make room, if no pod there has a lower one.
+    """Return the range of pod priorities if all pods that could make room have at least the pod's priority.
 
-    Return None if there is some candidate, if nodes have no pods, or if the plugin does not go by priority.
+    Return None if there is a candidate, if there are no such pods, or if the plugin does not compare priorities.
     """
     if not preemption.eligible or len(preemption.candidates) or not plugin.by_priority:
         return None
     view, priority = cycle.view, cycle.info.priority
     potential = find_potential_nodes(cycle)
     placed = np.flatnonzero(view.node >= 0)
-    there = placed[potential[view.node[placed]]]
-    if not len(there):
+    movable_pods = placed[potential[view.node[placed]]]
+    if not len(movable_pods):
         return None
-    priorities = view.pods.priority[view.pods.info[there]]
+    priorities = view.pods.priority[view.pods.info[movable_pods]]
     lowest, highest = int(priorities.min()), int(priorities.max())
     if lowest < priority:
         return None
-    rows = np.unique(view.node[there])
+    rows = np.unique(view.node[movable_pods])
     return NoLowerPriority(priority, lowest, highest, len(rows), view.nodes.names[int(rows[0])])
 
 
-def _choose_plugin(cycle: Cycle) -> PreemptionPlugin:
-    """Return the profile's first preemption plugin, or DefaultPreemption if it has none."""
+def _choose_preemption_plugin(cycle: Cycle) -> PreemptionPlugin:
+    """Return the profile's first preemption plugin, or DefaultPreemption if the profile has none."""
     plugins = find_preemption_plugins(cycle.framework)
     args = cycle.framework.profile.args.get(DefaultPreemption.name, DefaultPreemptionArgs())
     return plugins[0] if plugins else DefaultPreemption(args)
 
 
-def _dry_run(plugin: PreemptionPlugin, cycle: Cycle) -> PostFilterResult:
-    """Dry-run preemption with a plugin that was not called in the cycle."""
+def _dry_run_preemption(plugin: PreemptionPlugin, cycle: Cycle) -> PostFilterResult:
+    """Dry-run preemption with a plugin that the cycle did not call. A plugin error becomes an error status."""
     try:
         return plugin.dry_run_without_extenders(cycle)
     except PluginError as failure:
@@ -94,19 +94,22 @@ def _dry_run(plugin: PreemptionPlugin, cycle: Cycle) -> PostFilterResult:
 
 
 def _report_candidate(candidate: Candidate, view: Fork) -> CandidateReport:
-    """Report a candidate node with its victims."""
+    """Report on a candidate node and its victims."""
     return CandidateReport(
         victims=tuple(view.pods.objects[position].key for position in candidate.victims),
         pdb_violations=candidate.pdb_violations,
         details=tuple(
             _report_victim(position, position in candidate.violating, view) for position in candidate.victims
         ),
-        ties=tuple(_find_ties(candidate, view)),
+        ties=tuple(_iter_victim_ties(candidate, view)),
     )
 
 
-def _find_ties(candidate: Candidate, view: Fork) -> Iterator[tuple[str, ...]]:
-    """Yield the groups of pods on the node with equal priority and start time that contain a victim, victims first."""
+def _iter_victim_ties(candidate: Candidate, view: Fork) -> Iterator[tuple[str, ...]]:
+    """Yield groups of pods on the node that are equal in priority and start time and include a victim.
+
+    Victims come first in each group.
+    """
     pods, here = view.pods, np.array(view.pods_on(candidate.row), np.int64)
     by_rank: dict[tuple[int, int], list[int]] = {}
     ranks = zip(pods.priority[pods.info[here]].tolist(), pods.start[here].tolist(), strict=True)
@@ -119,7 +122,7 @@ def _find_ties(candidate: Candidate, view: Fork) -> Iterator[tuple[str, ...]]:
 
 
 def _report_victim(position: Position, violating: bool, view: Fork) -> VictimReport:
-    """Report a victim, with the budgets that its eviction would violate."""
+    """Report on a victim. If its eviction violates PodDisruptionBudgets, they are named."""
     pod = view.pods.objects[position]
     owner = find_controller(pod.metadata)
     return VictimReport(

@@ -1,4 +1,4 @@
-"""Find what stands against each node, and which nodes are within the pod's reach."""
+"""Find the obstacles that keep a pod from each node, and which nodes are within the pod's reach."""
 
 from __future__ import annotations
 
@@ -37,21 +37,21 @@ FindFact = Callable[[int], AnyFact | None]
 
 
 class Obstacle(NamedTuple):
-    """One reason of one plugin against some of the nodes."""
+    """A plugin's reason for rejecting some of the nodes."""
 
     plugin: str
     reason: str
     mask: Bools
-    """The nodes that the reason is against (N,)."""
+    """The nodes (N,) that the reason rejects."""
     level: Levels
-    """How hard the reason is on each node (N,): NEAR, KEPT_AWAY or OUT_OF_REACH."""
+    """How far the reason puts each node (N,) out of reach: NEAR, KEPT_AWAY or OUT_OF_REACH."""
     reported: Bools
     """The nodes (N,) for which kube-scheduler reports this reason."""
     fact: FindFact | None = None
     distance: Distances | None = None
-    """How far each node (N,) is from passing, in a unit of the plugin's own."""
+    """How far each node (N,) is from passing, in a unit that depends on the plugin."""
     looked_at: bool = True
-    """Whether kube-scheduler looked at these nodes."""
+    """Whether kube-scheduler examined these nodes."""
 
 
 ENOUGH_FOUND = "enough nodes that fit were found before"
@@ -59,12 +59,12 @@ ENOUGH_FOUND = "enough nodes that fit were found before"
 
 
 def find_obstacles(cycle: Cycle) -> list[Obstacle]:
-    """Find everything that stands against nodes: nodes left out before Filter, Filter plugins, and extenders."""
-    return [*_find_unexamined(cycle), *_find_filtered(cycle), *_find_rejected_by_extenders(cycle)]
+    """Find all reasons that keep the pod from nodes: before Filter, by Filter plugins, and by extenders."""
+    return [*_iter_unexamined(cycle), *_iter_filter_obstacles(cycle), *_iter_extender_obstacles(cycle)]
 
 
-def _find_unexamined(cycle: Cycle) -> Iterator[Obstacle]:
-    """Yield the reasons why nodes were not examined: a PreFilter plugin, or enough feasible nodes before them."""
+def _iter_unexamined(cycle: Cycle) -> Iterator[Obstacle]:
+    """Yield obstacles for nodes that were not examined: left out by PreFilter, or not needed any more."""
     absent = ~cycle.considered
     if not absent.any():
         return
@@ -73,26 +73,29 @@ def _find_unexamined(cycle: Cycle) -> Iterator[Obstacle]:
     level = np.full(len(absent), NEAR if refused and outcome.plugin else OUT_OF_REACH, np.int8)
     result = outcome.results.get(outcome.plugin)
 
-    def fact(row: int) -> AnyFact | None:
+    def find_row_fact(row: int) -> AnyFact | None:
         if result is not None:
             return to_fact(result.fact)
-        facts = (_find_fact(cycle, plugin, row) for plugin in outcome.narrowed_by)
-        return next((fact for fact in facts if fact), None)
+        facts = (_find_filter_fact(cycle, plugin, row) for plugin in outcome.narrowed_by)
+        return next((find_row_fact for find_row_fact in facts if find_row_fact), None)
 
     enough = cycle.search is not None and not outcome.narrowed_by
     for reason in (ENOUGH_FOUND,) if enough else cycle.absent_status().reasons:
-        yield Obstacle(outcome.plugin, reason, absent, level, absent, fact, looked_at=False)
+        yield Obstacle(outcome.plugin, reason, absent, level, absent, find_row_fact, looked_at=False)
 
 
-def _find_fact(cycle: Cycle, plugin: str, row: int) -> AnyFact | None:
-    """Find the fact of a Filter plugin about the node in the row."""
+def _find_filter_fact(cycle: Cycle, plugin: str, row: int) -> AnyFact | None:
+    """Find a Filter plugin's fact about the node at `row`, or return None."""
     verdict = cycle.filter.verdicts.get(plugin)
     rejections = verdict.rejections if verdict else ()
     return next((to_fact(r.fact(row)) for r in rejections if r.mask[row] and r.fact), None)
 
 
-def _find_filtered(cycle: Cycle) -> Iterator[Obstacle]:
-    """Yield each Filter plugin's rejections. Where nominated pods decide, those with the nominated pods on the node."""
+def _iter_filter_obstacles(cycle: Cycle) -> Iterator[Obstacle]:
+    """Yield an obstacle for each rejection by a Filter plugin.
+
+    On nodes that only nominated pods make infeasible, these are the rejections with the nominated pods.
+    """
     outcome = cycle.filter
     for position, (plugin, verdict) in enumerate(outcome.verdicts.items()):
         first_rejected = cycle.considered & (outcome.first == position)
@@ -107,8 +110,8 @@ def _find_filtered(cycle: Cycle) -> Iterator[Obstacle]:
             yield obstacle._replace(fact=_mark_nominated(obstacle.fact))
 
 
-def _find_rejected_by_extenders(cycle: Cycle) -> Iterator[Obstacle]:
-    """Yield what extenders reject, by message, and the nodes that they leave out without a message."""
+def _iter_extender_obstacles(cycle: Cycle) -> Iterator[Obstacle]:
+    """Yield obstacles for nodes that extenders reject, by message, or leave out without a message."""
     consultation, index = cycle.consultation, cycle.view.nodes.index
     by_message: dict[tuple[str, str], list[int]] = {}
     for url, refusals in consultation.refusals.items():
@@ -116,30 +119,30 @@ def _find_rejected_by_extenders(cycle: Cycle) -> Iterator[Obstacle]:
             if name in index:
                 by_message.setdefault((url, message), []).append(index[name])
     for (url, message), rows in by_message.items():
-        refused = np.zeros(len(cycle.considered), np.bool_)
-        refused[rows] = True
+        rejected = np.zeros(len(cycle.considered), np.bool_)
+        rejected[rows] = True
         unresolvable = [row for row in rows if cycle.extender_statuses[Row(row)].code is Code.UNRESOLVABLE]
-        level = np.full(len(refused), NEAR, np.int8)
+        level = np.full(len(rejected), NEAR, np.int8)
         level[unresolvable] = OUT_OF_REACH
-        yield Obstacle(EXTENDERS, message or NO_REASON, refused, level, refused, _state_text(f"refused by {url}"))
+        yield Obstacle(EXTENDERS, message or NO_REASON, rejected, level, rejected, _always_say(f"refused by {url}"))
     dropped = cycle.silently_dropped if consultation.narrowed and cycle.error is None else np.zeros(0, np.bool_)
     if dropped.any():
         unreported = np.zeros_like(dropped)
         yield Obstacle(EXTENDERS, LEFT_OUT, dropped, np.full(len(dropped), NEAR, np.int8), unreported)
 
 
-def _state_text(text: str) -> FindFact:
-    """Return a function that gives the same text as the fact on every node."""
+def _always_say(text: str) -> FindFact:
+    """Return a function that returns the same text as the fact for every node."""
     return lambda row: Said(text)
 
 
 def _mark_nominated(fact: FindFact | None) -> FindFact:
-    """Return a function that marks the fact as one that nominated pods bring about."""
+    """Return a function that marks the facts as caused by nominated pods."""
     return lambda row: replace((fact(row) if fact else None) or Said(""), nominated=True)
 
 
 def _build_obstacle(cycle: Cycle, plugin: str, rejection: Rejection, mask: Bools, first_rejected: Bools) -> Obstacle:
-    """Build the obstacle for a rejection on the nodes of the mask (N,)."""
+    """Build the obstacle for a plugin's rejection of the nodes in `mask` (N,)."""
     level = _find_levels(cycle, plugin, rejection)
     return Obstacle(
         plugin, rejection.reason, mask, level, mask & first_rejected, _convert_facts(rejection.fact), rejection.distance
@@ -147,27 +150,29 @@ def _build_obstacle(cycle: Cycle, plugin: str, rejection: Rejection, mask: Bools
 
 
 def _convert_facts(fact: Callable[[int], Fact | str | None] | None) -> FindFact | None:
-    """Convert a plugin's function for facts into one that returns facts of known types."""
+    """Wrap a plugin's function for facts so that it returns facts of known types."""
     return None if fact is None else lambda row: to_fact(fact(row))
 
 
 def _find_levels(cycle: Cycle, plugin: str, rejection: Rejection) -> Levels:
-    """Return how hard a rejection is on each node (N,)."""
+    """Return how far a rejection puts each node (N,) out of reach."""
     nodes = len(rejection.mask)
     if plugin == DynamicResources.name and rejection.reason == CANNOT_ALLOCATE:
-        return np.where(_find_deviceless(cycle, rejection.mask), OUT_OF_REACH, NEAR).astype(np.int8)
+        return np.where(_find_nodes_without_devices(cycle, rejection.mask), OUT_OF_REACH, NEAR).astype(np.int8)
     match rejection.fact(int(rejection.mask.argmax())) if rejection.fact else None:
         case Cordoned() | UntoleratedTaint():
             return np.full(nodes, KEPT_AWAY, np.int8)
         case Insufficient(resource=name):
-            return np.where(_find_without_resource(cycle, name, rejection.mask), OUT_OF_REACH, NEAR).astype(np.int8)
+            return np.where(_find_nodes_without_resource(cycle, name, rejection.mask), OUT_OF_REACH, NEAR).astype(
+                np.int8
+            )
         case NotEnoughStorage(storage_class=name):
             return np.where(_find_served_nodes(cycle, name), NEAR, OUT_OF_REACH).astype(np.int8)
     return np.full(nodes, OUT_OF_REACH if rejection.code is Code.UNRESOLVABLE else NEAR, np.int8)
 
 
-def _find_without_resource(cycle: Cycle, resource: str, mask: Bools) -> Bools:
-    """Return the mask (N,) of nodes that do not offer the resource at all."""
+def _find_nodes_without_resource(cycle: Cycle, resource: str, mask: Bools) -> Bools:
+    """Return the mask (N,) of nodes that offer none of the resource."""
     if not is_scalar(resource):
         return np.zeros(len(mask), np.bool_)
     column = cycle.view.resources.get(resource)
@@ -175,7 +180,7 @@ def _find_without_resource(cycle: Cycle, resource: str, mask: Bools) -> Bools:
 
 
 def _find_served_nodes(cycle: Cycle, storage_class: str) -> Bools:
-    """Return the mask (N,) of nodes that a CSIStorageCapacity of the class serves; all nodes if none serves any.
+    """Return the mask (N,) of nodes that a CSIStorageCapacity of the class covers, or of all nodes if there is none.
 
     A driver that publishes no capacity does not say where its volumes can be used.
     """
@@ -186,43 +191,43 @@ def _find_served_nodes(cycle: Cycle, storage_class: str) -> Bools:
     return served if served.any() else ~served
 
 
-def _find_deviceless(cycle: Cycle, mask: Bools) -> Bools:
-    """Return the mask (N,) of nodes without any device that the pod could use."""
-    bare = np.zeros(len(mask), np.bool_)
+def _find_nodes_without_devices(cycle: Cycle, mask: Bools) -> Bools:
+    """Return the mask (N,) of nodes that have no device for the pod."""
+    without_devices = np.zeros(len(mask), np.bool_)
     evaluation = cycle.pre_filter.find_state(DynamicResources)
     for row in np.flatnonzero(mask).tolist():
-        bare[row] = not (evaluation and any(pool.devices for pool in evaluation.inventory.pools(row)))
-    return bare
+        without_devices[row] = not (evaluation and any(pool.devices for pool in evaluation.inventory.pools(row)))
+    return without_devices
 
 
 def find_nodes_lacking_room(cycle: Cycle) -> Bools:
-    """Return the mask (N,) of nodes that would take the pod if enough of their resources were free."""
-    free = cycle.considered.copy()
+    """Return the mask (N,) of nodes that all filters except NodeResourcesFit pass."""
+    fits_otherwise = cycle.considered.copy()
     for plugin, verdict in cycle.filter.verdicts.items():
         if plugin != NodeResourcesFit.name:
-            free &= ~verdict.rejected
-    return free
+            fits_otherwise &= ~verdict.rejected
+    return fits_otherwise
 
 
 class Standing(NamedTuple):
-    """How the nodes stand with the pod, as arrays of shape (N,)."""
+    """How close each node is to fitting the pod, as arrays of shape (N,)."""
 
     level: Levels
     """How far the node is out of reach: NEAR, KEPT_AWAY or OUT_OF_REACH."""
-    against: npt.NDArray[np.int64]
+    obstacle_count: npt.NDArray[np.int64]
     """The number of obstacles."""
     distance: Distances
     """How far the node is from passing the reported reason."""
 
     def sort_by_closeness(self, mask: Bools, distance: Distances | None = None) -> npt.NDArray[np.int64]:
-        """Return the rows of the mask, closest to fitting first. `distance` replaces the standing's own."""
+        """Return the rows in the mask, closest to fitting first. `distance` overrides the standing's distances."""
         rows = np.flatnonzero(mask)
         far = self.distance if distance is None else distance
-        return rows[np.lexsort((far[rows], self.against[rows], self.level[rows]))]
+        return rows[np.lexsort((far[rows], self.obstacle_count[rows], self.level[rows]))]
 
 
 def combine_obstacles(obstacles: Iterable[Obstacle], nodes: int) -> Standing:
-    """Combine all obstacles into the standing of each node."""
+    """Combine the obstacles of each node into its standing."""
     level, count = np.zeros(nodes, np.int8), np.zeros(nodes, np.int64)
     distance = np.zeros(nodes, np.float64)
     for obstacle in obstacles:

@@ -1,4 +1,4 @@
-"""The options of `explain` that suppose that the pod is different."""
+"""The options of `explain` that make assumptions about the pod."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kschedctl.replay.controllers.target_pod import TargetPod, with_other_priori
 
 @dataclass(frozen=True)
 class Supposed:
-    """What the question supposes of the pod."""
+    """The changes to the pod that the question assumes."""
 
     priority: Annotated[
         int | None, typer.Option("--as-if-priority", metavar="NUMBER", help="Replay it with this priority.")
@@ -29,7 +29,7 @@ class Supposed:
         return bool(self.priority is not None or self.priority_class or self.words)
 
     def apply_to(self, target: TargetPod) -> TargetPod:
-        """Return the target with the supposed changes. Raises UsageError and InputError."""
+        """Apply the assumed changes to the target pod. Raises UsageError and InputError."""
         return apply_suppositions(
             target._replace(pod=with_other_priority(target, self.priority, self.priority_class)), " ".join(self.words)
         )

@@ -1,4 +1,4 @@
-"""Find bugs of kube-scheduler that decide an answer, and the answer without them."""
+"""Find bugs of kube-scheduler that affect an answer, and how the answer would differ without them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from kschedctl.text.counts import counted
 
 
 def find_upstream_faults(cycle: Cycle, framework: Framework) -> tuple[str, ...]:
-    """Return one line for each bug of the profile's plugins that makes a difference to this pod."""
+    """Describe each kube-scheduler bug that affects this pod."""
     return tuple(_iter_faults(cycle, framework))
 
 
 def _iter_faults(cycle: Cycle, framework: Framework) -> Iterator[str]:
-    """Yield the bugs in words, with the difference that each makes."""
+    """Yield a description of each kube-scheduler bug that affects this cycle."""
     for plugin in framework.plugins.values():
         fault = plugin.upstream_fault(cycle) if has_upstream_fault(plugin) else None
         if fault is None:
@@ -30,13 +30,13 @@ def _iter_faults(cycle: Cycle, framework: Framework) -> Iterator[str]:
 
 
 def _run_without_fault(fault: UpstreamFault, cycle: Cycle, framework: Framework) -> Cycle:
-    """Run the cycle with the plugin as it should be."""
+    """Run the cycle again with a corrected version of the plugin."""
     assert fault.without is not None
     return run_cycle(framework.without_extenders().with_plugin(fault.without), cycle.info, cycle.view)
 
 
 def _describe_difference(cycle: Cycle, corrected: Cycle) -> str:
-    """Describe how the outcome without the bug differs, or return an empty string if it is the same."""
+    """Describe how the outcome differs without the bug, or return an empty string if it does not."""
     if cycle.error != corrected.error:
         return f"otherwise the answer would be: {corrected.error or 'no error'}"
     if not np.array_equal(cycle.feasible, corrected.feasible):
@@ -53,5 +53,5 @@ def _describe_difference(cycle: Cycle, corrected: Cycle) -> str:
 
 
 def _count_reasons(cycle: Cycle) -> dict[str, int]:
-    """Count the nodes by the reasons that are reported for them."""
+    """Count the rejected nodes by reported reason."""
     return dict(cycle.filter.reason_counts(cycle.considered))

@@ -1,6 +1,6 @@
-"""Find out why each pending pod waits, by replaying it and by trying the fitting pods one after another.
+"""Find out why each pending pod waits, by replaying the pods alone and then one after another.
 
-A pod that fits by itself may find no room once the pods before it had their turn. Only a pod that still fits then is
+A pod that fits by itself may find no room once the pods ahead of it are placed. Only a pod that still fits then is
 stuck.
 """
 
@@ -41,7 +41,7 @@ class ReplayedPods(NamedTuple):
 
 
 def replay_pods(scheduler: Scheduler, pods: Sequence[Pod], progress: Progress) -> tuple[ReplayedPods, ...]:
-    """Explain the pods, each kind of equal pods once, in the order of the first pod of each kind."""
+    """Explain the pods. Equal pods are explained once."""
     columns = scheduler.view.pods
     equal_pods: dict[tuple[int, str], list[Pod]] = {}
     for pod in pods:
@@ -60,7 +60,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class WaitingThresholds:
-    """How long pods may wait, or terminate, before something is wrong."""
+    """For how long pods may wait or terminate before something is wrong."""
 
     stuck_seconds: int = 60
     """A pod that fits is tried after a back-off of at most ten seconds and the cycles before its own."""
@@ -69,12 +69,12 @@ class WaitingThresholds:
     runs twice a minute, and is followed by a back-off of at most ten seconds.
     """
     overdue_seconds: int = 60
-    """A pod is gone soon after its grace period, unless its kubelet does not answer or a finalizer holds it."""
+    """How long a pod may outlive its grace period. Longer means a finalizer or an unresponsive kubelet."""
 
 
 @dataclass(frozen=True, eq=False)
 class ReplayedCluster:
-    """A cluster at one moment, with all pending pods replayed."""
+    """A cluster at one moment, with explanations of all pending pods."""
 
     scheduler: Scheduler
     now: str = ""
@@ -97,9 +97,7 @@ class ReplayedCluster:
         return replay_pods(self.scheduler, self.pending, self.progress)
 
     def compute_once(self, compute: Callable[[Any], T]) -> T:
-        """Return what a function computes from this cluster, computed once for all sections:
-        ``audited.compute_once(find_waiting_pods)``.
-        """
+        """Return `compute(self)`, computed once for all sections of an audit."""
         if compute not in self._computed:
             self._computed[compute] = compute(self)
         return cast(T, self._computed[compute])
@@ -110,7 +108,7 @@ class ReplayedCluster:
         return {}
 
     def seconds_since(self, time: str | None) -> float | None:
-        """Return how long ago a time was, or None if the time or the current time is not known."""
+        """Return the number of seconds since a time, or None if that or the current time is unknown."""
         if not time or not self.now:
             return None
         try:
@@ -128,7 +126,7 @@ SERIES_LAG_SECONDS = 1800
 
 
 def group_failure_events(audited: ReplayedCluster) -> Mapping[tuple[str, str], Sequence[Event]]:
-    """Group the FailedScheduling events by namespace and name of the pod, the newest last."""
+    """Group the FailedScheduling events by namespace and name of the pod. The newest event comes last."""
     by_pod: dict[tuple[str, str], list[Event]] = {}
     for event in audited.cluster.events:
         if event.reason == FAILED_SCHEDULING:
@@ -139,9 +137,9 @@ def group_failure_events(audited: ReplayedCluster) -> Mapping[tuple[str, str], S
 
 
 def find_other_schedulers(audited: ReplayedCluster) -> frozenset[str]:
-    """Find the names of running schedulers that are no profiles of this one.
+    """Find the names of other schedulers that run in the cluster.
 
-    Such schedulers write events, hold leases, or have PodGroups of their own.
+    They are recognized by their events, leases or PodGroups.
     """
     writers = {
         get_reporter(event) for event in audited.cluster.events if event.reason in (SCHEDULED, FAILED_SCHEDULING)
@@ -152,45 +150,47 @@ def find_other_schedulers(audited: ReplayedCluster) -> frozenset[str]:
 
 
 def was_tried(pod: Pod) -> bool:
-    """Return whether the scheduler tried the pod in vain, by the pod's condition."""
-    return _find_condition(pod) is not None
+    """Return whether the pod's condition says that the scheduler tried it and failed."""
+    return _find_unscheduled_condition(pod) is not None
 
 
 def find_last_message(pod: Pod, audited: ReplayedCluster) -> LastWords | None:
-    """Find the scheduler's last message about the pod, in events or in the pod's condition; None if there is none."""
-    if events := _find_events(pod, audited):
-        at, attempts = last_seen(events[-1]), sum(map(count_occurrences, events))
+    """Find the scheduler's last message about the pod, in an event or else in the pod's condition."""
+    if events := _find_failure_events(pod, audited):
+        time, attempts = last_seen(events[-1]), sum(map(count_occurrences, events))
         message = events[-1].message
         return LastWords(
-            message=message, at=at, age=format_age(at, audited.now), source=f"event {EVENT}", attempts=attempts
+            message=message, at=time, age=format_age(time, audited.now), source=f"event {EVENT}", attempts=attempts
         )
-    condition = _find_condition(pod)
+    condition = _find_unscheduled_condition(pod)
     if condition is None or not condition.message:
         return None
-    at = condition.last_transition_time or ""
+    time = condition.last_transition_time or ""
     return LastWords(
-        message=condition.message, at=at, age=format_age(at, audited.now), source=f"condition {CONDITION}", attempts=1
+        message=condition.message,
+        at=time,
+        age=format_age(time, audited.now),
+        source=f"condition {CONDITION}",
+        attempts=1,
     )
 
 
 def measure_untried_seconds(pod: Pod, audited: ReplayedCluster) -> float | None:
-    """Return for how long the pod was certainly not tried, since its last rejection or its creation; None if
-    unknown.
-    """
-    if events := _find_events(pod, audited):
+    """Return for how many seconds the scheduler has certainly not tried the pod, or None if unknown."""
+    if events := _find_failure_events(pod, audited):
         seconds = audited.seconds_since(last_seen(events[-1]))
         return seconds - SERIES_LAG_SECONDS if seconds is not None and events[-1].series else seconds
     return None if was_tried(pod) else audited.seconds_since(pod.metadata.creation_timestamp)
 
 
-def _find_events(pod: Pod, audited: ReplayedCluster) -> Sequence[Event]:
-    """Find the failure events about the pod, without those about an earlier pod of the same name."""
+def _find_failure_events(pod: Pod, audited: ReplayedCluster) -> Sequence[Event]:
+    """Find the pod's FailedScheduling events, except those about an earlier pod of the same name."""
     events = audited.compute_once(group_failure_events).get((pod.metadata.namespace, pod.metadata.name), ())
     return [event for event in events if not pod.metadata.uid or event.involved_object.uid in ("", pod.metadata.uid)]
 
 
-def _find_condition(pod: Pod) -> Condition | None:
-    """Find the condition that says that the pod is not scheduled."""
+def _find_unscheduled_condition(pod: Pod) -> Condition | None:
+    """Find the condition PodScheduled=False of the pod."""
     return next(
         (
             condition
@@ -214,26 +214,26 @@ class WaitingPod(NamedTuple):
 
     pod: Pod
     cause: str
-    """The cause in one word, as listed in WaitingPods."""
+    """The cause as one of the words that WaitingPods lists."""
     reason: str
-    """The reason in words, which other pods may share."""
+    """The reason as a phrase, which several pods may share."""
     explanation: Explanation
     node: str = ""
-    """The node to which the pod would go now."""
+    """The node on which the pod would be placed now."""
     last_message: LastWords | None = None
     """The scheduler's last message about the pod."""
 
 
 def find_waiting_pods(audited: ReplayedCluster) -> tuple[WaitingPod, ...]:
-    """Return all pending pods with the reason why they wait, equal pods one after another."""
+    """Return all pending pods with the reasons why they wait. Equal pods follow each other."""
     nodes = _place_fitting_pods(audited)
-    return tuple(_find_reason(pod, alike.explanation, audited, nodes) for alike in audited.replay for pod in alike.pods)
+    return tuple(
+        _explain_wait(pod, alike.explanation, audited, nodes) for alike in audited.replay for pod in alike.pods
+    )
 
 
 def _place_fitting_pods(audited: ReplayedCluster) -> Mapping[str, str]:
-    """Place the fitting pods in the order of the queue, without preemption, and return the nodes of those that get
-    one.
-    """
+    """Place the fitting pods in queue order, without preemption, and return the nodes by pod."""
     fitting = [
         pod.key for replayed in audited.replay if replayed.explanation.verdict == "Schedulable" for pod in replayed.pods
     ]
@@ -245,8 +245,8 @@ def _place_fitting_pods(audited: ReplayedCluster) -> Mapping[str, str]:
     return {pods.objects[outcome.position].key: names[outcome.row] for outcome in outcomes if outcome.row >= 0}
 
 
-def _find_reason(pod: Pod, report: Explanation, audited: ReplayedCluster, nodes: Mapping[str, str]) -> WaitingPod:
-    """Find out why a pod waits."""
+def _explain_wait(pod: Pod, report: Explanation, audited: ReplayedCluster, nodes: Mapping[str, str]) -> WaitingPod:
+    """Return the pod with the cause and the reason for its wait."""
     last_message = find_last_message(pod, audited)
     if permits := [", ".join(answer.reasons) for answer in report.permit.values() if answer.code == WAIT]:
         return WaitingPod(pod, "permit", "; ".join(dict.fromkeys(permits)), report, "", last_message)
@@ -258,11 +258,11 @@ def _find_reason(pod: Pod, report: Explanation, audited: ReplayedCluster, nodes:
 
 
 def _find_other_scheduler_cause(name: str, report: Explanation, audited: ReplayedCluster) -> tuple[str, str]:
-    """Return the cause and the reason for a pod of another scheduler."""
+    """Return the cause and the reason for a pod that another scheduler should place."""
     if name not in audited.compute_once(find_other_schedulers):
         return "unserved", f'no profile serves scheduler name "{name}"'
     if report.pod_group and report.pod_group.decided_by:
-        return ("gang" if _is_stuck(report.pod_group) else "elsewhere"), report.headline
+        return ("gang" if _is_group_stuck(report.pod_group) else "elsewhere"), report.headline
     return "elsewhere", f"scheduler {name} has it, which is not this one"
 
 
@@ -270,8 +270,10 @@ def _find_rejection_cause(pod: Pod, report: Explanation, audited: ReplayedCluste
     """Return the cause and the reason for a pod that does not fit."""
     if report.verdict == "NotResponsible":
         return _find_other_scheduler_cause(pod.spec.scheduler_name, report, audited)
-    if report.pod_group and (of_group := describe_group_failure(report.pod_group, report)):
-        return ("gang" if _is_stuck(report.pod_group) or not report.pod_group.decided_by else "gated"), of_group
+    if report.pod_group and (group_failure := describe_group_failure(report.pod_group, report)):
+        return (
+            "gang" if _is_group_stuck(report.pod_group) or not report.pod_group.decided_by else "gated"
+        ), group_failure
     if report.verdict == "Gated":
         gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
         return "gated", f"scheduling gates: {gates}" if gates else report.headline
@@ -281,8 +283,8 @@ def _find_rejection_cause(pod: Pod, report: Explanation, audited: ReplayedCluste
     return ("preemption" if under_way else "unschedulable"), find_shared_cause(report)
 
 
-def _is_stuck(group: PodGroupReport) -> bool:
-    """Return whether the group waits for more than its turn."""
+def _is_group_stuck(group: PodGroupReport) -> bool:
+    """Return whether the group misses pods or is deadlocked."""
     return bool(group.missing or group.deadlocked_with)
 
 
@@ -292,28 +294,28 @@ def _find_fitting_cause(
     """Return the cause and the reason for a pod that fits by itself."""
     if pod.key not in nodes:
         return "crowded", CROWDED
-    tried = audited.seconds_since(last_message.at) if last_message else None
-    if tried is not None and tried < audited.scheduler.configuration.pod_max_backoff_seconds:
+    seconds_since_try = audited.seconds_since(last_message.at) if last_message else None
+    if seconds_since_try is not None and seconds_since_try < audited.scheduler.configuration.pod_max_backoff_seconds:
         return "backoff", FITS
-    waits = audited.seconds_since(pod.metadata.creation_timestamp)
-    just_came = waits is not None and waits < audited.thresholds.stuck_seconds
-    return ("turn" if just_came else "stuck"), FITS
+    age_seconds = audited.seconds_since(pod.metadata.creation_timestamp)
+    is_recent = age_seconds is not None and age_seconds < audited.thresholds.stuck_seconds
+    return ("turn" if is_recent else "stuck"), FITS
 
 
-def find_unread_pods(audited: ReplayedCluster) -> tuple[UnknownKind, ...]:
-    """Return what the answer that no other pods wait depends on: that all pods were read."""
+def find_unread_pods_doubt(audited: ReplayedCluster) -> tuple[UnknownKind, ...]:
+    """Return the doubt that other pods may wait because not all pods were read."""
     gap = audited.cluster.gap("Pod")
     return (UnknownKind("Pod", gap.why, VERDICT),) if gap else ()
 
 
-def is_left_alone(waiting: WaitingPod, audited: ReplayedCluster) -> bool:
-    """Return whether nobody tried the pod for longer than any rejected pod is left alone."""
+def is_overlooked(waiting: WaitingPod, audited: ReplayedCluster) -> bool:
+    """Return whether the pod has not been tried for longer than the scheduler ever leaves a rejected pod."""
     seconds = measure_untried_seconds(waiting.pod, audited)
     return seconds is not None and seconds > audited.thresholds.flushed_seconds
 
 
 def find_terminating_victims(report: Explanation, audited: ReplayedCluster) -> tuple[TerminatingVictim, ...]:
-    """Find the pods that terminate to make room for the explained pod."""
+    """Find the pods that are terminating to make room for the explained pod."""
     if report.preemption is None:
         return ()
     pods = (audited.cluster.pod(*key.split("/", 1)) for key in report.preemption.terminating)
@@ -321,7 +323,7 @@ def find_terminating_victims(report: Explanation, audited: ReplayedCluster) -> t
 
 
 def _report_victim(pod: Pod, audited: ReplayedCluster) -> TerminatingVictim:
-    """Report a terminating victim. metadata.deletionTimestamp is the end of its grace period."""
+    """Report on a terminating victim. Its metadata.deletionTimestamp is the end of its grace period."""
     due = pod.metadata.deletion_timestamp or ""
     seconds = audited.seconds_since(due)
     late = seconds is not None and seconds > audited.thresholds.overdue_seconds
@@ -336,14 +338,14 @@ def _report_victim(pod: Pod, audited: ReplayedCluster) -> TerminatingVictim:
 
 
 def find_gang_schedulers(cluster: Cluster) -> frozenset[str]:
-    """Find the scheduler names in the pods of Volcano's PodGroups, whose creators run a scheduler for them."""
+    """Find the scheduler names of pods in Volcano PodGroups. Whoever created the groups runs such a scheduler."""
     groups = {(group.metadata.namespace, group.metadata.name) for group in cluster.volcano_pod_groups}
     templates = cluster.pods.drop_terminated().templates if groups else ()
     return frozenset(pod.spec.scheduler_name for pod in templates if groups & set(_iter_volcano_groups(pod)))
 
 
 def _iter_volcano_groups(pod: Pod) -> Iterator[tuple[str, str]]:
-    """Yield the namespace and name of each Volcano PodGroup that the pod names."""
+    """Iterate over the namespace and name of each Volcano PodGroup that the pod refers to."""
     return ((key.namespace, key.name) for key in find_gangs(pod) if key.project is GangProject.VOLCANO)
 
 
@@ -355,9 +357,9 @@ ABOUT_RETRIES = frozenset({"AwaitRetry", "CheckScheduler"})
 
 
 def correct_retry_advice(report: Explanation, scheduler: Scheduler, now: str) -> Explanation:
-    """Replace the advice on a pod that fits by what the audit finds at the time ``now`` (RFC 3339, empty if unknown).
+    """Replace the advice on retries if replaying the other pending pods contradicts it.
 
-    The report stays as it is if the audit does not contradict it.
+    `now` is an RFC 3339 time, or empty if unknown.
     """
     if scheduler.call_extender is not None:  # which the replay of all pending pods would call once more
         return report
@@ -373,11 +375,11 @@ def correct_retry_advice(report: Explanation, scheduler: Scheduler, now: str) ->
 
 
 def _find_retry_advice(waiting: WaitingPod, audited: ReplayedCluster) -> Advice | None:
-    """Return what to do about a pod that has no turn or gets no room; None for a pod that only waits for its turn."""
+    """Return advice for a pod that is overlooked or gets no room, or None if it only waits for its turn."""
     if waiting.cause == "crowded":
         return Advice("AwaitRoom", f"It {CROWDED}: it waits until there is room for all of them")
     seconds = measure_untried_seconds(waiting.pod, audited)
-    if waiting.cause == "stuck" and seconds is not None and is_left_alone(waiting, audited):
+    if waiting.cause == "stuck" and seconds is not None and is_overlooked(waiting, audited):
         text = f"It fits now, but was not tried for {seconds / 60:.0f} min, though refused pods are tried after 5 min"
         return Advice("CheckScheduler", f"{text}. {LOOK_AT_SCHEDULER}")
     return None

@@ -1,4 +1,4 @@
-"""Rejections and terminating victims of pending pods, as parts of reports."""
+"""Report structs for terminating victims and for the scheduler's last message about a pod."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`--watch`: answer the question again when the live cluster changes, and print answers that differ."""
+"""The option `--watch`: answer again whenever the live cluster changes, and print answers that differ."""
 
 from __future__ import annotations
 
@@ -29,14 +29,18 @@ DATA = ("json", "yaml", "name", "csv", *TEMPLATES)
 
 
 def watch_cluster(
-    source: Source, scope: Scope, form: str, answer: Callable[[Cluster], Answer], live: LiveKinds = NOTHING_MORE
+    source: Source,
+    scope: Scope,
+    output_format: str,
+    answer: Callable[[Cluster], Answer],
+    live: LiveKinds = NOTHING_MORE,
 ) -> int:
-    """Print the answer each time the verdict changes, until a single pod is bound or SIGTERM, and return the exit code.
+    """Print each new answer until the pod is bound or SIGTERM arrives. Return the exit code.
 
-    Raises KschedctlError, also if the pod of the question no longer exists.
+    Raises KschedctlError, also if the explained pod no longer exists.
     """
-    if form in PICTURES:
-        raise UsageError(f"-o {form} is a picture of one moment", where="--watch")
+    if output_format in PICTURES:
+        raise UsageError(f"-o {output_format} is a picture of one moment", where="--watch")
     if not source.live:
         raise UsageError("only a live cluster can be watched", where="--watch")
     printed_verdict: object = None
@@ -44,7 +48,7 @@ def watch_cluster(
     with leave_on_sigterm():
         for cluster in follow_cluster(source, scope.namespace, live):
             latest = answer(cluster)
-            verdict = _find_changes_to_report(latest)
+            verdict = _extract_essentials(latest)
             if verdict != printed_verdict:
                 _print_answer(latest, again=printed_verdict is not None)
                 printed_verdict, code = verdict, latest.exit_code
@@ -55,9 +59,9 @@ def watch_cluster(
 
 
 def follow_cluster(
-    source: Source, namespace: str | None, live: LiveKinds = NOTHING_MORE, every: float = math.inf
+    source: Source, namespace: str | None, live: LiveKinds = NOTHING_MORE, max_seconds: float = math.inf
 ) -> Iterator[Cluster]:
-    """Yield the live cluster, then again after each burst of changes, or after `every` seconds without one.
+    """Yield the live cluster now, after each burst of changes, and after `every` seconds without a change.
 
     Raises KschedctlError.
     """
@@ -65,13 +69,15 @@ def follow_cluster(
     from kschedctl.sources.live.reading import read_live  # noqa: PLC0415
 
     connected = connect_to_cluster(source)
-    follower = Follower(connected.server, read_live(connected, build_wishes(source, namespace, live=live)), every=every)
+    follower = Follower(
+        connected.server, read_live(connected, build_wishes(source, namespace, live=live)), every=max_seconds
+    )
     log_cluster(follower.reading.cluster())
     yield from (with_admission_plugins(cluster, source) for cluster in follower.clusters())
 
 
-def _find_changes_to_report(answer: Answer) -> object:
-    """Return the part of an answer whose change is worth printing the answer again."""
+def _extract_essentials(answer: Answer) -> object:
+    """Return the part of the answer that is printed again when it changes. It excludes figures that change often."""
     document = answer.document
     if isinstance(document, Explanation):
         chosen = document.preemption.tied if document.preemption else ()
@@ -82,21 +88,21 @@ def _find_changes_to_report(answer: Answer) -> object:
             document.best,
             chosen,
             document.not_replayed,
-            _count_missing(document.not_created),
+            _get_creation_figures(document.not_created),
         )
     if isinstance(document, PendingPods):
         groups = tuple((group.verdict, group.cause, group.pods) for group in document.groups)
-        return groups, document.elsewhere > 0, tuple(map(_count_missing, document.not_created))
+        return groups, document.elsewhere > 0, tuple(map(_get_creation_figures, document.not_created))
     return answer.render()
 
 
-def _count_missing(lacking: NotCreated | None) -> object:
-    """Return the numbers of pods that could not be created."""
+def _get_creation_figures(lacking: NotCreated | None) -> object:
+    """Return the workload and its numbers of pods that could not be created, or None."""
     return lacking and (lacking.workload, lacking.wanted, lacking.there, lacking.past)
 
 
 def _print_answer(answer: Answer, again: bool) -> None:
-    """Print the answer, below the time if it is a further one."""
+    """Print the answer. A repeated answer is preceded by the time."""
     if again and answer.format not in DATA:
         sys.stdout.write(f"\n--- {datetime.now():%H:%M:%S}\n")
     sys.stdout.write(str(answer.render()))

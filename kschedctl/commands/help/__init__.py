@@ -1,1 +1,1 @@
-"""`help`: the help of a command, or a topic."""
+"""The command `help`: print the help of a command, or a topic."""

@@ -1,4 +1,4 @@
-"""The command `help`: the help of a command, or a topic."""
+"""The command `help`: print the help of a command, or a topic."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def help(
 
 
 def read_topics() -> dict[str, str]:
-    """Read the help topics: name -> Markdown, whose first line is the title."""
+    """Read the help topics. They are Markdown, and the first line is the title."""
     topic_files = (path for path in files("kschedctl.cli.topics").iterdir() if path.name.endswith(SUFFIX))
     return {
         path.name.removesuffix(SUFFIX): path.read_text("utf-8") for path in sorted(topic_files, key=lambda p: p.name)
@@ -42,7 +42,7 @@ def read_topics() -> dict[str, str]:
 
 
 def _print_markdown(text: str) -> None:
-    """Print Markdown, formatted if stdout is a terminal."""
+    """Print Markdown. It is formatted if stdout is a terminal."""
     if not sys.stdout.isatty():
         typer.echo(text, nl=False)
         return

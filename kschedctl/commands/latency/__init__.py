@@ -12,14 +12,14 @@ from kschedctl.commands.audit.latency.report import LatencySection
 from kschedctl.commands.audit.latency.section import build_measured_section
 from kschedctl.commands.audit.latency.verdicts import LatencyLimits
 from kschedctl.errors import UsageError
-from kschedctl.sources.metrics.measured import Measured
-from kschedctl.sources.metrics.read import measured_since_start, told
-from kschedctl.sources.metrics.samples import between
+from kschedctl.sources.metrics.measured import MetricsReading
+from kschedctl.sources.metrics.read import _require_scheduler_metrics, compute_reading_since_start
+from kschedctl.sources.metrics.samples import compute_difference
 from kschedctl.sources.metrics.text import read_text
 
 
 def latency(
-    metrics: Measured | Sequence[str], limits: LatencyLimits | None = None, *, seconds: float | None = None
+    metrics: MetricsReading | Sequence[str], limits: LatencyLimits | None = None, *, seconds: float | None = None
 ) -> LatencySection:
     """Return how long kube-scheduler takes, and what holds it up.
 
@@ -31,15 +31,15 @@ def latency(
     >>> latency(['scheduler_pending_pods{queue="active"} 0']).findings
     ()
     """
-    measured = metrics if isinstance(metrics, Measured) else _parse_metrics(metrics, seconds)
+    measured = metrics if isinstance(metrics, MetricsReading) else _parse_metrics(metrics, seconds)
     return with_tool_version(build_measured_section(measured, limits or LatencyLimits()))
 
 
-def _parse_metrics(texts: Sequence[str], seconds: float | None) -> Measured:
+def _parse_metrics(texts: Sequence[str], seconds: float | None) -> MetricsReading:
     """Parse one text of metrics, or the difference between two. Raises UsageError or InputError."""
     if isinstance(texts, str) or len(texts) not in (1, 2):
         raise UsageError("one text of metrics, or an older and a newer one, in a list")
     expositions = [read_text(text.encode(), f"text {number}") for number, text in enumerate(texts, 1)]
     if len(expositions) == 1:
-        return measured_since_start(expositions[0])
-    return told(between(expositions[0], expositions[1], seconds))
+        return compute_reading_since_start(expositions[0])
+    return _require_scheduler_metrics(compute_difference(expositions[0], expositions[1], seconds))

@@ -1,4 +1,4 @@
-"""`mcp`: serve the questions to agents over the Model Context Protocol.
+"""The command `mcp`: answer agents' questions over the Model Context Protocol.
 
-`tools` has the tools, `server` the protocol, `transports` the connections.
+`tools` has the tools, `server` the protocol, and `transports` the connections.
 """

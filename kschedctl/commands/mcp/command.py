@@ -27,17 +27,17 @@ REFRESH_SECONDS = 30
 
 @dataclass
 class ServedCluster:
-    """The cluster that the options name, read at the first question; a live cluster is read again later."""
+    """The cluster that the options select. It is read at the first question, and a live one is read again later."""
 
     source: Source
     _cluster: Cluster | None = None
-    _read: float = field(default=0.0)
+    _read_at: float = field(default=0.0)
 
     def __call__(self) -> tuple[Cluster, str]:
-        """Return the cluster and its time. Raises KschedctlError."""
-        old = self.source.live and time.monotonic() - self._read > REFRESH_SECONDS
-        if self._cluster is None or old:
-            self._cluster, self._read = load_cluster(self.source, live=ALL_KINDS), time.monotonic()
+        """Return the cluster and its current time. Raises KschedctlError."""
+        is_outdated = self.source.live and time.monotonic() - self._read_at > REFRESH_SECONDS
+        if self._cluster is None or is_outdated:
+            self._cluster, self._read_at = load_cluster(self.source, live=ALL_KINDS), time.monotonic()
         return self._cluster, get_cluster_time(self._cluster, self.source)
 
 
@@ -80,7 +80,7 @@ def _parse_address(text: str) -> tuple[str, int]:
 
 
 def _read_token(file: str) -> str:
-    """Read the token from the file or the environment. Raises UsageError if it is missing, InputError."""
+    """Read the token from the file or the environment. Raises InputError, and UsageError if there is none."""
     token = os.environ.get(TOKEN_VARIABLE, "")
     if file:
         token = load_content(file).text

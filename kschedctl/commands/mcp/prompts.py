@@ -1,4 +1,4 @@
-"""Prompts for the most common questions, which name the tools to use."""
+"""Prompts for the most common questions. They name the tools to use."""
 
 from __future__ import annotations
 

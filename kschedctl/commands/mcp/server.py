@@ -1,7 +1,7 @@
-"""The MCP server: tools, full documents as resources, and prompts, over the protocol's official SDK.
+"""The MCP server: tools, full reports as resources, and prompts, based on the official MCP SDK.
 
-The server reads the one cluster it was started for and changes nothing. An answer is a summary of at most 12 KB; the
-last full documents are resources. Questions are answered one at a time in a thread.
+The server reads a single cluster and changes nothing. An answer is a summary of at most 12 KB; the latest full reports
+are available as resources. Questions are answered one at a time, in a thread.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ READS_ONLY = types.ToolAnnotations(
 
 
 class StoppedAnswerError(BaseException):
-    """The client no longer waits for the answer. No other code catches this error."""
+    """The client no longer waits for the answer. This is a BaseException, so that no other code catches it."""
 
 
 @dataclass
 class StoppableWork:
-    """Work in a thread that another thread can stop at its next Python instruction.
+    """Work in a thread that another thread can stop at the next Python instruction.
 
     Tools without progress reports cannot check a flag, so the error is raised by PyThreadState_SetAsyncExc.
     """
@@ -64,7 +64,7 @@ class StoppableWork:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self) -> Report:
-        """Do the work. Raises StoppedAnswerError if it was stopped before it began."""
+        """Do the work. Raises StoppedAnswerError if it was stopped before it started."""
         with self._lock:
             if self._stopped:
                 raise StoppedAnswerError
@@ -76,43 +76,43 @@ class StoppableWork:
                 self._thread = None
 
     def stop(self) -> None:
-        """Raise StoppedAnswerError in the thread if it is still working."""
+        """Raise StoppedAnswerError in the working thread, or prevent the work from starting."""
         with self._lock:
             self._stopped = True
             if self._thread is not None:
-                of_thread, error = ctypes.c_ulong(self._thread), ctypes.py_object(StoppedAnswerError)
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(of_thread, error)
+                thread_id, error = ctypes.c_ulong(self._thread), ctypes.py_object(StoppedAnswerError)
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(thread_id, error)
 
 
 @dataclass
 class ClientProgress:
-    """Reports progress to the client."""
+    """Progress reports to the client."""
 
     report_progress: Callable[[float, float | None, str], object]
     """Sends (done, total, description) to the client."""
 
-    def begin(self, what: str, total: int) -> Callable[[int], None]:
-        """Begin a piece of work. Call the result with each number of parts done."""
+    def begin(self, description: str, total: int) -> Callable[[int], None]:
+        """Start a task with `total` steps. Return a function to call with each number of completed steps."""
         done = 0
 
-        def more(number: int) -> None:
+        def advance(number: int) -> None:
             nonlocal done
             done += number
-            self.report_progress(done, total or None, what)
+            self.report_progress(done, total or None, description)
 
-        more(0)
-        return more
+        advance(0)
+        return advance
 
 
 class DocumentCache:
-    """The last full documents by URI."""
+    """A cache of the latest full documents, by URI."""
 
     def __init__(self) -> None:
         self._documents: OrderedDict[str, tuple[str, Report]] = OrderedDict()
         self._numbers = count(1)
 
     def add(self, tool: str, report: Report) -> str:
-        """Add a document and return its URI."""
+        """Add a document, and return its URI. The oldest document is dropped if there are too many."""
         uri = f"kschedctl://answers/{next(self._numbers)}"
         self._documents[uri] = (tool, report)
         while len(self._documents) > MAX_DOCUMENTS:
@@ -120,19 +120,19 @@ class DocumentCache:
         return uri
 
     def render(self, uri: str) -> str | None:
-        """Return the document as `-o json` prints it, or None if it is gone."""
+        """Render a document like `-o json`. Return None if it has been dropped."""
         if uri not in self._documents:
             return None
         document = self._documents[uri][1].to_dict()
         return to_json({key: document[key] for key in ("apiVersion", "kind") if key in document} | document)
 
     def list_uris(self) -> list[tuple[str, str]]:
-        """Return (URI, tool) of all documents."""
+        """List the cached documents as pairs of URI and tool."""
         return [(uri, tool) for uri, (tool, _) in self._documents.items()]
 
 
 class McpServer:
-    """The handlers of the protocol."""
+    """The handlers of the protocol's requests."""
 
     def __init__(self, cluster: Callable[[], tuple[Cluster, str]]) -> None:
         self.get_cluster = cluster
@@ -151,7 +151,7 @@ class McpServer:
         )
 
     async def list_tools(self, context: Message, params: Message) -> Message:
-        """Return the tools with their schemas."""
+        """List the tools with their schemas."""
         output = build_schema(Summary)
         return types.ListToolsResult(
             tools=[
@@ -168,9 +168,9 @@ class McpServer:
         )
 
     async def call_tool(self, context: Message, params: Message) -> Message:
-        """Return a summary and a link to the full document.
+        """Call a tool, and return a summary with a link to the full document.
 
-        Usage errors are results as well, so that the client can correct its call.
+        Errors are returned as results, too, so that the client can correct its call.
         """
         tool = next((tool for tool in TOOLS if tool.name == params.name), None)
         if tool is None:
@@ -188,7 +188,7 @@ class McpServer:
         )
 
     async def _answer_in_thread(self, tool: Tool, arguments: Arguments, context: Message) -> Report:
-        """Answer in a thread, which is stopped if the client no longer waits."""
+        """Call the tool in a thread, which is stopped when the client no longer waits."""
 
         def tell(done: float, total: float | None, what: str) -> None:
             anyio.from_thread.run(context.session.report_progress, done, total, what)
@@ -209,14 +209,14 @@ class McpServer:
         return report
 
     async def list_resources(self, context: Message, params: Message) -> Message:
-        """Return the full documents that can be read."""
-        kept = self.answers.list_uris()
+        """List the full documents that can be read."""
+        documents = self.answers.list_uris()
         return types.ListResourcesResult(
-            resources=[types.Resource(uri=uri, name=tool, mime_type="application/json") for uri, tool in kept]
+            resources=[types.Resource(uri=uri, name=tool, mime_type="application/json") for uri, tool in documents]
         )
 
     async def read_resource(self, context: Message, params: Message) -> Message:
-        """Return a full document as JSON. Raises MCPError if it is gone."""
+        """Read a full document as JSON. Raises MCPError if it has been dropped."""
         uri = str(params.uri)
         text = self.answers.render(uri)
         if text is None:
@@ -225,7 +225,7 @@ class McpServer:
         return types.ReadResourceResult(contents=[contents])
 
     async def list_prompts(self, context: Message, params: Message) -> Message:
-        """Return the prompts."""
+        """List the prompts."""
         return types.ListPromptsResult(
             prompts=[
                 types.Prompt(
@@ -241,7 +241,7 @@ class McpServer:
         )
 
     async def get_prompt(self, context: Message, params: Message) -> Message:
-        """Return a prompt with its arguments filled in. Raises MCPError."""
+        """Fill in a prompt's placeholders. Raises MCPError for an unknown prompt or other arguments."""
         prompt = next((prompt for prompt in PROMPTS if prompt.name == params.name), None)
         given = params.arguments or {}
         if prompt is None or set(given) != set(prompt.arguments):
@@ -252,5 +252,5 @@ class McpServer:
 
 
 def _build_error_result(message: str) -> Message:
-    """Return an error as the result of a tool."""
+    """Build a tool's result for an error."""
     return types.CallToolResult(content=[types.TextContent(type="text", text=f"error: {message}")], is_error=True)

@@ -1,4 +1,4 @@
-"""The tools of the MCP server: library functions with JSON Schemas of their arguments. They know no protocol."""
+"""The tools of the MCP server: library functions with JSON Schemas of their arguments, independent of the protocol."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from kschedctl.reports.command import all_commands
 from kschedctl.reports.report import Report
 
 SEARCH_SECONDS = 60.0
-"""Time limit of the searches for consolidation and sizing, because a client waits for the answer."""
+"""The time limit for searches in consolidation and sizing, because a client waits for the answer."""
 Arguments = Mapping[str, Any]
-"""The arguments of a call, which were validated against the schema of the tool."""
+"""The arguments of a call, validated against the tool's schema."""
 
 
 @dataclass(frozen=True)
 class ToolCall:
-    """The context of a call."""
+    """The context of a tool call."""
 
     cluster: Cluster
     now: str
-    """The time of the cluster in RFC 3339."""
+    """The cluster's current time (RFC 3339)."""
     progress: Progress
-    """Receives how far the answer is."""
+    """Receives progress reports."""
 
 
 @dataclass(frozen=True)
@@ -43,49 +43,49 @@ class Tool:
     title: str
     description: str
     arguments: Mapping[str, JsonObject]
-    """Name of an argument -> its JSON Schema."""
-    ask: Callable[[ToolCall, Arguments], Report]
-    """Returns the report for a call and its arguments."""
+    """Argument -> its JSON Schema."""
+    build_report: Callable[[ToolCall, Arguments], Report]
+    """Builds the report for a call with arguments."""
     required: Sequence[str] = ()
-    """Names of required arguments."""
+    """The names of required arguments."""
     command: str = ""
-    """The command without which the tool does not exist, or ""."""
+    """The command whose removal also removes the tool; empty if there is none."""
 
     @property
     def schema(self) -> JsonObject:
-        """The JSON Schema of all arguments, without additional ones."""
+        """The JSON Schema of the arguments. Others are not allowed."""
         properties = dict(self.arguments)
         required = list(self.required)
         return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
     def answer(self, call: ToolCall, arguments: Arguments) -> Report:
-        """Validate the arguments and return the report. Raises UsageError, and errors of the library function."""
+        """Validate the arguments, and build the report. Raises UsageError and the library function's errors."""
         try:
             jsonschema.validate(arguments, self.schema)
         except jsonschema.ValidationError as error:
             raise UsageError(f"{error.json_path}: {error.message}", where=self.name) from None
-        return self.ask(call, arguments)
+        return self.build_report(call, arguments)
 
 
-def _text_schema(description: str, **more: Json) -> JsonObject:
-    """Return the schema of a text argument."""
-    return {"type": "string", "description": description, **more}
+def _build_text_schema(description: str, **constraints: Json) -> JsonObject:
+    """Build the schema of a text argument."""
+    return {"type": "string", "description": description, **constraints}
 
 
-POD = _text_schema("A pod of the cluster, as namespace/name.")
+POD = _build_text_schema("A pod of the cluster, as namespace/name.")
 MANIFEST: JsonObject = {"type": "object", "description": "A manifest of a Pod or of what makes pods, as JSON."}
 MANIFESTS: JsonObject = {"type": "array", "items": {"type": "object"}, "description": "Manifests, as JSON objects."}
 NAMES: JsonObject = {"type": "array", "items": {"type": "string"}, "minItems": 1, "description": "Names of nodes."}
-NAMESPACE = _text_schema("Only this namespace; all without it.")
+NAMESPACE = _build_text_schema("Only this namespace; all without it.")
 MOST: JsonObject = {"type": "integer", "minimum": 1, "maximum": 100_000, "description": "Try at most this many pods."}
-UNIT = _text_schema("What is lost in turn.", enum=["node", "zone", "pool"], default="zone")
+UNIT = _build_text_schema("What is lost in turn.", enum=["node", "zone", "pool"], default="zone")
 SCENARIO: JsonObject = {"type": "object", "description": "steps, in the form of `kschedctl help what-if`."}
 OBJECTS: JsonObject = {"type": "array", "items": {"type": "object"}}
 GROUPS: JsonObject = {
     **OBJECTS,
     "description": "Node groups: id, min, max, target, nodes, template, as `kschedctl help scale` has them.",
 }
-POOL_LABEL = _text_schema("The label of nodes that names their node group.")
+POOL_LABEL = _build_text_schema("The label of nodes that names their node group.")
 FLAGS: JsonObject = {"type": "object", "description": "Flags of the Cluster Autoscaler, without dashes."}
 OF_GROUPS: Mapping[str, JsonObject] = {"node_groups": GROUPS, "pool_label": POOL_LABEL, "flags": FLAGS}
 TYPES: JsonObject = {**OBJECTS, "description": "Instance types, as kwok's instance_types.json has them."}
@@ -99,27 +99,30 @@ SECTION: JsonObject = {"type": "array", "items": {"type": "string", "enum": list
 
 
 def explain_pod(call: ToolCall, arguments: Arguments) -> Report:
-    pod = take_one_argument(arguments, "pod", "manifest")
+    """Explain a pod of the cluster or of a manifest, with fixes."""
+    pod = get_only_argument(arguments, "pod", "manifest")
     return kschedctl.explain(call.cluster, pod, remedies=True, now=call.now, as_written=True)
 
 
 def find_remedies(call: ToolCall, arguments: Arguments) -> Report:
+    """Find fixes for a pod of the cluster or of a manifest."""
     from kschedctl.commands.explain.one_pod import find_target  # noqa: PLC0415 - as the commands below
     from kschedctl.commands.remedies import find_remedies_with_room  # noqa: PLC0415
 
-    pod = find_target(call.cluster, take_one_argument(arguments, "pod", "manifest"))
+    pod = find_target(call.cluster, get_only_argument(arguments, "pod", "manifest"))
     return find_remedies_with_room(pod, tried=call.progress.begin("trying remedies", 0), now=call.now)
 
 
 def clear_pending_pods(call: ToolCall, arguments: Arguments) -> Report:
+    """Find the changes that let the most pending pods schedule."""
     count_tried = call.progress.begin("trying remedies", 0)
     return kschedctl.pending_remedies(
         call.cluster, str(arguments.get("namespace", "")), now=call.now, tried=count_tried
     )
 
 
-def take_one_argument(arguments: Arguments, *names: str) -> Any:
-    """Return the value of the only argument among `names`. Raises UsageError if there is none, or several."""
+def get_only_argument(arguments: Arguments, *names: str) -> Any:
+    """Return the value of the only argument given among `names`. Raises UsageError if there are none or several."""
     values = [arguments[name] for name in names if name in arguments]
     if len(values) != 1:
         raise UsageError(f"give one of {' and '.join(names)}")
@@ -127,6 +130,7 @@ def take_one_argument(arguments: Arguments, *names: str) -> Any:
 
 
 def simulate_apply(call: ToolCall, arguments: Arguments) -> Report:
+    """Simulate applying manifests."""
     return kschedctl.simulate(
         call.cluster,
         arguments["manifests"],
@@ -137,30 +141,33 @@ def simulate_apply(call: ToolCall, arguments: Arguments) -> Report:
 
 
 def scale_up(call: ToolCall, arguments: Arguments) -> Report:
+    """Replay the Cluster Autoscaler's next scale-up."""
     groups, flags = arguments.get("node_groups") or (), arguments.get("flags")
     pool_label = arguments.get("pool_label", "")
     return kschedctl.scale_up(call.cluster, groups, flags, pool_label=pool_label, now=call.now)
 
 
 def scale_down(call: ToolCall, arguments: Arguments) -> Report:
+    """Replay the Cluster Autoscaler's next scale-down."""
     groups, flags = arguments.get("node_groups") or (), arguments.get("flags")
     pool_label = arguments.get("pool_label", "")
     return kschedctl.scale_down(call.cluster, groups, flags, pool_label=pool_label, now=call.now)
 
 
 def provision_nodes(call: ToolCall, arguments: Arguments) -> Report:
-    """Replay the next provisioning round of Karpenter. Raises UsageError if the cluster has no NodePools."""
+    """Replay Karpenter's next provisioning round. Raises UsageError if the cluster has no NodePools."""
     check_pools(call.cluster)
     return kschedctl.provision(call.cluster, arguments.get("instance_types"), arguments.get("settings"), now=call.now)
 
 
 def disrupt_nodes(call: ToolCall, arguments: Arguments) -> Report:
-    """Replay the next disruption round of Karpenter. Raises UsageError if the cluster has no NodePools."""
+    """Replay Karpenter's next disruption round. Raises UsageError if the cluster has no NodePools."""
     check_pools(call.cluster)
     return kschedctl.disrupt(call.cluster, arguments["instance_types"], arguments.get("settings"), now=call.now)
 
 
 def consolidate_nodes(call: ToolCall, arguments: Arguments) -> Report:
+    """Plan which nodes can be removed."""
     from kschedctl.commands.consolidate.plan import ConsolidationWishes  # noqa: PLC0415 - the command can be deleted
 
     wishes = ConsolidationWishes(
@@ -173,10 +180,12 @@ def consolidate_nodes(call: ToolCall, arguments: Arguments) -> Report:
 
 
 def rebalance_pods(call: ToolCall, arguments: Arguments) -> Report:
+    """Replay the descheduler."""
     return kschedctl.rebalance(call.cluster, arguments.get("policy"), now=call.now, progress=call.progress)
 
 
 def size_nodes(call: ToolCall, arguments: Arguments) -> Report:
+    """Find the cheapest set of nodes for all workloads."""
     from kschedctl.commands.size.sizing import SizingWishes  # noqa: PLC0415 - the command can be deleted
 
     wishes = SizingWishes(
@@ -190,7 +199,8 @@ def size_nodes(call: ToolCall, arguments: Arguments) -> Report:
 
 
 def make_room(call: ToolCall, arguments: Arguments) -> Report:
-    return kschedctl.make_room(call.cluster, take_one_argument(arguments, "pod", "manifests"))
+    """Find the fewest pods to move so that a pod fits."""
+    return kschedctl.make_room(call.cluster, get_only_argument(arguments, "pod", "manifests"))
 
 
 _DECLARED_TOOLS = (
@@ -344,7 +354,7 @@ _DECLARED_TOOLS = (
         "Which nodes could go with all pods placed again?",
         "Drains node after node on a copy; what keeps each other node. Independent of any autoscaler.",
         {
-            "pool": _text_schema("Only nodes of this node pool."),
+            "pool": _build_text_schema("Only nodes of this node pool."),
             "headroom_percent": {**PERCENT, "description": "So much cpu and memory stays free."},
             "keep_zone_loss": KEEP_ZONES,
         },

@@ -18,7 +18,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.cycle_report import explain_pod
-from kschedctl.commands.explain.fixes import find_unheard_extenders, may_be_fixed, run_search
+from kschedctl.commands.explain.fixes import find_unheard_extenders, run_search, should_search_fixes
 from kschedctl.commands.remedies.report import ChosenRemedy, HelplessPods, RemediesOfMany
 from kschedctl.fixes.document import build_remedy
 from kschedctl.fixes.impossible import explain_impossible_fixes
@@ -334,7 +334,7 @@ def _find_group_fixes(
 ) -> SimilarPods:
     """Return the group with the fixes of its first pod."""
     target = TargetPod(scheduler, scheduler.view.stored(group.pods[0]))
-    if not may_be_fixed(explain_pod(scheduler, target.pod, nodes=False), target):
+    if not should_search_fixes(explain_pod(scheduler, target.pod, nodes=False), target):
         return group
     search, best = run_search(target, wishes)
     progress(1)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from kschedctl.commands.explain.cycle_report import explain_pod
-from kschedctl.commands.explain.fixes import check_in_queue, find_unheard_extenders, may_be_fixed, run_search
+from kschedctl.commands.explain.fixes import check_in_queue, find_unheard_extenders, run_search, should_search_fixes
 from kschedctl.commands.explain.one_pod import explain_target
 from kschedctl.commands.explain.report import Explanation
 from kschedctl.commands.remedies.creation_fixes import build_creation_remedies, prepend_creation_fix
@@ -59,7 +59,7 @@ def _search_fixes(
         unknown=report.unknown,
         undecided=report.undecided,
     )
-    if not may_be_fixed(report, asked):
+    if not should_search_fixes(report, asked):
         return document
     search, ranking = run_search(asked, wishes, progress)
     rollouts = Rollouts(asked.workload)

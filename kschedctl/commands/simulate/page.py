@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from kschedctl.commands.explain.new_node_page import build_growth
+from kschedctl.commands.explain.new_node_page import build_growth_page
 from kschedctl.commands.simulate.report import SimulationReport, WorkloadPlacement
 from kschedctl.render.not_created import build_not_created_section
 from kschedctl.render.page import (
@@ -43,7 +43,7 @@ def simulation_page(report: SimulationReport, style: Style) -> Page:
             report.workloads, style, "Workloads, before nodes come" if report.growth else "Workloads"
         ),
         *(build_not_created_section(report.not_created, style) if report.not_created else ()),
-        *(build_growth(report.growth, style) if report.growth else build_unplaced_section(report.pending, style)),
+        *(build_growth_page(report.growth, style) if report.growth else build_unplaced_section(report.pending, style)),
         *(build_held_back_section(report.waiting_elsewhere, style) if report.waiting_elsewhere else ()),
         *build_retried_section(report.retried, style),
         *build_preempted_section(report.evicted, style, report.chain),

@@ -12,7 +12,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.node_pools import find_pool, is_control_plane
 from kschedctl.api.objects import CSINode, Node, ObjectMeta, Pod
 from kschedctl.api.ownership import find_owner
-from kschedctl.autoscaling.karpenter.candidates import node_price
+from kschedctl.autoscaling.karpenter.candidates import find_node_price
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.autoscaling.karpenter.labels import INSTANCE_TYPE
 from kschedctl.cluster import Cluster
@@ -141,7 +141,8 @@ def add_prices(shapes: Sequence[NodeShape], instance_types: Sequence[JsonObject]
         replace(
             shape,
             prices={
-                zone: node_price(model.metadata.labels, types.get(model.metadata.labels.get(INSTANCE_TYPE, ""))) or None
+                zone: find_node_price(model.metadata.labels, types.get(model.metadata.labels.get(INSTANCE_TYPE, "")))
+                or None
                 for zone, model in shape.models.items()
             },
         )

@@ -10,7 +10,7 @@ import numpy as np
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Node, NodeSpec, NodeStatus, ObjectMeta, Resources, Taint
-from kschedctl.autoscaling.cluster_autoscaler.templates import build_daemon_pods
+from kschedctl.autoscaling.cluster_autoscaler.templates import iter_daemon_pods
 from kschedctl.autoscaling.karpenter.instance_types import (
     InstanceType,
     InstanceTypeCatalog,
@@ -74,7 +74,7 @@ def _build_templates(cluster: Cluster, sold: InstanceTypeCatalog) -> Sequence[Cl
 
 def _iter_launchable(template: ClaimTemplate) -> Iterator[_LaunchableType]:
     columns = template.columns
-    meeting = columns.offerings_meeting(template.requirements)
+    meeting = columns.find_offerings_meeting(template.requirements)
     for at in np.flatnonzero(template.options).tolist():
         sold = columns.types[at]
         offerings = [columns.offerings[offering] for offering in np.flatnonzero(meeting & (columns.type_of == at))]
@@ -111,7 +111,7 @@ def _build_shape(
         )
         for zone in prices
     }
-    daemons = tuple(build_daemon_pods(next(iter(models.values())), cluster.daemon_sets))
+    daemons = tuple(iter_daemon_pods(next(iter(models.values())), cluster.daemon_sets))
     return NodeShape(launched.name, models, prices, daemons)
 
 

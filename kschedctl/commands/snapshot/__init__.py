@@ -1,4 +1,4 @@
-"""`snapshot`: save, show and compare what scheduling reads of a cluster.
+"""The command `snapshot`: save, show and compare what scheduling reads of a cluster.
 
 `archive_diff` compares two snapshots. `kschedctl/sources/archive` reads and writes them.
 """
@@ -11,7 +11,7 @@ from kschedctl.commands.snapshot.report import SnapshotDiff
 
 
 def diff(before: Cluster, after: Cluster, names: tuple[str, str] = ("before", "after")) -> SnapshotDiff:
-    """Return the changes between two moments of a cluster that scheduling reads. `names` are their names.
+    """Compare two states of a cluster, as far as scheduling reads them. `names` are their names in the report.
 
     >>> import kschedctl
     >>> str(diff(kschedctl.Cluster.from_objects([]), kschedctl.Cluster.from_objects([])))

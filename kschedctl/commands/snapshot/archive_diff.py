@@ -30,40 +30,40 @@ Key = tuple[str, str]
 
 
 class Difference(NamedTuple):
-    """An object before and after."""
+    """An object that differs between the snapshots."""
 
     kind: str
     key: Key
     old: ApiObject | None
-    """The object before, or None if it was added."""
+    """The object before the change, or None if it was added."""
     new: ApiObject | None
-    """The object after, or None if it was removed."""
+    """The object after the change, or None if it was removed."""
 
     @property
     def is_recreated(self) -> bool:
-        """Whether it is another object with the same name."""
+        """Whether the object was deleted and another one was created under the same name."""
         uids = [state.metadata.uid for state in (self.old, self.new) if state is not None]
         return len(uids) == 2 and all(uids) and uids[0] != uids[1]
 
 
 def compare_clusters(before: Cluster, after: Cluster, names: tuple[str, str]) -> SnapshotDiff:
-    """Return the differences, sorted by kind and name, under the names of the snapshots."""
+    """Report the differences between two clusters, sorted by kind and name."""
     changes = tuple(_build_change(difference) for difference in iter_differences(before, after))
     return SnapshotDiff(*names, changes, tuple(_iter_scheduler_changes(before, after)))
 
 
 def iter_differences(before: Cluster, after: Cluster) -> Iterator[Difference]:
-    """Yield the objects that differ in what scheduling reads, sorted by kind and name."""
+    """Yield the objects that differ in anything that scheduling reads, sorted by kind and name."""
     for kind, field in FIELDS.items():
         if kind in (*OBSERVED, *CREATION_KINDS):
             continue
         sides = getattr(before, field), getattr(after, field)
-        find = _iter_pod_changes if kind == "Pod" else _iter_object_changes
-        yield from (Difference(kind, *changed) for changed in find(*sides))
+        iter_changes = _iter_pod_changes if kind == "Pod" else _iter_object_changes
+        yield from (Difference(kind, *changed) for changed in iter_changes(*sides))
 
 
 def _iter_scheduler_changes(before: Cluster, after: Cluster) -> Iterator[FieldChange]:
-    """Yield changes of the scheduler's version, feature gates and configuration."""
+    """Yield the changes to the scheduler's version, feature gates and configuration."""
     for field in ("kube_version", "feature_gates", "configuration"):
         yield from _iter_field_changes(field, getattr(before, field), getattr(after, field))
 
@@ -71,7 +71,7 @@ def _iter_scheduler_changes(before: Cluster, after: Cluster) -> Iterator[FieldCh
 def _iter_object_changes(
     before: Sequence[ApiObject], after: Sequence[ApiObject]
 ) -> Iterator[tuple[Key, ApiObject | None, ApiObject | None]]:
-    """Yield key, old and new state of each object that differs."""
+    """Yield the key, the old state and the new state of each object that differs."""
     old, new = ({object_key(obj): obj for obj in objects} for objects in (before, after))
     yield from ((key, old.get(key), new.get(key)) for key in sorted(old | new) if _is_changed(old, new, key))
 
@@ -84,10 +84,10 @@ def _is_changed(old: Mapping[Key, ApiObject], new: Mapping[Key, ApiObject], key:
 
 
 def _iter_pod_changes(before: Sequence[Pod], after: Sequence[Pod]) -> Iterator[tuple[Key, Pod | None, Pod | None]]:
-    """Yield key, old and new state of each pod that differs; only these pods are decoded from the tables."""
+    """Yield the key, the old state and the new state of each pod that differs. Only these pods are decoded."""
     tables = PodTable.from_pods(before), PodTable.from_pods(after)
     template_numbers: dict[bytes, int] = {}
-    old, new = (_index_pods(table, template_numbers) for table in tables)
+    old, new = (_index_pod_fingerprints(table, template_numbers) for table in tables)
     for key in sorted(old.keys() | new.keys()):
         if (was := old.get(key)) != (now := new.get(key)):
             namespace, name = key
@@ -95,8 +95,8 @@ def _iter_pod_changes(before: Sequence[Pod], after: Sequence[Pod]) -> Iterator[t
             yield key, *sides  # type: ignore[misc]
 
 
-def _index_pods(table: PodTable, template_numbers: dict[bytes, int]) -> dict[Key, tuple[int, str, str]]:
-    """Return, by key, what is read of each pod: number of its distinct template, node, UID."""
+def _index_pod_fingerprints(table: PodTable, template_numbers: dict[bytes, int]) -> dict[Key, tuple[int, str, str]]:
+    """Map each pod's key to a fingerprint: the number of its distinct template, its node and its UID."""
     numbers = [
         template_numbers.setdefault(_encode(_strip_unread_parts(pod)), len(template_numbers)) for pod in table.templates
     ]
@@ -106,7 +106,7 @@ def _index_pods(table: PodTable, template_numbers: dict[bytes, int]) -> dict[Key
 
 
 def _build_change(difference: Difference) -> ObjectChange:
-    """Build the change of an object."""
+    """Build the report entry for an object that differs."""
     kind, key, old, new = difference
     name = "/".join(part for part in key if part)
     if old is None or new is None:
@@ -116,7 +116,7 @@ def _build_change(difference: Difference) -> ObjectChange:
 
 
 def _strip_unread_parts(obj: Any) -> Any:
-    """Return the object without its identity and without fields that do not matter to scheduling."""
+    """Return the object without its identity and without fields that scheduling does not read."""
     obj = strip_noise(obj)
     if isinstance(obj, Node):
         obj = replace(obj, status=replace(obj.status, conditions=()))
@@ -124,8 +124,8 @@ def _strip_unread_parts(obj: Any) -> Any:
         obj = replace(obj, status=WorkloadStatus())
     if isinstance(obj, Pod):
         obj = replace(obj, status=_strip_pod_status(obj.status))
-    timeless: ObjectMeta | PodMeta = replace(obj.metadata, uid="", creation_timestamp=None)
-    return replace(obj, metadata=timeless)
+    metadata: ObjectMeta | PodMeta = replace(obj.metadata, uid="", creation_timestamp=None)
+    return replace(obj, metadata=metadata)
 
 
 def _strip_pod_status(status: PodStatus) -> PodStatus:
@@ -135,22 +135,22 @@ def _strip_pod_status(status: PodStatus) -> PodStatus:
 
 
 def _iter_field_changes(path: str, old: Json, new: Json) -> Iterator[FieldChange]:
-    """Yield the fields that differ; maps are compared by key, other values as a whole."""
+    """Yield the fields that differ. Maps are compared by key, other values as a whole."""
     if old == new:
         return
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         for key in sorted(old.keys() | new.keys()):
-            yield from _iter_field_changes(_append_key(path, key), old.get(key), new.get(key))
+            yield from _iter_field_changes(_join_path(path, key), old.get(key), new.get(key))
     else:
         yield FieldChange(path, _format_json(old), _format_json(new))
 
 
-def _append_key(path: str, key: str) -> str:
-    """Append a key to a path, in brackets if it is no identifier."""
-    plain = key.isidentifier()
-    return (f"{path}.{key}" if path else key) if plain else f'{path}["{key}"]'
+def _join_path(path: str, key: str) -> str:
+    """Append a key to a path. A key that is no identifier is put in brackets."""
+    is_identifier = key.isidentifier()
+    return (f"{path}.{key}" if path else key) if is_identifier else f'{path}["{key}"]'
 
 
 def _format_json(value: Json) -> str | None:
-    """Return the value as JSON, or None."""
+    """Encode the value as JSON. None stays None."""
     return None if value is None else msgspec.json.encode(value).decode()

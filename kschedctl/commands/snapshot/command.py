@@ -17,7 +17,7 @@ from kschedctl.cluster import NOT_LISTED
 from kschedctl.commands.snapshot import diff as difference
 from kschedctl.commands.snapshot.report import SnapshotReport
 from kschedctl.errors import UsageError
-from kschedctl.sources.anonymize.cluster import anonymized
+from kschedctl.sources.anonymize.cluster import anonymize_cluster
 from kschedctl.sources.archive.file import Header, read_archive, read_header, write_archive
 from kschedctl.sources.cluster import WRITTEN_BY
 from kschedctl.sources.output_file import STDOUT, validate_output_files, write_file
@@ -77,19 +77,19 @@ def save(
     cluster = load_cluster(source, live=ALL_KINDS)
     stays: tuple[str, ...] = ()
     if anonymize:
-        cluster, originals, stays = anonymized(cluster)
+        cluster, originals, stays = anonymize_cluster(cluster)
         if mapping is not None:
             write_file(mapping, [json.dumps(originals, indent=1, ensure_ascii=False).encode()], private=True)
     header = write_archive(cluster, output, written_by=WRITTEN_BY, anonymized=anonymize, stays=stays)
     if STDOUT in (output, mapping):
         return SAME
-    return Untabled(color=talk.color).answer(_build_report(header, output))
+    return Untabled(color=talk.color).answer(_build_snapshot_report(header, output))
 
 
 @with_options
 def show(*, file: File, view: Untabled) -> Answer:
     """What a snapshot holds: when and where it was taken, how many objects of each kind, what could not be read."""
-    return view.answer(_build_report(read_header(file), file))
+    return view.answer(_build_snapshot_report(read_header(file), file))
 
 
 @with_options
@@ -105,11 +105,11 @@ def diff(
 
 
 snapshot = {"save": save, "show": show, "diff": diff}
-"""The sub-commands."""
+"""The subcommands."""
 
 
-def _build_report(header: Header, file: str) -> SnapshotReport:
-    """Build the report about a snapshot from its header."""
+def _build_snapshot_report(header: Header, file: str) -> SnapshotReport:
+    """Build the report on a snapshot from its header."""
     report = SnapshotReport(
         file=file,
         size=os.path.getsize(file) if os.path.exists(file) else 0,
@@ -126,5 +126,7 @@ def _build_report(header: Header, file: str) -> SnapshotReport:
     if header.provenance is None:
         return report
     fields = report.__struct_fields__
-    known = {name: getattr(header.provenance, name) for name in header.provenance.__struct_fields__ if name in fields}
-    return replace(report, **known)
+    provenance_fields = {
+        name: getattr(header.provenance, name) for name in header.provenance.__struct_fields__ if name in fields
+    }
+    return replace(report, **provenance_fields)

@@ -15,29 +15,29 @@ TONES = {"added": Tone.GOOD, "removed": Tone.BAD}
 
 
 def build_snapshot_page(report: SnapshotReport, style: Style) -> Page:
-    """Build the page of a snapshot: origin, objects, unread kinds."""
+    """Build the page of a snapshot: its origin, its objects, and kinds that could not be read."""
     kinds = [(kind, f"{number:,}") for kind, number in report.objects.items()]
-    lacking = tuple(
+    unread = tuple(
         Marked(f"{', '.join(kinds)}: {why}", Tone.WARNING) for why, kinds in _group_unread_kinds(report).items()
     )
     return (
         paragraph(Marked(report.file, Tone.STRONG), f"{report.size:,} bytes, {report.written_at}, {report.written_by}"),
-        *section("Of", Bullets(tuple(_iter_facts(report)))),
+        *section("Of", Bullets(tuple(_describe_origin(report)))),
         *build_table(kinds, (Column("kind"), *number_columns("objects")), return_row, limit=None, title="Objects"),
         *(section("Not pseudonymized", Bullets(report.stays)) if report.stays else ()),
-        *(section("Could not be read", Bullets(lacking)) if lacking else ()),
+        *(section("Could not be read", Bullets(unread)) if unread else ()),
     )
 
 
 def _group_unread_kinds(report: SnapshotReport) -> dict[str, list[str]]:
-    """Return the unread kinds by the reason."""
+    """Group the kinds that could not be read by reason."""
     kinds: dict[str, list[str]] = {}
     for kind, why in report.unread.items():
         kinds.setdefault(why, []).append(kind)
     return kinds
 
 
-def _iter_facts(report: SnapshotReport) -> Iterator[str]:
+def _describe_origin(report: SnapshotReport) -> Iterator[str]:
     """Yield facts about the cluster and its scheduler."""
     if report.server:
         context = f" (context {report.context})" if report.context else ""
@@ -57,20 +57,20 @@ def _iter_facts(report: SnapshotReport) -> Iterator[str]:
 
 def build_diff_page(report: SnapshotDiff, style: Style) -> Page:
     """Build the page of a comparison: counts by kind, then the changes."""
-    first, rest = report.first_line()
+    summary, names = report.first_line()
     if not (report.changes or report.scheduler):
-        return (paragraph(Marked(first, Tone.GOOD), rest),)
+        return (paragraph(Marked(summary, Tone.GOOD), names),)
     field = (Column("field"), Column("before"), Column("after", beneath="→"))
     return (
-        paragraph(Marked(first, Tone.STRONG), rest),
-        *build_table(report.scheduler, field, _field_row, limit=None, title="Scheduler"),
+        paragraph(Marked(summary, Tone.STRONG), names),
+        *build_table(report.scheduler, field, _build_field_row, limit=None, title="Scheduler"),
         *_build_count_table(report.changes),
         *_build_change_table(report.changes, field, style),
     )
 
 
 def _build_count_table(changes: tuple[ObjectChange, ...]) -> Page:
-    """Build the table of changes by kind."""
+    """Build the table that counts the changes by kind."""
     counted = Counter((change.kind, change.change) for change in changes)
     rows = [
         (kind, Marked(what, TONES.get(what, Tone.PLAIN)), f"{number:,}") for (kind, what), number in counted.items()
@@ -83,46 +83,47 @@ def _build_count_table(changes: tuple[ObjectChange, ...]) -> Page:
 def _build_change_table(changes: tuple[ObjectChange, ...], field: tuple[Column, ...], style: Style) -> Page:
     """Build the table of changes, with a row per field."""
     shown, note = limit_rows_by_style(changes, style, CHANGES_SHOWN)
-    rows = [row for change in shown for row in _iter_rows(change)]
+    rows = [row for change in shown for row in _iter_change_rows(change)]
     columns = (Column("kind"), Column("name", keep=True), Column("what"), *field)
     return build_table(rows, columns, return_row, limit=None, title="Changes", note=note)
 
 
-def _iter_rows(change: ObjectChange) -> Iterator[Row]:
-    """Yield a row per field of a changed object."""
+def _iter_change_rows(change: ObjectChange) -> Iterator[Row]:
+    """Yield the rows of a changed object, one per field. Only the first row names the object."""
     what = Marked(change.change, TONES.get(change.change, Tone.PLAIN))
     if not change.fields:
         yield (change.kind, change.name, what, "", "", "")
     for number, field in enumerate(change.fields):
         first: Row = (change.kind, change.name, what) if number == 0 else ("", "", "")
-        yield (*first, *_field_row(field))
+        yield (*first, *_build_field_row(field))
 
 
-def _field_row(change: FieldChange) -> Row:
-    return (change.field, *_short(change.before, change.after))
+def _build_field_row(change: FieldChange) -> Row:
+    """Build the cells about a changed field."""
+    return (change.field, *_shorten_values(change.before, change.after))
 
 
-def _short(before: str | None, after: str | None) -> tuple[str, str]:
-    """Both; of long ones what is not the same, with some of what is around it.
+def _shorten_values(before: str | None, after: str | None) -> tuple[str, str]:
+    """Return both values. Long values are reduced to the part that differs, with some context.
 
-    >>> _short("x" * 99 + "cpu=1" + "y" * 99, "x" * 99 + "cpu=2" + "y" * 99)
+    >>> _shorten_values("x" * 99 + "cpu=1" + "y" * 99, "x" * 99 + "cpu=2" + "y" * 99)
     ('…xxxxxxxxcpu=1yyyyyyyyyyyy…', '…xxxxxxxxcpu=2yyyyyyyyyyyy…')
     """
-    one, other = ("–" if value is None else value for value in (before, after))
-    if max(len(one), len(other)) <= LONGEST_VALUE:
-        return one, other
-    start, end = max(_alike(one, other) - AROUND, 0), _alike(one[::-1], other[::-1]) - AROUND
-    return _cut(one, start, end), _cut(other, start, end)
+    old, new = ("–" if value is None else value for value in (before, after))
+    if max(len(old), len(new)) <= LONGEST_VALUE:
+        return old, new
+    start, end = max(_count_common_prefix(old, new) - AROUND, 0), _count_common_prefix(old[::-1], new[::-1]) - AROUND
+    return _cut_value(old, start, end), _cut_value(new, start, end)
 
 
-def _alike(one: str, other: str) -> int:
-    """With how many equal characters both begin."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
+def _count_common_prefix(first: str, second: str) -> int:
+    """Return the length of the common prefix of two strings."""
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((i for i, (a, b) in pairs if a != b), min(len(first), len(second)))
 
 
-def _cut(text: str, start: int, end: int) -> str:
-    """The text from ``start`` on, less as much at its end; never longer than is shown of a value."""
+def _cut_value(text: str, start: int, end: int) -> str:
+    """Cut a value to the characters from `start` to `end` characters before its end, and to the maximum length."""
     shown = text[start : len(text) - max(end, 0)]
     shown = shown if len(shown) <= LONGEST_VALUE else f"{shown[: LONGEST_VALUE - 1]}…"
     return "…" * (start > 0) + shown + "…" * (end > 0 and not shown.endswith("…"))

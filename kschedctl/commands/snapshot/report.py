@@ -1,4 +1,4 @@
-"""What a snapshot holds, and what lies between two of them, as documents (apiVersion kschedctl.dev/v1)."""
+"""Reports on a snapshot and on the differences between two of them (apiVersion kschedctl.dev/v1)."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class SnapshotDiff(Report, frozen=True):
     kind: str = "SnapshotDiff"
 
     def first_line(self) -> tuple[str, ...]:
-        """How much differs."""
+        """Return the number of differences and the names of the snapshots."""
         if not (self.changes or self.scheduler):
             return "No difference", "that scheduling reads"
         return counted(len(self.changes), "difference"), f"{self.before} → {self.after}"

@@ -1,7 +1,7 @@
 """The differences between versions of kube-scheduler: from the oldest to the newest, or between two.
 
-A rule or message that differs is a ByVersion in the module that uses it and is found there; plugins and feature gates
-declare their versions themselves.
+A rule or message that differs is declared as a ByVersion in the module that uses it, and is found there. Plugins and
+feature gates declare their versions themselves.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ WITHOUT_HINTS = ByVersion(
 MINORS = range(OLDEST_MINOR, NEWEST_MINOR + 1)
 NO_PLUGIN = "no such plugin"
 SORTS = ("rule", "plugin", "gate")
-PLACES = ("kschedctl.api.pod_requests", "kschedctl.scheduler")
-"""The modules in which rules and messages that differ are declared."""
+SEARCHED_PACKAGES = ("kschedctl.api.pod_requests", "kschedctl.scheduler")
+"""The modules and packages that declare rules and messages that differ."""
 
 
 class VersionedAspect(NamedTuple):
@@ -53,13 +53,13 @@ class VersionedAspect(NamedTuple):
     where: str
     """The plugin or feature gate, or "kube-scheduler"."""
     values: ByVersion[str]
-    """The aspect in words, by version."""
+    """Version -> the aspect as text."""
 
 
-def version_changes() -> VersionChanges:
-    """Return every change since the oldest version that is replayed."""
+def list_all_changes() -> VersionChanges:
+    """List all changes since the oldest version that is replayed."""
     rows = [
-        _build_row(aspect, since, before, after)
+        _build_version_change(aspect, since, before, after)
         for aspect in iter_versioned_aspects()
         for (_, before), (since, after) in pairwise(aspect.values.steps)
         if before
@@ -68,18 +68,19 @@ def version_changes() -> VersionChanges:
 
 
 def compare_versions(first: str, second: str) -> VersionChanges:
-    """Return the differences from the first version to the second. Raises ConfigurationError."""
+    """List the differences from the first version to the second. Raises ConfigurationError."""
     versions = KubeVersion.parse_supported(first), KubeVersion.parse_supported(second)
     rows: list[VersionChange] = []
     for aspect in iter_versioned_aspects():
         before, after = (aspect.values.at(version) for version in versions)
         if before and after and before != after:
             since, _ = aspect.values.find_step(max(versions))
-            rows.append(_build_row(aspect, since, before, after))
+            rows.append(_build_version_change(aspect, since, before, after))
     return VersionChanges(tuple(map(str, versions)), True, _sort_newest_first(rows))
 
 
-def _build_row(aspect: VersionedAspect, since: str, before: str, after: str) -> VersionChange:
+def _build_version_change(aspect: VersionedAspect, since: str, before: str, after: str) -> VersionChange:
+    """Build the report entry for a change, including how the change is known."""
     releases = tuple(since.split())
     basis: Basis = "answers"
     if aspect.values.from_notes in releases:
@@ -91,26 +92,27 @@ def _build_row(aspect: VersionedAspect, since: str, before: str, after: str) -> 
 
 
 def _sort_newest_first(rows: Iterable[VersionChange]) -> tuple[VersionChange, ...]:
+    """Sort changes by sort, then newest first."""
     return tuple(sorted(rows, key=lambda row: (SORTS.index(row.sort), -KubeVersion.parse(row.since[-1]).minor)))
 
 
 def group_rules_by_plugin() -> Mapping[str, tuple[ByVersion[object], ...]]:
-    """Return, per plugin, its rules and messages that differ; those of no plugin are under "kube-scheduler"."""
+    """Map each plugin to its rules and messages that differ. All others are under "kube-scheduler"."""
     by_plugin = {
         name: declaration.plugin.version_changes()
         for name, declaration in {**IN_TREE, **SCHEDULER_PLUGINS}.items()
         if declaration.plugin
     }
     in_plugins = {id(rule) for rules in by_plugin.values() for rule in rules}
-    others = (rule for rule in (*find_version_changes(*PLACES), WITHOUT_HINTS) if id(rule) not in in_plugins)
+    others = (rule for rule in (*find_version_changes(*SEARCHED_PACKAGES), WITHOUT_HINTS) if id(rule) not in in_plugins)
     return {"kube-scheduler": tuple(others), **by_plugin}
 
 
 def iter_versioned_aspects() -> Iterator[VersionedAspect]:
-    """Yield all that differs between versions: rules, then plugins, then feature gates."""
+    """Yield everything that differs between versions: rules, then plugins, then feature gates."""
     for where, rules in group_rules_by_plugin().items():
         for rule in rules:
-            steps = tuple((since, in_words(value)) for since, value in rule.steps)
+            steps = tuple((since, describe_value(value)) for since, value in rule.steps)
             yield VersionedAspect("rule", where, ByVersion(rule.what, steps, rule.upstream, rule.from_notes))
     for plugin in IN_TREE.values():
         defaults = (_describe_default(plugin, minor) for minor in MINORS)
@@ -124,10 +126,10 @@ def iter_versioned_aspects() -> Iterator[VersionedAspect]:
         yield VersionedAspect("gate", gate, ByVersion("stage", _build_steps(stages)))
 
 
-def in_words(value: object) -> str:
-    """Return the value of a rule in a version as words.
+def describe_value(value: object) -> str:
+    """Describe the value that a rule has in a version.
 
-    >>> in_words("taint {{{key}: {value}}} of {}"), in_words(False), in_words(())
+    >>> describe_value("taint {{{key}: {value}}} of {}"), describe_value(False), describe_value(())
     ('taint {key: value} of …', 'no', 'none')
     """
     match value:
@@ -136,9 +138,9 @@ def in_words(value: object) -> str:
         case Code():
             return value.value
         case frozenset():
-            return in_words(tuple(sorted(value)))
+            return describe_value(tuple(sorted(value)))
         case tuple():
-            return ", ".join(map(in_words, value)) or "none"
+            return ", ".join(map(describe_value, value)) or "none"
         case str():
             return "".join(
                 f"{words}{'' if name is None else name or '…'}" for words, name, *_ in Formatter().parse(value)
@@ -147,7 +149,7 @@ def in_words(value: object) -> str:
 
 
 def _build_steps(values: Iterator[str]) -> tuple[tuple[str, str], ...]:
-    """Return (minor version, value) for the first value, with version "", and for each change of the value."""
+    """Reduce a value per minor version to the first value (with version "") and each change."""
     steps: list[tuple[str, str]] = []
     for minor, value in zip(MINORS, values, strict=True):
         if not steps or (value and value != steps[-1][1]):
@@ -156,25 +158,26 @@ def _build_steps(values: Iterator[str]) -> tuple[tuple[str, str], ...]:
 
 
 def _describe_default(plugin: Declaration, minor: int) -> str:
+    """Describe whether the plugin is enabled by default in a minor version."""
     if plugin.for_minor(minor) is None:
         return NO_PLUGIN
     return "yes" if plugin.is_default(FeatureGates(f"1.{minor}")) else "no"
 
 
 def _describe_points(plugin: Declaration | None) -> str:
-    """Return the plugin's extension points in upstream's order, or "" if there is no such plugin."""
+    """List the plugin's extension points in upstream's order. Return an empty string if there is no plugin."""
     return "" if plugin is None else ", ".join(point for point in EXTENSION_POINTS if point in plugin.points)
 
 
 def _describe_arguments(plugin: Declaration | None, minor: int) -> str:
-    """Return the names of the plugin's arguments, or "" if there is no such plugin."""
+    """List the names of the plugin's arguments. Return an empty string if there is no plugin."""
     if plugin is None:
         return ""
     return "none" if plugin.args_type is None else ", ".join(list_fields(plugin.args_type, minor))
 
 
 def _describe_stage(stage: Stage) -> str:
-    """Return the maturity and the default of a gate, such as "beta, on"."""
+    """Describe a feature gate's maturity and default, such as "beta, on"."""
     if stage.maturity == "pre-alpha":
         return "unknown"
     return ", ".join([stage.maturity, "on" if stage.on else "off", *(["locked"] if stage.locked else [])])

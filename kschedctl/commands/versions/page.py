@@ -10,20 +10,20 @@ from kschedctl.render.tables import Row, build_table
 from kschedctl.reports.columns import Column, Tone
 
 HEADINGS = {"rule": "Rules and texts", "plugin": "Plugins", "gate": "Feature gates"}
-"""Sort of a change -> heading of its table."""
+"""Sort of change -> the heading of its table."""
 
 
 def build_version_changes_page(report: VersionChanges, style: Style) -> Page:
-    """Build a table for each sort of change."""
+    """Build the page, with a table for each sort of change."""
     blocks: list[Block] = [*_iter_summary_lines(report)]
     for sort, heading in HEADINGS.items():
         changes = [change for change in report.changes if change.sort == sort]
-        blocks += _build_table(changes, heading, sort == "gate", style)
+        blocks += _build_changes_table(changes, heading, sort == "gate", style)
     return tuple(blocks)
 
 
 def _iter_summary_lines(report: VersionChanges) -> Iterator[Paragraph]:
-    """Yield the first line: the versions that are compared."""
+    """Yield a line that names the compared versions."""
     first, last = report.versions[0], report.versions[-1]
     if not report.compared:
         yield paragraph(f"What changed in kube-scheduler from {first} to {last}, as far as it is replayed")
@@ -33,36 +33,36 @@ def _iter_summary_lines(report: VersionChanges) -> Iterator[Paragraph]:
         yield paragraph(Marked(f"Nothing differs between kube-scheduler {first} and {last}", Tone.GOOD))
 
 
-def _build_table(changes: Sequence[VersionChange], title: str, gates: bool, style: Style) -> Page:
-    """Build a table of changes, with plugin and change stacked if the page is narrow."""
+def _build_changes_table(changes: Sequence[VersionChange], title: str, for_gates: bool, style: Style) -> Page:
+    """Build a table of changes. On narrow pages, plugin and change are stacked."""
     since, what = Column("since", keep=True), Column("what")
     before, after = Column("before"), Column("after", beneath="→")
     columns: tuple[Column, ...] = (since, Column("plugin", keep=True), what, before, after, Column("upstream"))
     row = _build_wide_row
-    if gates:
+    if for_gates:
         columns, row = (since, Column("gate", keep=True), before, after), _build_gate_row
     elif style.narrow:
         columns, row = (since, what, before, after), _build_narrow_row
-    return build_table(changes, columns, row, limit=None, title=title, full=gates or style.narrow)
+    return build_table(changes, columns, row, limit=None, title=title, full=for_gates or style.narrow)
 
 
 def _build_wide_row(change: VersionChange) -> Row:
-    """Return a row with the plugin in a column of its own."""
+    """Build the row of a change, with the plugin in its own column."""
     return (Stack(change.since), change.where, change.what, change.before, change.after, _describe_basis(change))
 
 
 def _build_narrow_row(change: VersionChange) -> Row:
-    """Return a row with the plugin above the change."""
+    """Build the row of a change, with the plugin stacked above."""
     what = Stack((Marked(change.where, Tone.STRONG), change.what, _describe_basis(change)))
     return (Stack(change.since), what, change.before, change.after)
 
 
 def _describe_basis(change: VersionChange) -> Marked:
-    """Return upstream's change, and how it is known unless a real scheduler confirmed it."""
+    """Describe upstream's change, and how it is known unless a real scheduler confirmed it."""
     known = "" if change.basis == "answers" else f"(from {change.basis} alone)"
     return Marked(" ".join(filter(None, (change.upstream, known))), Tone.FAINT)
 
 
 def _build_gate_row(change: VersionChange) -> Row:
-    """Return the row of a feature gate."""
+    """Build the row of a feature gate."""
     return (Stack(change.since), change.where, change.before, change.after)

@@ -1,4 +1,4 @@
-"""The document VersionChanges: differences between versions of kube-scheduler."""
+"""The report VersionChanges: differences between versions of kube-scheduler."""
 
 from __future__ import annotations
 
@@ -41,4 +41,5 @@ class VersionChanges(Report, frozen=True):
     kind: str = "VersionChanges"
 
     def first_line(self) -> tuple[str, ...]:
+        """Return the number of changes and the range of versions."""
         return counted(len(self.changes), "change"), f"from {self.versions[0]} to {self.versions[-1]}"

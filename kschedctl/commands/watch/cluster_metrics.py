@@ -41,11 +41,15 @@ from kschedctl.sources.cluster import get_read_time
 def cluster_metrics(
     cluster: Cluster, shapes: Sequence[JsonObject] = (), *, units: Iterable[str] = (), now: str = ""
 ) -> ClusterMetrics:
-    """Compute metrics: pending pods by cause, stuck pods, quotas, room for `shapes`, and the effect of losing `units`.
+    """Compute metrics of pending and stuck pods, quotas, room for pods and the effect of losses.
 
-    ``shapes``: manifests (dicts) as for ``capacity``; ``units``: node, zone, pool, as for ``failures``. ``now``: the
-    RFC 3339 time at which pods are as old as they are; when the cluster was read. Raises InputError, UsageError,
-    ConfigurationError.
+    Arguments:
+        cluster: the cluster.
+        shapes: manifests (dicts) of pods or workloads, as for `capacity`.
+        units: the kinds of failure domains whose loss is simulated (node, zone, pool), as for `failures`.
+        now: the RFC 3339 time as of which ages are computed. The default is the time when the cluster was read.
+
+    Raises InputError, UsageError and ConfigurationError.
 
     >>> import kschedctl
     >>> str(cluster_metrics(kschedctl.Cluster.from_objects([])))
@@ -91,14 +95,14 @@ def _iter_metrics(report: PendingPods | Section | Capacity | Failures) -> Iterat
 
 
 def _iter_pending_metrics(report: PendingPods) -> Iterator[MetricValue]:
-    """Yield the pending pods by verdict and cause, and the pods that could not be created."""
+    """Yield the pending pods and their age by verdict and cause, and the pods that could not be created."""
     groups = defaultdict(list)
     for group in report.groups:
         groups[group.verdict, group.cause].append(group)
-    for (verdict, cause), alike in groups.items():
+    for (verdict, cause), same_cause in groups.items():
         labels = {"verdict": verdict, "cause": cause}
-        yield MetricValue(PENDING, labels, sum(len(group.pods) for group in alike))
-        if created := [pod.created for group in alike for pod in group.members if pod.created]:
+        yield MetricValue(PENDING, labels, sum(len(group.pods) for group in same_cause))
+        if created := [pod.created for group in same_cause for pod in group.members if pod.created]:
             yield MetricValue(OLDEST, labels, datetime.fromisoformat(min(created)).timestamp())
     for lacking in report.not_created:
         if lacking.missing and not lacking.past:
@@ -111,12 +115,12 @@ def _iter_stuck_metrics(section: PendingSection) -> Iterator[MetricValue]:
 
 
 def _iter_room_metrics(report: Capacity) -> Iterator[MetricValue]:
-    """Yield how many more pods of each shape fit."""
+    """Iterate over how many more pods of each shape fit."""
     return (MetricValue(ROOM, {"shape": shape.shape}, shape.most) for shape in report.shapes)
 
 
 def _iter_loss_metrics(report: Failures) -> Iterator[MetricValue]:
-    """Yield the unplaced and evicted pods of each loss."""
+    """Yield how many pods each loss leaves without a node, and how many it evicts."""
     for loss in report.failures:
         labels = {"unit": report.unit, "name": loss.name}
         yield MetricValue(UNPLACED, labels, loss.unplaced)
@@ -124,7 +128,7 @@ def _iter_loss_metrics(report: Failures) -> Iterator[MetricValue]:
 
 
 def _iter_quota_metrics(cluster: Cluster) -> Iterator[MetricValue]:
-    """Yield the limits and the usage of each ResourceQuota, as in its status, which is what binds."""
+    """Yield the limits and the usage of each ResourceQuota, taken from its status."""
     for quota in cluster.resource_quotas:
         labels = {"namespace": quota.metadata.namespace, "quota": quota.metadata.name}
         yield from _iter_amount_metrics(HARD, labels, quota.status.hard)
@@ -132,7 +136,7 @@ def _iter_quota_metrics(cluster: Cluster) -> Iterator[MetricValue]:
 
 
 def _iter_amount_metrics(metric: str, labels: dict[str, str], amounts: Resources) -> Iterator[MetricValue]:
-    """Yield a metric per resource."""
+    """Iterate over a metric's values, one per resource."""
     return (
         MetricValue(metric, {**labels, "resource": name}, parse_milli_value(text) / 1000)
         for name, text in amounts.items()

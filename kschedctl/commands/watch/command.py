@@ -1,4 +1,4 @@
-"""The command ``kschedctl watch``: scheduling metrics for Prometheus."""
+"""The command `kschedctl watch`: scheduling metrics for Prometheus."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ EXAMPLES = (
 
 
 class Unit(StrEnum):
-    """A kind of failure domain that may be lost."""
+    """A kind of failure domain whose loss can be simulated."""
 
     NODE = "node"
     ZONE = "zone"
@@ -42,7 +42,7 @@ class Unit(StrEnum):
 
 
 class MonitoringFile(StrEnum):
-    """A file for monitoring in the package, by its name without suffix."""
+    """A file of the package that sets up monitoring, named without suffix."""
 
     DEPLOYMENT = "deployment"
     AUDIT = "audit"
@@ -52,7 +52,7 @@ class MonitoringFile(StrEnum):
 
 @dataclass(frozen=True)
 class MetricsOutput(Output):
-    """The output options, with openmetrics."""
+    """The output options, including the format openmetrics."""
 
     output: Annotated[
         OutputFormat, output_option("table", "wide", "json", "yaml", "markdown", "html", "csv", "openmetrics")
@@ -92,31 +92,33 @@ def watch(
         return SCHEDULES
     shapes, units = _read_shapes(room_for or ()), [str(unit) for unit in losses or ()]
     if metrics:
-        return _serve(metrics, source, shapes, units, every)
+        return _serve_metrics(metrics, source, shapes, units, every)
     cluster = load_cluster(source, live=ALL_KINDS)
     report = cluster_metrics(cluster, shapes, units=units, now=get_cluster_time(cluster, source))
     return view.answer(report, UNDECIDED if report.undecided else SCHEDULES)
 
 
-def _serve(address: str, source: Source, shapes: Sequence[JsonObject], units: Sequence[str], every: str) -> int:
-    """Serve metrics as long as the cluster can be watched. Raises KschedctlError."""
+def _serve_metrics(
+    address: str, source: Source, shapes: Sequence[JsonObject], units: Sequence[str], interval: str
+) -> int:
+    """Serve metrics for as long as the cluster can be followed. Raises KschedctlError."""
     from kschedctl.commands.watch.serving import MetricsServer  # noqa: PLC0415 - only for those who serve
     from kschedctl.sources.live.connection import seconds_of  # noqa: PLC0415 - only live clusters need the client
 
     if not source.live:
         raise UsageError("only a live cluster can be watched", where="--metrics", hint="-o openmetrics prints once")
-    least = seconds_of(every, "--every")
-    with leave_on_sigterm(), MetricsServer(address) as served:
-        for cluster in follow_cluster(source, None, ALL_KINDS, every=least):
+    interval_seconds = seconds_of(interval, "--every")
+    with leave_on_sigterm(), MetricsServer(address) as server:
+        for cluster in follow_cluster(source, None, ALL_KINDS, max_seconds=interval_seconds):
             started = time.monotonic()
             now = datetime.now(UTC).isoformat(timespec="seconds")
-            served.publish(cluster_metrics(cluster, shapes, units=units, now=now), time.monotonic() - started)
-            time.sleep(max(least, time.monotonic() - started))  # no more than half of a processor
+            server.publish(cluster_metrics(cluster, shapes, units=units, now=now), time.monotonic() - started)
+            time.sleep(max(interval_seconds, time.monotonic() - started))  # no more than half of a processor
     return SCHEDULES
 
 
 def _read_shapes(names: Sequence[str]) -> list[JsonObject]:
-    """Return the manifests of pods and pod-creating objects. Raises InputError, and UsageError if there are none."""
+    """Read the manifests of pods and workloads from files. Raises InputError, and UsageError if there are none."""
     if not names:
         return []
     manifests = [manifest.document for manifest in read(names).manifests if makes_pods(manifest.document)]
@@ -126,10 +128,10 @@ def _read_shapes(names: Sequence[str]) -> list[JsonObject]:
 
 
 def _read_monitoring_file(file_name: MonitoringFile) -> str:
-    """Return a file for monitoring; the Deployment is preceded by the RBAC rules it needs."""
+    """Read a file that sets up monitoring. The Deployment is preceded by the RBAC rules that it needs."""
     folder = files("kschedctl.commands.watch")
     text = next(file.read_text("utf-8") for file in folder.iterdir() if file.name.partition(".")[0] == file_name)
     if file_name is not MonitoringFile.DEPLOYMENT:
         return text
-    rights = read_topics()["rights"].partition("```yaml\n")[2].partition("```")[0]
-    return f"{rights}---\n{text}"
+    rbac_rules = read_topics()["rights"].partition("```yaml\n")[2].partition("```")[0]
+    return f"{rbac_rules}---\n{text}"

@@ -1,4 +1,4 @@
-"""The OpenMetrics text format: https://prometheus.io/docs/specs/om/open_metrics_spec/."""
+"""Rendering in the OpenMetrics text format: https://prometheus.io/docs/specs/om/open_metrics_spec/."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from kschedctl.text.printable import printable
 
 
 class FamilyCollector(Collector):
-    """A collector of fixed metric families."""
+    """A Prometheus collector that returns fixed metric families."""
 
     def __init__(self, families: Iterable[Metric]) -> None:
         self._families = families
 
     def collect(self) -> Iterable[Metric]:
-        """Return the families."""
+        """Return the metric families."""
         return self._families
 
 
 def to_openmetrics(document: Document) -> str:
-    """Render metrics as the text of /metrics. Raises UsageError for other documents."""
+    """Render the metrics as OpenMetrics text. Raises UsageError for other documents."""
     if not isinstance(document, ClusterMetrics):
         raise UsageError("-o openmetrics shows metrics", hint="-o json has everything")
     registry = CollectorRegistry(auto_describe=False)
@@ -37,7 +37,7 @@ def to_openmetrics(document: Document) -> str:
 
 
 def iter_families(report: ClusterMetrics) -> Iterator[Metric]:
-    """Yield a metric family for each metric that has values. All values of a metric have the same label names."""
+    """Yield a metric family for each metric that has values. The values of a metric share their label names."""
     for name, help in FAMILIES.items():
         numbers = [metric for metric in report.metrics if metric.metric == name]
         if numbers:

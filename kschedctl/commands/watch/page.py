@@ -1,4 +1,4 @@
-"""The page of a cluster's metrics, with a row per value."""
+"""The page of ClusterMetrics."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.columns import Tone
 
 
-def cluster_metrics_page(report: ClusterMetrics, style: Style) -> Page:
-    """Build the page: the first line, then every value."""
+def build_cluster_metrics_page(report: ClusterMetrics, style: Style) -> Page:
+    """Build the page: a summary, and the table of all values."""
     cells: Mapping[str, Callable[[MetricValue], str]] = {
         "labels": lambda metric: ", ".join(f"{name}={text}" for name, text in metric.labels.items()),
         "value": lambda metric: f"{metric.value:.15g}",
     }
-    first, stuck = report.first_line()
-    return (paragraph(Marked(first, Tone.STRONG), stuck), *build_struct_table(report.metrics, style, cells, limit=None))
+    pending_count, stuck = report.first_line()
+    return (
+        paragraph(Marked(pending_count, Tone.STRONG), stuck),
+        *build_struct_table(report.metrics, style, cells, limit=None),
+    )

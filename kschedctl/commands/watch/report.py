@@ -53,10 +53,10 @@ class ClusterMetrics(Report, frozen=True):
     kind: str = "ClusterMetrics"
 
     def first_line(self) -> tuple[str, ...]:
-        """Return how many pods are pending and how many of them are stuck."""
-        waiting, stuck = (self.total(name) for name in (PENDING, STUCK))
+        """Return the numbers of pending and stuck pods."""
+        waiting, stuck = (self.sum_values(name) for name in (PENDING, STUCK))
         return (counted(waiting, "pending pod"), f"({stuck:,} stuck)" if stuck else "")
 
-    def total(self, name: str) -> int:
+    def sum_values(self, name: str) -> int:
         """Return the sum of a metric's values."""
         return round(sum(metric.value for metric in self.metrics if metric.metric == name))

@@ -1,4 +1,4 @@
-"""The HTTP server of /metrics, with metrics about the answers themselves."""
+"""The HTTP server for /metrics, which also serves metrics about itself."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from kschedctl.text.version import VERSION
 
 
 class MetricsServer(Collector):
-    """A server of the latest report on ``HOST:PORT`` or ``:PORT``, in a thread. Before the first report it serves
-    only its own metrics.
+    """A server of the latest metrics on ``HOST:PORT`` or ``:PORT``, in a background thread.
+
+    Before the first report, it serves only metrics about itself.
     """
 
     def __init__(self, address: str) -> None:
@@ -31,11 +32,11 @@ class MetricsServer(Collector):
 
     @property
     def port(self) -> int:
-        """The port it listens on, also if port 0 was requested."""
+        """The port on which the server listens, even if port 0 was requested."""
         return self._port
 
     def __enter__(self) -> Self:
-        """Start the server. Raises UsageError if the address cannot be listened on."""
+        """Start the server. Raises UsageError if it cannot listen on the address."""
         registry = CollectorRegistry(auto_describe=False)
         registry.register(self)
         try:
@@ -56,12 +57,12 @@ class MetricsServer(Collector):
         self._open.close()
 
     def publish(self, report: ClusterMetrics, seconds: float) -> None:
-        """Serve a report from now on; `seconds` is how long it took to compute."""
+        """Serve a new report, which took `seconds` to compute."""
         self._families = tuple(iter_families(report))
         self._answers, self._seconds, self._at = self._answers + 1, seconds, time.time()
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics of the report and of the answers."""
+        """Yield the latest report's metrics and those about the server itself."""
         yield from self._families
         build = GaugeMetricFamily("kschedctl_build_info", "The version of kschedctl.", labels=("version",))
         build.add_metric((VERSION,), 1)

@@ -1,5 +1,6 @@
-"""Helpers for fixes of PersistentVolumeClaims, most of which recreate a claim because most of its fields are
-immutable.
+"""Helpers for fixes of PersistentVolumeClaims.
+
+Most of these fixes recreate a claim, because most of its fields are immutable.
 """
 
 from __future__ import annotations
@@ -42,19 +43,22 @@ ClaimChange = Callable[[PersistentVolumeClaim], PersistentVolumeClaim]
 
 
 class PodClaim(NamedTuple):
-    """A volume of the pod that stands for a claim; ``found``: None where there is no such claim."""
+    """A volume of the pod that refers to a PersistentVolumeClaim."""
 
-    volume: str
-    name: str
+    volume_name: str
+    """The name of the volume in the pod."""
+    claim_name: str
     ephemeral: bool
-    found: PersistentVolumeClaim | None
+    """Whether the claim is created for the pod from an ephemeral volume."""
+    claim: PersistentVolumeClaim | None
+    """The claim, or None if it does not exist."""
 
 
-def pod_claims(tried: TriedNode) -> Iterator[PodClaim]:
-    """Yield the pod's volumes that refer to claims, in the order of the pod's volumes."""
-    pod, known = tried.trial.pod, listers(tried.cycle.view).claims
+def iter_pod_claims(tried: TriedNode) -> Iterator[PodClaim]:
+    """Yield the pod's volumes that refer to claims, in their order in the pod."""
+    pod, claims = tried.trial.pod, listers(tried.cycle.view).claims
     for volume, name, ephemeral in iter_claim_volumes(pod):
-        yield PodClaim(volume.name, name, ephemeral, known.get((pod.metadata.namespace, name)))
+        yield PodClaim(volume.name, name, ephemeral, claims.get((pod.metadata.namespace, name)))
 
 
 def find_claim(tried: TriedNode, key: str) -> PersistentVolumeClaim | None:
@@ -64,22 +68,22 @@ def find_claim(tried: TriedNode, key: str) -> PersistentVolumeClaim | None:
 
 
 def reset_claim(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
-    """Return the claim as if just created: unbound, and without the UID for which a volume is reserved."""
+    """Return the claim as if it were new: unbound, and without the UID for which a volume may be reserved."""
     annotations = {key: value for key, value in claim.metadata.annotations.items() if key not in OF_BINDING}
     meta = replace(claim.metadata, uid="", annotations=annotations, deletion_timestamp=None)
     return replace(claim, metadata=meta, spec=replace(claim.spec, volume_name=""), status=PhaseStatus("Pending"))
 
 
-def is_bound_late(name: str, storage: Listers) -> bool:
-    """Return whether the class delays binding until the first pod, so that the scheduler chooses the volume."""
-    known = storage.classes.get(name)
-    return known is not None and known.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
+def has_delayed_binding(class_name: str, storage: Listers) -> bool:
+    """Return whether the class waits for a claim's first pod before it binds the claim."""
+    storage_class = storage.classes.get(class_name)
+    return storage_class is not None and storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
 
 
-def with_class(claim: PersistentVolumeClaim, name: str) -> PersistentVolumeClaim:
+def with_class(claim: PersistentVolumeClaim, class_name: str) -> PersistentVolumeClaim:
     """Return the claim with another StorageClass."""
     annotations = {key: value for key, value in claim.metadata.annotations.items() if key != BETA_STORAGE_CLASS}
-    spec = replace(claim.spec, storage_class_name=name)
+    spec = replace(claim.spec, storage_class_name=class_name)
     return replace(claim, metadata=replace(claim.metadata, annotations=annotations), spec=spec)
 
 
@@ -92,17 +96,17 @@ def with_size(claim: PersistentVolumeClaim, size: str) -> PersistentVolumeClaim:
 def adapt_to_volume(
     claim: PersistentVolumeClaim, volume: PersistentVolume
 ) -> tuple[PersistentVolumeClaim, tuple[str, ...]]:
-    """Return the claim changed so that the volume satisfies it, and a description of each difference."""
-    fitting, differences = claim, []
-    has, size = volume_class(volume), claim.spec.resources.requests.get("storage")
-    if claim_class(claim) != has:
-        fitting = with_class(fitting, has)
-        differences.append(f"class {has}" if has else "no class")
+    """Return the claim changed so that it matches the volume, and a description of each difference."""
+    adapted, differences = claim, []
+    class_name, size = volume_class(volume), claim.spec.resources.requests.get("storage")
+    if claim_class(claim) != class_name:
+        adapted = with_class(adapted, class_name)
+        differences.append(f"class {class_name}" if class_name else "no class")
     if billionths(volume_storage(volume)) < billionths(requested_storage(claim)):
         smaller = str(volume.spec.capacity.get("storage", "0"))
-        fitting = with_size(fitting, smaller)
+        adapted = with_size(adapted, smaller)
         differences.append(f"{smaller} instead of {size}")
-    spec = fitting.spec
+    spec = adapted.spec
     modes = volume.spec.access_modes
     if not set(spec.access_modes) <= set(modes):
         spec = replace(spec, access_modes=tuple(m for m in spec.access_modes if m in modes) or modes)
@@ -116,7 +120,7 @@ def adapt_to_volume(
     if (spec.volume_attributes_class_name or "") != (volume.spec.volume_attributes_class_name or ""):
         spec = replace(spec, volume_attributes_class_name=volume.spec.volume_attributes_class_name)
         differences.append(f"VolumeAttributesClass {volume.spec.volume_attributes_class_name or 'none'}")
-    return replace(fitting, spec=spec), tuple(differences)
+    return replace(adapted, spec=spec), tuple(differences)
 
 
 def _selects(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
@@ -131,8 +135,9 @@ def _selects(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
 def build_binding(
     claim: PersistentVolumeClaim, volume: PersistentVolume, storage: Listers
 ) -> tuple[ClaimChange | None, ObjectEdit]:
-    """Return the change of the claim, or None, and the edit of the volume that make the volume available to the
-    claim.
+    """Return the change of the claim, or None, and the edit of the volume that bind them to each other.
+
+    If the class delays binding, the claim stays as it is and the volume only becomes available.
     """
 
     def free(known: PersistentVolume | None) -> PersistentVolume:
@@ -140,7 +145,7 @@ def build_binding(
         return replace(own, spec=replace(own.spec, claim_ref=None), status=PhaseStatus("Available"))
 
     key, name = ObjectKey.of(volume), volume.metadata.name
-    if is_bound_late(claim_class(claim), storage):
+    if has_delayed_binding(claim_class(claim), storage):
         return None, ObjectEdit(key, free)
     return lambda known: bind_claim(known, name), ObjectEdit(key, lambda known: bind_volume(free(known), claim))
 
@@ -154,38 +159,53 @@ def recreate_claim(
     text: str,
     cost: int,
     target: Hashable = "",
-    more: Sequence[ObjectEdit] = (),
+    more_edits: Sequence[ObjectEdit] = (),
     where: str = "",
 ) -> Iterator[Fix]:
-    """Yield the fix that deletes the claim and creates it in another form, unless a pod uses the claim.
+    """Yield the fix that deletes a claim and creates it in another form, unless a running pod uses it.
 
-    What is made of a template, by a StatefulSet or for the pod, would be made again as it was.
+    A claim that a StatefulSet creates cannot get another spec, since the StatefulSet would create the old form again.
+    For an ephemeral volume the pod's template is changed as well.
     """
     key, new, pod = ObjectKey.of(claim), change(claim), tried.trial.pod
-    gone, ephemeral = plan_deletion(tried, claim), find_controller(claim.metadata) is not None
-    same, in_set = reset_claim(new).spec == reset_claim(claim).spec, is_of_stateful_set(pod, claim)
-    if gone is None or (in_set and not same):
+    deletion, ephemeral = plan_deletion(tried, claim), find_controller(claim.metadata) is not None
+    keeps_spec, in_set = reset_claim(new).spec == reset_claim(claim).spec, is_of_stateful_set(pod, claim)
+    if deletion is None or (in_set and not keeps_spec):
         return
-    again = ephemeral or in_set
-    commands = gone.commands if again else (*gone.before, recreation(claim, build_recreated(new)))
-    edits = (*gone.edits, ObjectEdit(key, change), *more)
-    if ephemeral and not same:
+    is_recreated = ephemeral or in_set
+    commands = (
+        deletion.commands
+        if is_recreated
+        else (*deletion.preparation, render_recreation(claim, build_claim_to_apply(new)))
+    )
+    edits = (*deletion.edits, ObjectEdit(key, change), *more_edits)
+    if ephemeral and not keeps_spec:
         commands, edits = (
-            gone.before,
+            deletion.preparation,
             (*edits, *on_pod(pod, _replace_ephemeral_spec(claim.metadata.name, reset_claim(new)))),
         )
     text, name = f"recreate claim {claim_key(claim)}{text}", claim_key(claim)
     variant = name if where else None
     yield Fix(
-        kind, (name, target), text, "author", edits, cost, gone.weakens, commands, variant, where, price=gone.price
+        kind,
+        (name, target),
+        text,
+        "author",
+        edits,
+        cost,
+        deletion.weakens,
+        commands,
+        variant,
+        where,
+        price=deletion.price,
     )
 
 
-def recreation(claim: PersistentVolumeClaim, new: PersistentVolumeClaim) -> str:
-    """Return the command that deletes the claim and creates it in the new form.
+def render_recreation(claim: PersistentVolumeClaim, new: PersistentVolumeClaim) -> str:
+    """Return the command that deletes the claim and creates it in its new form.
 
-    A claim in the cluster keeps what was not read of it, such as its data source, since the command reads it there. A
-    claim that is being deleted may be gone before the command runs, so the command then has the whole claim.
+    The command reads the claim in the cluster, so fields that kschedctl does not know, such as the data source, are
+    kept. A claim that is being deleted may be gone by then, so its command contains the whole claim.
     """
     key = ObjectKey.of(claim)
     if claim.metadata.deletion_timestamp is not None:
@@ -193,36 +213,45 @@ def recreation(claim: PersistentVolumeClaim, new: PersistentVolumeClaim) -> str:
     return kubectl.render_recreate(key, claim, new)
 
 
-def recreate_for_its_volume(tried: TriedNode, claim: PersistentVolumeClaim, cost: int) -> Iterator[Fix]:
-    """Yield the fix that recreates a claim that is being deleted for the volume that it already has.
+def recreate_deleted_claim(tried: TriedNode, claim: PersistentVolumeClaim, cost: int) -> Iterator[Fix]:
+    """Yield the fix that recreates a claim that is being deleted and keeps its volume.
 
-    The volume is kept, and then freed of the UID of the claim that is gone. Reference: Persistent Volumes, "Reserving a
-    PersistentVolume" (k8s.io/docs).
+    The volume is retained, and then its reference to the old claim's UID is cleared. Reference: Persistent Volumes,
+    "Reserving a PersistentVolume" (k8s.io/docs).
     """
     name = claim.spec.volume_name
-    volume, gone = listers(tried.cycle.view).volumes.get(name), plan_deletion(tried, claim)
-    if volume is None or gone is None or find_controller(claim.metadata) or is_of_stateful_set(tried.trial.pod, claim):
+    volume, deletion = listers(tried.cycle.view).volumes.get(name), plan_deletion(tried, claim)
+    if (
+        volume is None
+        or deletion is None
+        or find_controller(claim.metadata)
+        or is_of_stateful_set(tried.trial.pod, claim)
+    ):
         return
 
     def again(known: PersistentVolumeClaim) -> PersistentVolumeClaim:
         return bind_claim(reset_claim(known), name)
 
-    key, held = ObjectKey.of(claim), ObjectKey.of(volume)
-    edits = (*gone.edits, ObjectEdit(key, again), ObjectEdit(held, lambda known: bind_volume(known, again(claim))))
-    free = kubectl.render_patch(held, {"spec": {"claimRef": {"uid": None, "resourceVersion": None}}})
-    own = replace(reset_claim(claim), spec=claim.spec)
-    commands = (*gone.before, kubectl.render_forced_replace(key, own), free)
+    key, volume_key = ObjectKey.of(claim), ObjectKey.of(volume)
+    edits = (
+        *deletion.edits,
+        ObjectEdit(key, again),
+        ObjectEdit(volume_key, lambda known: bind_volume(known, again(claim))),
+    )
+    clear_reservation = kubectl.render_patch(volume_key, {"spec": {"claimRef": {"uid": None, "resourceVersion": None}}})
+    new_claim = replace(reset_claim(claim), spec=claim.spec)
+    commands = (*deletion.preparation, kubectl.render_forced_replace(key, new_claim), clear_reservation)
     text = f"recreate claim {claim_key(claim)}, which is being deleted, for volume {name}, which has its data"
     yield Fix(REMADE, (key, name), text, "author", edits, cost, "", commands, price=Price.ROOM)
 
 
-def _replace_ephemeral_spec(name: str, claim: PersistentVolumeClaim) -> Callable[[Pod], Pod]:
-    """Return a change of a pod that gives the ephemeral volume behind a claim another claim spec."""
+def _replace_ephemeral_spec(claim_name: str, claim: PersistentVolumeClaim) -> Callable[[Pod], Pod]:
+    """Return a change of a pod that replaces the claim spec in the ephemeral volume behind a claim."""
 
     def change(pod: Pod) -> Pod:
         volumes = tuple(
             replace(volume, ephemeral=_with_claim_spec(volume.ephemeral, claim))
-            if volume.ephemeral and f"{pod.metadata.name}-{volume.name}" == name
+            if volume.ephemeral and f"{pod.metadata.name}-{volume.name}" == claim_name
             else volume
             for volume in pod.spec.volumes
         )
@@ -237,6 +266,6 @@ def _with_claim_spec(source: EphemeralVolumeSource, claim: PersistentVolumeClaim
     return replace(source, volume_claim_template=template and replace(template, spec=claim.spec))
 
 
-def build_recreated(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
-    """Return the claim as it is applied, with the volume name that its spec sets."""
+def build_claim_to_apply(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
+    """Return the claim in the form in which it is created: reset, but with the volume name of its spec."""
     return replace(reset_claim(claim), spec=claim.spec)

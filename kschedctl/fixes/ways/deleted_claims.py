@@ -1,7 +1,7 @@
-"""Volume claims that have to be deleted, as most of their fields are fixed: what becomes of their data, in which order.
+"""Plans for deleting PersistentVolumeClaims without losing their data.
 
-A claim that a pod on a node uses stays in Terminating until that pod is gone, and takes its data along: it is left
-alone. Of another one the volume is kept by its reclaim policy before the claim goes.
+A claim used by a pod on a node stays in Terminating until that pod is gone, so it is not deleted. For other claims, the
+volume's reclaim policy is set to Retain first.
 
 Reference: Persistent Volumes, "Reclaiming" and "Storage Object in Use Protection" (k8s.io/docs); Change the Reclaim
 Policy of a PersistentVolume (k8s.io/docs).
@@ -26,19 +26,20 @@ RETAIN = "Retain"
 
 
 class Deletion(NamedTuple):
-    """How a claim is deleted so that its data are kept: the commands in order, the edits beside that of the claim.
-
-    ``weakens``: whose data stay where; ``price``: None where there are none.
-    """
+    """The steps that delete a claim but keep its data."""
 
     commands: tuple[str, ...]
+    """The commands in order; the last one deletes the claim."""
     edits: tuple[ObjectEdit, ...] = ()
+    """The edits of other objects."""
     weakens: str = ""
+    """Which data the new claim loses and where they stay; empty if there are none."""
     price: Price | None = None
+    """The price of that loss, None if there is none."""
 
     @property
-    def before(self) -> tuple[str, ...]:
-        """What has to be done before the claim is deleted, which is the last command."""
+    def preparation(self) -> tuple[str, ...]:
+        """The commands to run before the claim is deleted."""
         return self.commands[:-1]
 
 
@@ -46,21 +47,21 @@ def plan_deletion(tried: TriedNode, claim: PersistentVolumeClaim) -> Deletion | 
     """Return how to delete the claim without losing its data, or None if a pod uses the claim."""
     if is_in_use(tried, claim):
         return None
-    delete = kubectl.render_delete(ObjectKey.of(claim))
+    delete_command = kubectl.render_delete(ObjectKey.of(claim))
     name = claim.spec.volume_name
     if not name:
-        return Deletion((delete,))
+        return Deletion((delete_command,))
     volume = listers(tried.cycle.view).volumes.get(name)
     if volume is None:
-        lost = f"nothing records any longer that the data of claim {claim_key(claim)} are on volume {name}"
-        return Deletion((delete,), (), lost, Price.LOSS)
-    kept, edits = retain_volume(volume)
-    stays = f"it starts without the data of claim {claim_key(claim)}, which stay on volume {name}"
+        loss = f"nothing records any longer that the data of claim {claim_key(claim)} are on volume {name}"
+        return Deletion((delete_command,), (), loss, Price.LOSS)
+    commands, edits = retain_volume(volume)
+    loss = f"it starts without the data of claim {claim_key(claim)}, which stay on volume {name}"
     policy = volume.spec.persistent_volume_reclaim_policy
-    why = f"reclaim policy {RETAIN}"
+    policy_text = f"reclaim policy {RETAIN}"
     if policy != RETAIN:
-        why = f"reclaim policy {policy or 'not known'}, so make it {RETAIN} first"
-    return Deletion((*kept, delete), edits, f"{stays} ({why})", Price.LOSS)
+        policy_text = f"reclaim policy {policy or 'not known'}, so make it {RETAIN} first"
+    return Deletion((*commands, delete_command), edits, f"{loss} ({policy_text})", Price.LOSS)
 
 
 def retain_volume(volume: PersistentVolume) -> tuple[tuple[str, ...], tuple[ObjectEdit, ...]]:
@@ -78,9 +79,7 @@ def _with_retain_policy(volume: PersistentVolume) -> PersistentVolume:
 
 
 def is_in_use(tried: TriedNode, claim: PersistentVolumeClaim) -> bool:
-    """Return whether a pod that is bound to a node refers to the claim, so that the claim is protected from
-    deletion.
-    """
+    """Return whether a pod on a node uses the claim, which protects it from deletion."""
     pods, name, namespace = tried.trial.scheduler.cluster.pods, claim.metadata.name, claim.metadata.namespace
     gone = {key for key, edit in tried.trial.edits.items() if edit.after is None}
 

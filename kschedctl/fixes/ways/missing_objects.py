@@ -26,10 +26,10 @@ from kschedctl.fixes.ways.claims import (
     PodClaim,
     adapt_to_volume,
     build_binding,
-    is_bound_late,
-    pod_claims,
+    has_delayed_binding,
+    iter_pod_claims,
     recreate_claim,
-    recreate_for_its_volume,
+    recreate_deleted_claim,
     reset_claim,
     with_class,
 )
@@ -60,33 +60,33 @@ NEAR = 0.75
 
 def fix_claims(tried: TriedNode) -> Iterator[Fix]:
     """Yield fixes for the first claim that is missing, being deleted, lost, or owned by another pod."""
-    for wanted in pod_claims(tried):
-        claim = wanted.found
+    for pod_claim in iter_pod_claims(tried):
+        claim = pod_claim.claim
         if claim is None:
-            yield from _fix_missing_claim(tried, wanted)
+            yield from _fix_missing_claim(tried, pod_claim)
             return
         if claim.metadata.deletion_timestamp is not None or claim.status.phase == LOST:
             yield from _fix_lost_or_deleted(tried, claim)
             return
-        if wanted.ephemeral and not _is_owned_by(tried.trial.pod, claim):
-            yield from _replace_foreign_claim(tried, claim, wanted)
+        if pod_claim.ephemeral and not _is_owned_by(tried.trial.pod, claim):
+            yield from _replace_foreign_claim(tried, claim, pod_claim)
             return
 
 
 # -- a claim ---------------------------------------------------------------------------------------------------------
 
 
-def _fix_missing_claim(tried: TriedNode, wanted: PodClaim) -> Iterator[Fix]:
+def _fix_missing_claim(tried: TriedNode, pod_claim: PodClaim) -> Iterator[Fix]:
     """Yield fixes that use a claim with a similar name, or create the claim."""
-    if wanted.ephemeral:
-        yield from _await_ephemeral_claim(tried, wanted)
+    if pod_claim.ephemeral:
+        yield from _await_ephemeral_claim(tried, pod_claim)
         return
     names = [claim.metadata.name for claim in _find_namespace_claims(tried)]
-    for right in get_close_matches(wanted.name, names, n=2, cutoff=NEAR):
-        text = f"use claim {right} instead of {wanted.name}, which does not exist"
-        edits = on_pod(tried.trial.pod, _with_claim(wanted.name, right))
-        yield Fix("CorrectClaim", (wanted.name, right), text, "author", edits, CORRECT)
-    meta = ObjectMeta(wanted.name, tried.trial.pod.metadata.namespace)
+    for right in get_close_matches(pod_claim.claim_name, names, n=2, cutoff=NEAR):
+        text = f"use claim {right} instead of {pod_claim.claim_name}, which does not exist"
+        edits = on_pod(tried.trial.pod, _with_claim(pod_claim.claim_name, right))
+        yield Fix("CorrectClaim", (pod_claim.claim_name, right), text, "author", edits, CORRECT)
+    meta = ObjectMeta(pod_claim.claim_name, tried.trial.pod.metadata.namespace)
     spec = PersistentVolumeClaimSpec(("ReadWriteOnce",), resources=_asking(UNKNOWN_SIZE))
     claim = PersistentVolumeClaim(meta, spec, PhaseStatus("Pending"))
     yield from _create_for_volume(tried, claim)
@@ -124,7 +124,7 @@ def _create_with_class(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterat
     makes = [
         storage_class
         for name, storage_class in storage.classes.items()
-        if is_bound_late(name, storage) and storage_class.provisioner != NO_PROVISIONER
+        if has_delayed_binding(name, storage) and storage_class.provisioner != NO_PROVISIONER
     ]
     ranked = sorted(
         makes,
@@ -192,7 +192,7 @@ def _fix_lost_or_deleted(tried: TriedNode, claim: PersistentVolumeClaim) -> Iter
     lost = claim.status.phase == LOST
     if lost:
         yield from create_volume(tried, claim)
-    yield from recreate_for_its_volume(tried, claim, REMAKE)
+    yield from recreate_deleted_claim(tried, claim, REMAKE)
     why = "whose volume is gone" if lost else "which is being deleted"
     yield from recreate_claim(tried, REMADE, claim, reset_claim, text=f", {why}", cost=REMAKE)
 
@@ -209,14 +209,14 @@ def _is_owned_by(pod: Pod, claim: PersistentVolumeClaim) -> bool:
     return True
 
 
-def _await_ephemeral_claim(tried: TriedNode, wanted: PodClaim) -> Iterator[Fix]:
+def _await_ephemeral_claim(tried: TriedNode, pod_claim: PodClaim) -> Iterator[Fix]:
     """Yield the fix in which the ephemeral volume controller creates the claim."""
-    spec = _find_ephemeral_spec(tried, wanted)
+    spec = _find_ephemeral_spec(tried, pod_claim)
     if spec is None:
         return
     pod = tried.trial.pod
     new = PersistentVolumeClaim(
-        ObjectMeta(wanted.name, pod.metadata.namespace, owner_references=(build_owner_reference(pod),)),
+        ObjectMeta(pod_claim.claim_name, pod.metadata.namespace, owner_references=(build_owner_reference(pod),)),
         spec,
         PhaseStatus("Pending"),
     )
@@ -224,9 +224,9 @@ def _await_ephemeral_claim(tried: TriedNode, wanted: PodClaim) -> Iterator[Fix]:
     yield Fix("CreateClaim", ObjectKey.of(new), text, "operator", (_create_claim(new),), CREATE)
 
 
-def _replace_foreign_claim(tried: TriedNode, claim: PersistentVolumeClaim, wanted: PodClaim) -> Iterator[Fix]:
+def _replace_foreign_claim(tried: TriedNode, claim: PersistentVolumeClaim, pod_claim: PodClaim) -> Iterator[Fix]:
     """Yield the fix that deletes another owner's claim, so that one is created for the pod."""
-    spec = _find_ephemeral_spec(tried, wanted) or claim.spec
+    spec = _find_ephemeral_spec(tried, pod_claim) or claim.spec
     pod = tried.trial.pod
 
     def change(known: PersistentVolumeClaim) -> PersistentVolumeClaim:
@@ -243,9 +243,9 @@ def _replace_foreign_claim(tried: TriedNode, claim: PersistentVolumeClaim, wante
     yield Fix(REMADE, key, text, "operator", edits, REMAKE, weakens, gone.commands, price=Price.LOSS)
 
 
-def _find_ephemeral_spec(tried: TriedNode, wanted: PodClaim) -> PersistentVolumeClaimSpec | None:
+def _find_ephemeral_spec(tried: TriedNode, pod_claim: PodClaim) -> PersistentVolumeClaimSpec | None:
     """Return the claim spec in the pod's ephemeral volume, or None."""
-    own = next(volume.ephemeral for volume in tried.trial.pod.spec.volumes if volume.name == wanted.volume)
+    own = next(volume.ephemeral for volume in tried.trial.pod.spec.volumes if volume.name == pod_claim.volume_name)
     return own.volume_claim_template.spec if own and own.volume_claim_template else None
 
 

@@ -22,7 +22,7 @@ from kschedctl.api.objects import (
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.tried_node import TriedNode
 from kschedctl.fixes.ways import storage_pools
-from kschedctl.fixes.ways.claims import ClaimChange, build_binding, recreation, reset_claim
+from kschedctl.fixes.ways.claims import ClaimChange, build_binding, render_recreation, reset_claim
 from kschedctl.fixes.ways.deleted_claims import Deletion, plan_deletion
 from kschedctl.replay import kubectl
 from kschedctl.replay.object_keys import ObjectKey
@@ -117,7 +117,7 @@ def _build_fix(
     commands: list[str] = []
     if gone is not None:
         text += ", and recreate that"
-        commands += [*gone.before, recreation(claim, reset_claim(claim))]
+        commands += [*gone.preparation, render_recreation(claim, reset_claim(claim))]
     weakens, price = (gone.weakens, gone.price) if gone is not None else ("", None)
     cost = NEW_VOLUME + (BESIDE_PROVISIONER if _has_provisioner(claim, listers(tried.cycle.view)) else 0)
     own = claim_key(claim)
@@ -157,7 +157,7 @@ def _build_volume(tried: TriedNode, claim: PersistentVolumeClaim, name: str, sto
             storage_class_name=claim_class(claim),
             volume_mode=spec.volume_mode,
             node_affinity=_build_affinity(
-                tried, like, storage_pools.topology_keys(tried, claim_class(claim)) if driver else ()
+                tried, like, storage_pools.get_topology_keys(tried, claim_class(claim)) if driver else ()
             ),
             volume_attributes_class_name=spec.volume_attributes_class_name,
             csi=CSIPersistentVolumeSource(driver, name) if driver else None,

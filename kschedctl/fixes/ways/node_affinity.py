@@ -39,7 +39,7 @@ from kschedctl.fixes.ways.node_labels import (
     label_node,
     unlabel_node,
 )
-from kschedctl.fixes.ways.runtime_classes import change_class
+from kschedctl.fixes.ways.runtime_classes import fix_runtime_class
 from kschedctl.scheduler.framework.facts import Wanted
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity, NodeAffinityUnmet
 from kschedctl.snapshot.node_order import HOSTNAME
@@ -72,7 +72,7 @@ def fix_node_affinity(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     fact = refusal.fact
     if isinstance(fact, NodeAffinityUnmet):
         for wanted in fact.selector:
-            yield from change_class(tried, wanted)
+            yield from fix_runtime_class(tried, wanted)
             yield from fix_selector(tried, wanted)
         if not fact.selector and _may_be_unpinned(tried.trial):
             yield from _fix_terms(tried, fact)

@@ -1,4 +1,4 @@
-"""Pod affinity and anti-affinity: require less of where other pods are."""
+"""Fixes for pod affinity and anti-affinity: correct a term, prefer it instead of requiring it, or label a node."""
 
 from __future__ import annotations
 
@@ -19,16 +19,17 @@ from kschedctl.fixes.trial.changes import Fix, on_pod
 from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import neighbours, waiting
 from kschedctl.fixes.ways.node_labels import iter_other_topologies, label_node
-from kschedctl.fixes.ways.selected_pods import label_namespaces, other_pods
+from kschedctl.fixes.ways.selected_pods import label_namespaces, propose_term_corrections
 from kschedctl.scheduler.framework.facts import TopologyLabelMissing
 from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import REASON_AFFINITY, REASON_ANTI_AFFINITY
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 
 CORRECT, ROLLOUT, SOFTEN = 10, 12, 55
-ABOUT = {REASON_AFFINITY: "pod_affinity", REASON_ANTI_AFFINITY: "pod_anti_affinity"}
-"""Which of its own terms a refusal is about; that of other pods' anti-affinity is about none."""
+FIELD_BY_REASON = {REASON_AFFINITY: "pod_affinity", REASON_ANTI_AFFINITY: "pod_anti_affinity"}
+"""Reason of a rejection -> the pod's field with the terms that cause it. Other pods' anti-affinity has no field."""
 MOST_DOMAINS = 3
-WORDS = {
+"""How many label values are proposed for a node without the topology label."""
+SOFTENING_TEXTS = {
     "pod_affinity": ("SoftenPodAffinity", "be near", "it may run far from the pods that it wants to be near"),
     "pod_anti_affinity": (
         "SoftenAntiAffinity",
@@ -36,49 +37,57 @@ WORDS = {
         "it may run beside pods that it wants to keep away from",
     ),
 }
+"""Field -> the kind of the fix that softens its terms, a verb for its text, and what the fix weakens."""
 
 
-def terms(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """Each required term that may be to blame: corrected, or preferred instead."""
-    field = ABOUT.get(refusal.reason)
+def fix_affinity_terms(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+    """Yield fixes for the pod's required (anti-)affinity terms that may cause the rejection.
+
+    Each term is corrected, or turned into a preference. If the node lacks the topology label, fixes that label it
+    follow.
+    """
+    field = FIELD_BY_REASON.get(refusal.reason)
     if field is None:
         return
-    kind, words, weakens = WORDS[field]
-    pod, labels = tried.trial.own, tried.cycle.view.nodes
-    for place, term in enumerate(required(pod, field)):
-        if isinstance(refusal.fact, TopologyLabelMissing) or not labels.label(term.topology_key).present.any():
-            yield from _other_key(tried, field, place, term)
+    soften_kind, verb, weakens = SOFTENING_TEXTS[field]
+    pod, nodes = tried.trial.own, tried.cycle.view.nodes
+    for index, term in enumerate(get_required_terms(pod, field)):
+        if isinstance(refusal.fact, TopologyLabelMissing) or not nodes.label(term.topology_key).present.any():
+            yield from _replace_topology_key(tried, field, index, term)
         if field == "pod_affinity":
-            for kind_of_other, target, text, cost, other in other_pods(tried, place, term):
-                edits = on_pod(pod, _with_term(field, place, other))
-                yield Fix(kind_of_other, (place, *target), text, "author", edits, cost)
+            for kind, target, text, cost, corrected_term in propose_term_corrections(tried, index, term):
+                edits = on_pod(pod, _replace_term(field, index, corrected_term))
+                yield Fix(kind, (index, *target), text, "author", edits, cost)
         else:
-            yield from _of_revision(tried, place, term)
-        text = f"prefer to {words} pods instead of requiring it (term {place + 1}, {term.topology_key})"
-        edits = on_pod(pod, _softened(field, term))
-        yield Fix(kind, (field, str(term)), text, "author", edits, SOFTEN, weakens)
+            yield from _limit_to_own_revision(tried, index, term)
+        text = f"prefer to {verb} pods instead of requiring it (term {index + 1}, {term.topology_key})"
+        edits = on_pod(pod, _soften_term(field, term))
+        yield Fix(soften_kind, (field, str(term)), text, "author", edits, SOFTEN, weakens)
     if isinstance(refusal.fact, TopologyLabelMissing):
-        for value in labels.label(refusal.fact.key).values[:MOST_DOMAINS]:
+        for value in nodes.label(refusal.fact.key).values[:MOST_DOMAINS]:
             yield from label_node(tried, refusal.fact.key, value)
 
 
-def required(pod: Pod, field: str) -> tuple[PodAffinityTerm, ...]:
-    """The required terms of one of the two."""
-    own = getattr(pod.spec.affinity, field, None)
-    return own.required_during_scheduling_ignored_during_execution if own else ()
+def get_required_terms(pod: Pod, field: str) -> tuple[PodAffinityTerm, ...]:
+    """Return the pod's required terms in `field`: `pod_affinity` or `pod_anti_affinity`."""
+    affinity = getattr(pod.spec.affinity, field, None)
+    return affinity.required_during_scheduling_ignored_during_execution if affinity else ()
 
 
-def _other_key(tried: TriedNode, field: str, place: int, term: PodAffinityTerm) -> Iterator[Fix]:
-    for right, price in iter_other_topologies(term.topology_key, tried):
-        text = f"use the topology {right} instead of {term.topology_key} in its {field.replace('_', ' ')}"
-        edits = on_pod(tried.trial.pod, _with_term(field, place, replace(term, topology_key=right)))
-        yield Fix("CorrectTopologyKey", (field, place, right), text, "author", edits, CORRECT, price=price)
+def _replace_topology_key(tried: TriedNode, field: str, index: int, term: PodAffinityTerm) -> Iterator[Fix]:
+    """Yield fixes that replace a term's topology key, which no node has, with a similar or common one."""
+    for new_key, price in iter_other_topologies(term.topology_key, tried):
+        text = f"use the topology {new_key} instead of {term.topology_key} in its {field.replace('_', ' ')}"
+        edits = on_pod(tried.trial.pod, _replace_term(field, index, replace(term, topology_key=new_key)))
+        yield Fix("CorrectTopologyKey", (field, index, new_key), text, "author", edits, CORRECT, price=price)
 
 
-def _of_revision(tried: TriedNode, place: int, term: PodAffinityTerm) -> Iterator[Fix]:
-    """A term that speaks of pods of its own revision alone, as a rolling update needs it.
+def _limit_to_own_revision(tried: TriedNode, index: int, term: PodAffinityTerm) -> Iterator[Fix]:
+    """Yield the fix that limits an anti-affinity term to pods of the pod's own revision.
 
-    The scheduler reads the selector, to which the API server adds the keys when a pod is created.
+    A rolling update needs this, as old replicas keep new ones away. The fix adds the pod template hash to
+    matchLabelKeys. The scheduler reads only the selector, which the API server extends when the pod is created; if
+    admission is not replayed, the fix extends the selector itself.
     """
     pod = tried.trial.own
     revision = pod.metadata.labels.get(TEMPLATE_HASH)
@@ -89,36 +98,40 @@ def _of_revision(tried: TriedNode, place: int, term: PodAffinityTerm) -> Iterato
         or term.label_selector is None
     ):
         return
-    keys = replace(term, match_label_keys=(*term.match_label_keys, TEMPLATE_HASH))
+    limited_term = replace(term, match_label_keys=(*term.match_label_keys, TEMPLATE_HASH))
     if tried.trial.created and not tried.cycle.view.cluster.admit:
-        only = SelectorRequirement(TEMPLATE_HASH, "In", (revision,))
-        expressions = (*term.label_selector.match_expressions, only)
-        keys = replace(keys, label_selector=replace(term.label_selector, match_expressions=expressions))
-    text = f"keep away only from pods of its own revision (matchLabelKeys: {TEMPLATE_HASH}, term {place + 1})"
-    edits = on_pod(pod, _with_term("pod_anti_affinity", place, keys))
-    yield Fix("MatchLabelKeys", ("pod_anti_affinity", place), text, "author", edits, ROLLOUT)
+        same_revision = SelectorRequirement(TEMPLATE_HASH, "In", (revision,))
+        expressions = (*term.label_selector.match_expressions, same_revision)
+        limited_term = replace(limited_term, label_selector=replace(term.label_selector, match_expressions=expressions))
+    text = f"keep away only from pods of its own revision (matchLabelKeys: {TEMPLATE_HASH}, term {index + 1})"
+    edits = on_pod(pod, _replace_term("pod_anti_affinity", index, limited_term))
+    yield Fix("MatchLabelKeys", ("pod_anti_affinity", index), text, "author", edits, ROLLOUT)
 
 
-def _with_term(field: str, place: int, term: PodAffinityTerm) -> Callable[[Pod], Pod]:
+def _replace_term(field: str, index: int, term: PodAffinityTerm) -> Callable[[Pod], Pod]:
+    """Return a change of a pod that replaces the required term at this index."""
+
     def change(pod: Pod) -> Pod:
-        terms = list(required(pod, field))
-        if place >= len(terms):
+        terms = list(get_required_terms(pod, field))
+        if index >= len(terms):
             return pod
-        terms[place] = term
-        return _with(pod, field, required_during_scheduling_ignored_during_execution=tuple(terms))
+        terms[index] = term
+        return _set_affinity_fields(pod, field, required_during_scheduling_ignored_during_execution=tuple(terms))
 
     return change
 
 
-def _softened(field: str, term: PodAffinityTerm) -> Callable[[Pod], Pod]:
+def _soften_term(field: str, term: PodAffinityTerm) -> Callable[[Pod], Pod]:
+    """Return a change of a pod that turns a required term into a preferred one."""
+
     def change(pod: Pod) -> Pod:
-        terms = list(required(pod, field))
+        terms = list(get_required_terms(pod, field))
         if term not in terms:
             return pod
         terms.remove(term)
         own: PodAffinity = getattr(pod.spec.affinity, field)
         preferred = (*own.preferred_during_scheduling_ignored_during_execution, WeightedPodAffinityTerm(100, term))
-        return _with(
+        return _set_affinity_fields(
             pod,
             field,
             required_during_scheduling_ignored_during_execution=tuple(terms),
@@ -128,15 +141,16 @@ def _softened(field: str, term: PodAffinityTerm) -> Callable[[Pod], Pod]:
     return change
 
 
-def _with(pod: Pod, field: str, **fields: object) -> Pod:
+def _set_affinity_fields(pod: Pod, field: str, **fields: object) -> Pod:
+    """Return the pod with fields of its pod affinity or anti-affinity replaced."""
     affinity = pod.spec.affinity
     assert isinstance(affinity, Affinity)
-    own = replace(getattr(affinity, field), **fields)
-    return replace(pod, spec=replace(pod.spec, affinity=replace(affinity, **{field: own})))
+    changed = replace(getattr(affinity, field), **fields)
+    return replace(pod, spec=replace(pod.spec, affinity=replace(affinity, **{field: changed})))
 
 
 REMEDIES = {
     InterPodAffinity: PluginRemedies(
-        (waiting.await_terminating, terms, label_namespaces, neighbours.move_or_drop), indirect=True
+        (waiting.await_terminating, fix_affinity_terms, label_namespaces, neighbours.move_or_drop), indirect=True
     )
 }

@@ -1,4 +1,4 @@
-"""The number of pods that a node's kubelet takes (maxPods): raised by one."""
+"""A fix that raises the number of pods that a node's kubelet accepts (maxPods)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RAISE = 60
 
 
 def raise_max_pods(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """Yield the fix that lets the kubelet take one more pod, if nothing but its limit stands against the node.
+    """Yield the fix that lets the kubelet accept one more pod, if its limit is the only reason for the rejection.
 
     The kubelet publishes the limit in the node's status when it starts. Reference: Kubelet Configuration, maxPods.
     """

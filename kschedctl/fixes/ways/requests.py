@@ -21,179 +21,191 @@ from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
 from kschedctl.snapshot.pod_info import PodInfo
 
 LOWER, WHOLE, WITHOUT = 30, 60, 90
-"""The cost of asking for a little less, what is added for asking for nothing at all, and that of doing without."""
+"""The cost of lowering a request, the most that is added for a large reduction, and the cost of dropping it."""
 UNITS = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10), ("", 1))
 
 
-class OwnRequest(NamedTuple):
-    """A request of the pod: ``field`` and ``place`` say of which container, ``field`` is empty for the pod as a whole.
-
-    ``resources``: what it stands in; ``amount``: how much it is.
-    """
+class PodRequest(NamedTuple):
+    """A resource request of the target pod, for one container or for the pod as a whole."""
 
     field: str
-    place: int
-    name: str
+    """The pod spec's list with the container, empty for the pod as a whole."""
+    position: int
+    """The position of the container in that list."""
+    container_name: str
+    """The name of the container, empty for the pod as a whole."""
     resources: ResourceRequirements
+    """The requests and limits that contain the request."""
     amount: int
+    """The requested amount, in milli-CPUs or in the resource's unit."""
 
 
 def lower_request(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """Yield fixes that lower one request by the node's shortage, or drop a scalar resource."""
+    """Yield fixes that lower one of the pod's requests until it fits on the node, or drop a scalar resource."""
     fact = refusal.fact
     if not isinstance(fact, Insufficient):
         return
-    asked = _find_requests(tried, fact.resource)
-    for own_request in asked if fact.free > 0 else ():
-        new = _largest(tried, own_request, fact)
-        if new:
-            yield _lower_request(tried, own_request, fact.resource, new)
-    if asked and is_scalar(fact.resource):
+    pod_requests = _find_requests(tried, fact.resource)
+    for request in pod_requests if fact.free > 0 else ():
+        new_amount = _find_largest_amount(tried, request, fact)
+        if new_amount:
+            yield _build_lower_request(tried, request, fact.resource, new_amount)
+    if pod_requests and is_scalar(fact.resource):
         yield _drop_request(tried, fact)
 
 
-def in_milli(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """Yield the request for CPUs with its unit, where one that no machine has was probably meant in milli."""
+def correct_cpu_unit(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+    """Yield fixes that add the unit "m" to a CPU request that is too large for any machine."""
     fact = refusal.fact
     if not isinstance(fact, Insufficient) or fact.resource != CPU or is_plausible(CPU, fact.requested, fact.largest):
         return
-    for own_request in _find_requests(tried, CPU):
-        before = str(own_request.resources.requests[CPU])
-        if before.isdecimal() and not is_plausible(CPU, own_request.amount, fact.largest):
-            yield _lower_request(tried, own_request, CPU, f"{before}m")
+    for request in _find_requests(tried, CPU):
+        old_amount = str(request.resources.requests[CPU])
+        if old_amount.isdecimal() and not is_plausible(CPU, request.amount, fact.largest):
+            yield _build_lower_request(tried, request, CPU, f"{old_amount}m")
 
 
-def _find_requests(tried: TriedNode, resource: str) -> list[OwnRequest]:
-    """Return the requests that count: the pod-level one if present, else those of the containers."""
-    pod, of_pod = tried.trial.pod, tried.trial.pod.spec.resources
-    counts = tried.cycle.view.settings.requests.pod_level and is_pod_level(resource)
-    if counts and of_pod is not None and resource in of_pod.requests:
-        return [OwnRequest("", 0, "", of_pod, _amount(of_pod.requests[resource], resource))]
+def _find_requests(tried: TriedNode, resource: str) -> list[PodRequest]:
+    """Return the pod's requests for the resource: the pod-level one if it counts, else those of the containers."""
+    pod, pod_resources = tried.trial.pod, tried.trial.pod.spec.resources
+    pod_level_counts = tried.cycle.view.settings.requests.pod_level and is_pod_level(resource)
+    if pod_level_counts and pod_resources is not None and resource in pod_resources.requests:
+        return [PodRequest("", 0, "", pod_resources, _parse_amount(pod_resources.requests[resource], resource))]
     return [
-        OwnRequest(field, place, container.name, container.resources, _amount(requests[resource], resource))
+        PodRequest(field, index, container.name, container.resources, _parse_amount(requests[resource], resource))
         for field in ("containers", "init_containers")
-        for place, container in enumerate(getattr(pod.spec, field))
+        for index, container in enumerate(getattr(pod.spec, field))
         if resource in (requests := container.resources.requests)
     ]
 
 
-def _amount(written: str | float, resource: str) -> int:
-    quantity = parse(written)
+def _parse_amount(quantity_text: str | float, resource: str) -> int:
+    """Return a quantity as an integer: in milli-CPUs for CPU, else in the resource's unit."""
+    quantity = parse(quantity_text)
     return quantity.milli_value() if resource == CPU else quantity.value()
 
 
-def _largest(tried: TriedNode, asked: OwnRequest, fact: Insufficient) -> str:
-    """The largest request in its place with which the pod fits, as people write it; empty for none.
+def _find_largest_amount(tried: TriedNode, request: PodRequest, fact: Insufficient) -> str:
+    """Return the largest amount to which the request can be lowered so that the pod fits, or an empty string.
 
-    What runs at another time is not looked at: it has to be lowered besides. Where others that run at the same time
-    ask for too much, too, each gives up the same share.
+    Containers that run at another time are not considered and have to be lowered separately. If the containers that run
+    at the same time request too much as well, all give up the same share.
     """
-    pod = _alone(tried.trial.pod, asked)
-    most = fact.free - _total(tried, pod, asked, fact.resource, "0")
-    if most <= 0:
-        most = asked.amount * fact.free // max(_total(tried, pod, asked, fact.resource, ""), 1)
-    if not _least(tried, asked, fact.resource) <= most < asked.amount or most <= 0:
+    pod = _keep_concurrent_containers(tried.trial.pod, request)
+    largest = fact.free - _sum_requests(tried, pod, request, fact.resource, "0")
+    if largest <= 0:
+        largest = request.amount * fact.free // max(_sum_requests(tried, pod, request, fact.resource, ""), 1)
+    if not _find_smallest_amount(tried, request, fact.resource) <= largest < request.amount or largest <= 0:
         return ""
-    return written(most, fact.resource, str(asked.resources.requests[fact.resource]))
+    return format_request(largest, fact.resource, str(request.resources.requests[fact.resource]))
 
 
-def _alone(pod: Pod, asked: OwnRequest) -> Pod:
-    """The pod with what runs at the time of the container: the init containers run one by one before the others."""
+def _keep_concurrent_containers(pod: Pod, request: PodRequest) -> Pod:
+    """Return the pod with only the containers that run at the same time as the request's container.
+
+    Init containers run one by one before the other containers, except for sidecars.
+    """
     spec = pod.spec
     sidecars = tuple(container for container in spec.init_containers if is_sidecar(container))
-    if asked.field == "containers":
+    if request.field == "containers":
         return replace(pod, spec=replace(spec, init_containers=sidecars))
-    if asked.field == "init_containers" and not is_sidecar(spec.init_containers[asked.place]):
-        before = spec.init_containers[: asked.place + 1]
-        kept = tuple(container for i, container in enumerate(before) if i == asked.place or is_sidecar(container))
-        return replace(pod, spec=replace(spec, containers=(), init_containers=kept))
+    if request.field == "init_containers" and not is_sidecar(spec.init_containers[request.position]):
+        started = spec.init_containers[: request.position + 1]
+        concurrent = tuple(
+            container for i, container in enumerate(started) if i == request.position or is_sidecar(container)
+        )
+        return replace(pod, spec=replace(spec, containers=(), init_containers=concurrent))
     return pod
 
 
-def _total(tried: TriedNode, pod: Pod, asked: OwnRequest, resource: str, new: str) -> int:
-    """What the pod asks for with another request of the container that is asked about; with none the same one."""
-    changed = _with_request(pod, asked, resource, new) if new else pod
+def _sum_requests(tried: TriedNode, pod: Pod, request: PodRequest, resource: str, new_amount: str) -> int:
+    """Return the pod's total request for the resource, with `new_amount` for this request unless that is empty."""
+    changed = _set_request(pod, request, resource, new_amount) if new_amount else pod
     return PodInfo(changed, tried.cycle.view.settings.requests).incoming_requests.get(resource, 0)
 
 
-def _least(tried: TriedNode, asked: OwnRequest, resource: str) -> int:
-    """A pod as a whole asks for no less than its containers together."""
-    if asked.field:
+def _find_smallest_amount(tried: TriedNode, request: PodRequest, resource: str) -> int:
+    """Return the smallest valid amount: a pod-level request cannot be below the sum of its containers."""
+    if request.field:
         return 0
     options = tried.cycle.view.settings.requests._replace(use_status=False, pod_level=False, overhead=False)
     return PodInfo(tried.trial.pod, options).requests.get(resource, 0)
 
 
-def written(amount: int, resource: str, before: str) -> str:
-    """The amount in a unit that people write, rounded down to it; empty where nothing is left of it.
+def format_request(amount: int, resource: str, old_text: str) -> str:
+    """Format an amount in a unit that people use, rounded down, or as an empty string if nothing remains.
 
-    Cpu stays exact; of memory and the like a unit is taken that is at most a thousandth of the amount.
+    CPU stays exact. For memory and similar resources the unit is at most a thousandth of the amount.
 
-    >>> written(1500, "cpu", "2"), written(2000, "cpu", "3"), written(7 * 2**30 + 5, "memory", "8Gi")
-    ('1500m', '2', '7Gi')
-    >>> written(7654321987, "memory", "8Gi"), written(3, "nvidia.com/gpu", "4")
+    >>> format_request(1500, "cpu", "2"), format_request(2000, "cpu", "3")
+    ('1500m', '2')
+    >>> format_request(7 * 2**30 + 5, "memory", "8Gi")
+    '7Gi'
+    >>> format_request(7654321987, "memory", "8Gi"), format_request(3, "nvidia.com/gpu", "4")
     ('7299Mi', '3')
     """
     if resource == CPU:
         return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
     if is_scalar(resource) and not resource.startswith("hugepages-"):
         return str(amount)
-    if before.isdigit():
+    if old_text.isdigit():
         return str(amount)
-    fine = next(size for _, size in UNITS if amount >= 1000 * size or size == 1)
-    amount -= amount % fine
+    precision = next(size for _, size in UNITS if amount >= 1000 * size or size == 1)
+    amount -= amount % precision
     name, size = next((name, size) for name, size in UNITS if amount % size == 0)
     return f"{amount // size}{name}"
 
 
-def _with_request(pod: Pod, asked: OwnRequest, resource: str, new: str) -> Pod:
-    """With another request, and limit where both have to be the same."""
+def _set_request(pod: Pod, request: PodRequest, resource: str, new_amount: str) -> Pod:
+    """Return the pod with a new amount for the request, and for its limit if both must be equal."""
 
     def lowered(own: ResourceRequirements) -> ResourceRequirements:
         limits: Resources = own.limits
-        is_without_unit = f"{limits.get(resource)}m" == new
-        if resource in limits and (not _overcommits(resource) or is_without_unit):
-            limits = {**limits, resource: new}
-        return replace(own, requests={**own.requests, resource: new}, limits=limits)
+        is_without_unit = f"{limits.get(resource)}m" == new_amount
+        if resource in limits and (not _can_overcommit(resource) or is_without_unit):
+            limits = {**limits, resource: new_amount}
+        return replace(own, requests={**own.requests, resource: new_amount}, limits=limits)
 
-    if not asked.field:
+    if not request.field:
         return replace(pod, spec=replace(pod.spec, resources=lowered(pod.spec.resources or ResourceRequirements())))
 
     containers = [
-        replace(container, resources=lowered(container.resources)) if container.name == asked.name else container
-        for container in getattr(pod.spec, asked.field)
+        replace(container, resources=lowered(container.resources))
+        if container.name == request.container_name
+        else container
+        for container in getattr(pod.spec, request.field)
     ]
-    return replace(pod, spec=replace(pod.spec, **{asked.field: tuple(containers)}))
+    return replace(pod, spec=replace(pod.spec, **{request.field: tuple(containers)}))
 
 
-def _overcommits(resource: str) -> bool:
-    """Whether a limit may be larger than the request; that of an extended resource or of huge pages is the same."""
+def _can_overcommit(resource: str) -> bool:
+    """Return whether limits may exceed requests, which extended resources and huge pages do not allow."""
     return not is_scalar(resource)
 
 
-def _lower_request(tried: TriedNode, asked: OwnRequest, resource: str, new: str) -> Fix:
+def _build_lower_request(tried: TriedNode, request: PodRequest, resource: str, new_amount: str) -> Fix:
     """Build the fix that sets one request to a new amount."""
-    before = asked.resources.requests[resource]
-    left = _amount(new, resource) / asked.amount
-    where = f" in container {asked.name}" if asked.field else " for the pod as a whole"
-    text = f"request {new} {resource} instead of {before}{where}"
-    edits = on_pod(tried.trial.pod, lambda pod: _with_request(pod, asked, resource, new))
-    target = (asked.field, asked.place, resource, new)
-    cost = LOWER + WHOLE * (1 - left)
-    is_unit_added = new == f"{before}m"
-    price = Price.CORRECTION if is_unit_added else of_share(left)
+    old_amount = request.resources.requests[resource]
+    remaining_share = _parse_amount(new_amount, resource) / request.amount
+    place_text = f" in container {request.container_name}" if request.field else " for the pod as a whole"
+    text = f"request {new_amount} {resource} instead of {old_amount}{place_text}"
+    edits = on_pod(tried.trial.pod, lambda pod: _set_request(pod, request, resource, new_amount))
+    target = (request.field, request.position, resource, new_amount)
+    cost = LOWER + WHOLE * (1 - remaining_share)
+    is_unit_added = new_amount == f"{old_amount}m"
+    price = Price.CORRECTION if is_unit_added else price_of_remaining_share(remaining_share)
     return Fix("LowerRequest", target, text, "author", edits, cost, variant_of=target[:-1], price=price)
 
 
-def of_share(left: float) -> Price | None:
-    """What it costs to be left with that share of a request."""
-    if left >= 1 - NEGLIGIBLE:
+def price_of_remaining_share(share: float) -> Price | None:
+    """Return the price of reducing a request to this share of it, or None for the price of its kind."""
+    if share >= 1 - NEGLIGIBLE:
         return Price.CORRECTION
-    return Price.GUARANTEE if left < SUBSTANTIAL else None
+    return Price.GUARANTEE if share < SUBSTANTIAL else None
 
 
 def _drop_request(tried: TriedNode, fact: Insufficient) -> Fix:
-    """Build the fix that drops the resource from all containers."""
+    """Build the fix that drops the resource from all containers' requests and limits."""
     resource = fact.resource
 
     def none(own: Resources) -> Resources:
@@ -208,8 +220,8 @@ def _drop_request(tried: TriedNode, fact: Insufficient) -> Fix:
         both = {name: tuple(map(container, getattr(spec, name))) for name in ("containers", "init_containers")}
         return replace(pod, spec=replace(spec, **both))
 
-    offered = "" if fact.largest else ", which no node offers"
-    text = f"drop the request for {resource}{offered}"
+    scarcity = "" if fact.largest else ", which no node offers"
+    text = f"drop the request for {resource}{scarcity}"
     weakens = f"the pod runs without {resource}"
     return Fix("DropRequest", resource, text, "author", on_pod(tried.trial.pod, change), WITHOUT, weakens)
 
@@ -219,8 +231,8 @@ REMEDIES = {
         (
             waiting.await_terminating,
             extended_resources.published,
-            in_milli,
-            resizes.revert,
+            correct_cpu_unit,
+            resizes.revert_resizes,
             lower_request,
             extended_resources.back_by_class,
             neighbours.move_or_drop,

@@ -1,4 +1,4 @@
-"""Deferred in-place resizes: reserve no more than the pod runs with."""
+"""Fixes that revert deferred in-place resizes, so that pods reserve no more than they run with."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
 
 REVERT = 5
 MOST_REVERTED = 3
+"""How many resizes on a node are proposed for reverting."""
 
 
-def revert(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """Yield for each of the largest deferred resizes on the node a fix that reverts it."""
+def revert_resizes(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+    """Yield fixes that revert the largest deferred resizes on the node."""
     if tried.row is None or not isinstance(refusal.fact, Insufficient):
         return
     view, resource = tried.cycle.view, refusal.fact.resource
@@ -37,36 +38,37 @@ def revert(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
             "operator",
             on_pod(pod, revert_resize),
             REVERT,
-            commands=(_patch_resources(pod),),
+            commands=(_render_resize_command(pod),),
             where=resize.pod,
         )
 
 
-def _patch_resources(pod: Pod) -> str:
-    """Return the command that sets the allocated resources by the resize subresource (kubectl 1.32 and later)."""
+def _render_resize_command(pod: Pod) -> str:
+    """Return the command that patches the pod's resize subresource back to the allocated resources (kubectl 1.32+)."""
     reverted = revert_resize(pod)
     spec: dict[str, Json] = {}
     for field, name in (("containers", "containers"), ("init_containers", "initContainers")):
         pairs = zip(getattr(pod.spec, field), getattr(reverted.spec, field), strict=True)
-        changed = [_container_patch(after) for before, after in pairs if before != after]
+        changed = [_build_container_patch(after) for before, after in pairs if before != after]
         if changed:
             spec[name] = changed
     if reverted.spec.resources is not None and reverted.spec.resources != pod.spec.resources:
-        spec["resources"] = _resources_patch(reverted.spec.resources)
+        spec["resources"] = _build_resources_patch(reverted.spec.resources)
     named = kubectl.object_arguments(ObjectKey.of(pod))
     return kubectl.render_command("patch", *named, "--subresource=resize", "-p", kubectl.compact_json({"spec": spec}))
 
 
-def _container_patch(container: Container) -> Json:
-    return {"name": container.name, "resources": _resources_patch(container.resources)}
+def _build_container_patch(container: Container) -> Json:
+    """Return the patch that sets a container's resources."""
+    return {"name": container.name, "resources": _build_resources_patch(container.resources)}
 
 
-def _resources_patch(resources: ResourceRequirements) -> Json:
-    """Return requests and limits, of what can be resized in place."""
+def _build_resources_patch(resources: ResourceRequirements) -> Json:
+    """Return the requests and limits of the resources that can be resized in place: CPU and memory."""
     amounts = {"requests": resources.requests, "limits": resources.limits}
     resizable = (resource_names.CPU, resource_names.MEMORY)
     return {
-        field: {name: amount for name, amount in own.items() if name in resizable}
-        for field, own in amounts.items()
-        if own
+        field: {name: amount for name, amount in values.items() if name in resizable}
+        for field, values in amounts.items()
+        if values
     }

@@ -1,4 +1,4 @@
-"""Which pods a term of pod affinity speaks of: labels and namespaces that are nearly right, or others that are."""
+"""Fixes for pod affinity terms that select no pod: correct their labels or namespaces, or label a namespace."""
 
 from __future__ import annotations
 
@@ -20,90 +20,99 @@ from kschedctl.snapshot.pod_info import AffinityTerm
 
 CORRECT, ELSEWHERE, LABEL = 10, 20, 30
 MOST_NAMESPACES = 3
-Values = Mapping[str, Collection[str]]
-"""Label -> its values."""
+LabelValues = Mapping[str, Collection[str]]
+"""Label -> the values that occur."""
 
 
-class OtherPods(NamedTuple):
-    """A term with other pods: what kind of change that is, and to what."""
+class TermCorrection(NamedTuple):
+    """A corrected pod affinity term, with the parts of the fix that applies it."""
 
     kind: str
+    """The kind of the fix."""
     target: tuple[object, ...]
+    """What the correction changes and to what, which tells corrections of one kind apart."""
     text: str
+    """The correction as a clause in the imperative."""
     cost: int
     term: PodAffinityTerm
 
 
-class OwnTerm(NamedTuple):
-    """A required term of the pod's affinity that selects no pod: as it is written, and as it is read."""
+class UnmatchedTerm(NamedTuple):
+    """A required pod affinity term of the pod that selects no pod."""
 
-    written: PodAffinityTerm
-    read: AffinityTerm
+    api_term: PodAffinityTerm
+    """The term as the pod's spec has it."""
+    parsed_term: AffinityTerm
+    """The term as the scheduler parsed it."""
     view: Fork
 
     @property
     def namespaces(self) -> frozenset[str]:
-        """Where it looks for pods; by labels, those that have them."""
-        return self.read.with_selected_namespaces(self.view.namespace_labels).namespaces
+        """The namespaces in which the term looks for pods, including those that its namespaceSelector matches."""
+        return self.parsed_term.with_selected_namespaces(self.view.namespace_labels).namespaces
 
     @property
-    def where_pods_are(self) -> list[str]:
-        """The namespaces in which there are pods with the labels."""
+    def matching_namespaces(self) -> list[str]:
+        """The first namespaces, by name, with pods that the term's label selector matches."""
         pods = self.view.pods
-        matching = np.flatnonzero(pods.matching(self.read.selector, None)).tolist()
+        matching = np.flatnonzero(pods.matching(self.parsed_term.selector, None)).tolist()
         return sorted({pods.infos[number].namespace for number in matching})[:MOST_NAMESPACES]
 
 
-def other_pods(tried: TriedNode, place: int, term: PodAffinityTerm) -> Iterator[OtherPods]:
-    """The term corrected, where it selects no pod at all."""
-    own = _own(tried, place, term)
-    if own is None:
+def propose_term_corrections(tried: TriedNode, index: int, term: PodAffinityTerm) -> Iterator[TermCorrection]:
+    """Yield corrections of a pod affinity term that selects no pod."""
+    unmatched_term = _find_unmatched_term(tried, index, term)
+    if unmatched_term is None:
         return
     selector = term.label_selector
     if selector is not None:
-        known = _labels_of_pods(own.view, own.namespaces)
-        for old, new, right in _nearly(selector, known):
+        label_values = _collect_pod_labels(unmatched_term.view, unmatched_term.namespaces)
+        for old, new, corrected in _iter_similar_selectors(selector, label_values):
             text = f"require pods with {new} instead of {old}"
-            yield OtherPods("CorrectPodSelector", (new,), text, CORRECT, replace(term, label_selector=right))
-    yield from _other_namespaces(own)
+            yield TermCorrection("CorrectPodSelector", (new,), text, CORRECT, replace(term, label_selector=corrected))
+    yield from _propose_namespaces(unmatched_term)
 
 
 def label_namespaces(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """The labels by which a term looks for namespaces, given to those that have its pods."""
+    """Yield fixes that label namespaces with matching pods so that a term's namespaceSelector selects them."""
     affinity = tried.trial.own.spec.affinity
     terms = (
         affinity.pod_affinity.required_during_scheduling_ignored_during_execution
         if (affinity and affinity.pod_affinity)
         else ()
     )
-    for place, term in enumerate(terms):
-        own = _own(tried, place, term)
-        if own is not None and term.namespace_selector is not None:
-            wanted = _wanted(term.namespace_selector)
-            known = {namespace.metadata.name: namespace for namespace in tried.cycle.view.cluster.namespaces}
-            for name in own.where_pods_are if wanted else ():
-                if name in known and name not in own.namespaces:
-                    yield _labelled(known[name], wanted)
+    for index, term in enumerate(terms):
+        unmatched_term = _find_unmatched_term(tried, index, term)
+        if unmatched_term is not None and term.namespace_selector is not None:
+            labels = _find_selected_labels(term.namespace_selector)
+            namespaces = {namespace.metadata.name: namespace for namespace in tried.cycle.view.cluster.namespaces}
+            for name in unmatched_term.matching_namespaces if labels else ():
+                if name in namespaces and name not in unmatched_term.namespaces:
+                    yield _label_namespace(namespaces[name], labels)
 
 
-def _own(tried: TriedNode, place: int, term: PodAffinityTerm) -> OwnTerm | None:
-    read, view = tried.cycle.info.required_affinity, tried.cycle.view
-    if place >= len(read):
+def _find_unmatched_term(tried: TriedNode, index: int, term: PodAffinityTerm) -> UnmatchedTerm | None:
+    """Return the pod's required affinity term at this index if it selects no pod, else None."""
+    parsed_terms, view = tried.cycle.info.required_affinity, tried.cycle.view
+    if index >= len(parsed_terms):
         return None
-    own = OwnTerm(term, read[place], view)
-    unrolled = read[place].with_selected_namespaces(view.namespace_labels)
-    return None if find_infos_matching_term(unrolled, view).any() else own
+    unmatched_term = UnmatchedTerm(term, parsed_terms[index], view)
+    unrolled = parsed_terms[index].with_selected_namespaces(view.namespace_labels)
+    return None if find_infos_matching_term(unrolled, view).any() else unmatched_term
 
 
-def _labels_of_pods(view: Fork, namespaces: frozenset[str]) -> Values:
+def _collect_pod_labels(view: Fork, namespaces: frozenset[str]) -> LabelValues:
+    """Return the labels and label values of the pods in these namespaces."""
+
     def make() -> dict[str, set[str]]:
         infos = [info for info in view.pods.infos if info.namespace in namespaces]
-        return _values(info.labels for info in infos)
+        return _collect_label_values(info.labels for info in infos)
 
     return view.memo(("labels of pods", namespaces), make)
 
 
-def _values(all_labels: Iterable[Mapping[str, str]]) -> dict[str, set[str]]:
+def _collect_label_values(all_labels: Iterable[Mapping[str, str]]) -> dict[str, set[str]]:
+    """Return each label with the set of its values."""
     values: dict[str, set[str]] = {}
     for labels in all_labels:
         for key, value in labels.items():
@@ -111,56 +120,78 @@ def _values(all_labels: Iterable[Mapping[str, str]]) -> dict[str, set[str]]:
     return values
 
 
-def _nearly(selector: LabelSelector, known: Values) -> Iterator[tuple[str, str, LabelSelector]]:
-    """What is written, what is probably meant, and the selector with that."""
+def _iter_similar_selectors(
+    selector: LabelSelector, label_values: LabelValues
+) -> Iterator[tuple[str, str, LabelSelector]]:
+    """Yield similar selectors whose labels occur, each with one key or value corrected.
+
+    Each comes with the label as the selector has it and the corrected label, both as ``key=value``.
+    """
     labels = selector.match_labels
     for key, value in labels.items():
-        rest = {k: v for k, v in labels.items() if k != key}
-        for right in _near(key, known):
-            fitting = [value] if value in known[right] else _near(value, known[right])
-            for near in fitting:
-                yield f"{key}={value}", f"{right}={near}", replace(selector, match_labels={**rest, right: near})
-        for near in _near(value, known.get(key, ())):
-            yield f"{key}={value}", f"{key}={near}", replace(selector, match_labels={**rest, key: near})
-    for place, wanted in enumerate(selector.match_expressions):
-        for value in (wanted.values or ()) if wanted.operator == "In" else ():
-            for near in _near(value, known.get(wanted.key, ())):
-                values = tuple(near if other == value else other for other in wanted.values or ())
+        other_labels = {k: v for k, v in labels.items() if k != key}
+        for similar_key in _find_similar_words(key, label_values):
+            similar_values = (
+                [value] if value in label_values[similar_key] else _find_similar_words(value, label_values[similar_key])
+            )
+            for similar_value in similar_values:
+                yield (
+                    f"{key}={value}",
+                    f"{similar_key}={similar_value}",
+                    replace(selector, match_labels={**other_labels, similar_key: similar_value}),
+                )
+        for similar_value in _find_similar_words(value, label_values.get(key, ())):
+            yield (
+                f"{key}={value}",
+                f"{key}={similar_value}",
+                replace(selector, match_labels={**other_labels, key: similar_value}),
+            )
+    for index, requirement in enumerate(selector.match_expressions):
+        for value in (requirement.values or ()) if requirement.operator == "In" else ():
+            for similar_value in _find_similar_words(value, label_values.get(requirement.key, ())):
+                values = tuple(similar_value if other == value else other for other in requirement.values or ())
                 expressions = list(selector.match_expressions)
-                expressions[place] = replace(wanted, values=values)
-                right_one = replace(selector, match_expressions=tuple(expressions))
-                yield f"{wanted.key}={value}", f"{wanted.key}={near}", right_one
+                expressions[index] = replace(requirement, values=values)
+                corrected = replace(selector, match_expressions=tuple(expressions))
+                yield f"{requirement.key}={value}", f"{requirement.key}={similar_value}", corrected
 
 
-def _near(wrong: str, known: Collection[str]) -> list[str]:
-    """The known words that are probably meant by one that nobody has."""
-    if wrong in known:
+def _find_similar_words(word: str, known: Collection[str]) -> list[str]:
+    """Return the known words that an unknown word probably means; none if the word itself is known."""
+    if word in known:
         return []
-    return near_words(wrong, known)
+    return near_words(word, known)
 
 
-def _other_namespaces(own: OwnTerm) -> Iterator[OtherPods]:
-    """Namespaces that exist for those that do not, and those where the pods are."""
-    term, known = own.written, own.view.namespace_labels
+def _propose_namespaces(unmatched_term: UnmatchedTerm) -> Iterator[TermCorrection]:
+    """Yield corrections of a term's namespaces: similar names or labels, or namespaces that have matching pods."""
+    term, namespace_labels = unmatched_term.api_term, unmatched_term.view.namespace_labels
     for name in term.namespaces:
-        for right in _near(name, known):
-            names = tuple(right if namespace == name else namespace for namespace in term.namespaces)
-            text = f"match pods in namespace {right} instead of {name}"
-            yield OtherPods("CorrectNamespace", (name, right), text, CORRECT, replace(term, namespaces=names))
+        for similar_name in _find_similar_words(name, namespace_labels):
+            names = tuple(similar_name if namespace == name else namespace for namespace in term.namespaces)
+            text = f"match pods in namespace {similar_name} instead of {name}"
+            yield TermCorrection(
+                "CorrectNamespace", (name, similar_name), text, CORRECT, replace(term, namespaces=names)
+            )
     if term.namespace_selector is not None:
-        for old, new, right_one in _nearly(term.namespace_selector, _values(known.values())):
+        for old, new, selector in _iter_similar_selectors(
+            term.namespace_selector, _collect_label_values(namespace_labels.values())
+        ):
             text = f"match pods in namespaces with {new} instead of {old}"
-            corrected = replace(term, namespace_selector=right_one)
-            yield OtherPods("CorrectNamespaceSelector", (new,), text, CORRECT, corrected)
-    for name in own.where_pods_are:
-        if name not in own.namespaces:
+            corrected = replace(term, namespace_selector=selector)
+            yield TermCorrection("CorrectNamespaceSelector", (new,), text, CORRECT, corrected)
+    for name in unmatched_term.matching_namespaces:
+        if name not in unmatched_term.namespaces:
             text = f"match pods in namespace {name}, too"
-            wider = replace(term, namespaces=tuple(sorted(own.namespaces | {name})))
-            yield OtherPods("OtherNamespace", (name,), text, ELSEWHERE, wider)
+            wider = replace(term, namespaces=tuple(sorted(unmatched_term.namespaces | {name})))
+            yield TermCorrection("OtherNamespace", (name,), text, ELSEWHERE, wider)
 
 
-def _wanted(selector: LabelSelector) -> dict[str, str]:
-    """Labels that a namespace needs to be selected; none where others than labels of one value are wanted."""
+def _find_selected_labels(selector: LabelSelector) -> dict[str, str]:
+    """Return labels with which a namespace would match the selector.
+
+    Return none if the selector has an expression with an operator other than In.
+    """
     if any(expression.operator != "In" or not expression.values for expression in selector.match_expressions):
         return {}
     return {
@@ -169,13 +200,16 @@ def _wanted(selector: LabelSelector) -> dict[str, str]:
     }
 
 
-def _labelled(namespace: Namespace, wanted: dict[str, str]) -> Fix:
+def _label_namespace(namespace: Namespace, new_labels: dict[str, str]) -> Fix:
+    """Build the fix that adds labels to a namespace."""
     name = namespace.metadata.name
 
     def change(namespace: Namespace) -> Namespace:
-        return replace(namespace, metadata=replace(namespace.metadata, labels={**namespace.metadata.labels, **wanted}))
+        return replace(
+            namespace, metadata=replace(namespace.metadata, labels={**namespace.metadata.labels, **new_labels})
+        )
 
-    labels = [f"{key}={value}" for key, value in sorted(wanted.items())]
+    labels = [f"{key}={value}" for key, value in sorted(new_labels.items())]
     pairs = " ".join(labels)
     return Fix(
         "LabelNamespace",

@@ -1,4 +1,4 @@
-"""Room for volumes that are to be made: what drivers publish as CSIStorageCapacity."""
+"""Fixes for storage that is short according to a driver's CSIStorageCapacity objects."""
 
 from __future__ import annotations
 
@@ -18,28 +18,30 @@ from kschedctl.snapshot.node_order import HOSTNAME
 
 IGNORE, ENLARGE, PUBLISH = 35, 40, 45
 NAMESPACE = "kube-system"
-"""Where a pool is published whose class has none yet: a driver publishes it where it runs, which is not known."""
+"""The namespace of a new pool whose class has none yet. A driver publishes pools in its own namespace, which is
+unknown.
+"""
 
 
-def enlarged(tried: TriedNode, claim: PersistentVolumeClaim, fact: NotEnoughStorage) -> Fix:
-    """The largest pool within the node's reach with room for the claim; where there is none, one for the node.
+def add_storage(tried: TriedNode, claim: PersistentVolumeClaim, fact: NotEnoughStorage) -> Fix:
+    """Build the fix that enlarges the largest pool in the node's reach, or adds a pool for the node.
 
-    There are no commands for it: the storage is added where it is, and its driver publishes what it has.
+    It has no commands, since storage is added outside of Kubernetes and its driver then publishes the capacity.
     """
     name = claim_class(claim)
     pools = listers(tried.cycle.view).pools_of_class.get(name, ())
     largest = max((pool for pool in pools if tried.at in pool.rows), key=lambda pool: pool.limit or 0, default=None)
     if largest is None:
-        return _published(tried, claim, pools, fact.size)
-    return _larger(name, largest, fact.size, fact.driver if fact.largest == 0 else "")
+        return _add_pool(tried, claim, pools, fact.size)
+    return _enlarge_pool(name, largest, fact.size, fact.driver if fact.largest == 0 else "")
 
 
-def ignored(tried: TriedNode, fact: NotEnoughStorage) -> Iterator[Fix]:
-    """Yield the fix that keeps kube-scheduler from comparing with a driver's capacity, if that is 0 or not published.
+def ignore_capacity(tried: TriedNode, fact: NotEnoughStorage) -> Iterator[Fix]:
+    """Yield the fix that stops kube-scheduler from checking a driver's capacity, if that is 0 or unpublished.
 
-    A driver that publishes capacity for other nodes only may not run on this one.
-    A driver may publish 0 because its storage is used up. So it is no correction if volumes of the driver can be used
-    on the node and not on every node, as local ones: then the scheduler would only be told less.
+    A driver that publishes capacity only for other nodes may not run on this one, so it gets no such fix. A capacity of
+    0 can also mean that the storage is used up. The fix is therefore no correction if volumes of the driver are local,
+    that is, usable on the node but not on every node.
     """
     if fact.largest or not fact.driver or (fact.largest is None and fact.pools):
         return
@@ -51,7 +53,7 @@ def ignored(tried: TriedNode, fact: NotEnoughStorage) -> Iterator[Fix]:
         fact.driver,
         text,
         "operator",
-        (ObjectEdit(key, _without_storage_capacity),),
+        (ObjectEdit(key, _disable_storage_capacity),),
         IGNORE,
         f"kube-scheduler no longer looks at the free storage of {fact.driver}",
         (kubectl.render_patch(key, {"spec": {"storageCapacity": False}}),),
@@ -59,12 +61,13 @@ def ignored(tried: TriedNode, fact: NotEnoughStorage) -> Iterator[Fix]:
     )
 
 
-def _without_storage_capacity(driver: CSIDriver) -> CSIDriver:
+def _disable_storage_capacity(driver: CSIDriver) -> CSIDriver:
+    """Return the CSIDriver with storageCapacity set to false."""
     return replace(driver, spec=replace(driver.spec, storage_capacity=False))
 
 
 def _has_local_volumes(tried: TriedNode, driver: str) -> bool:
-    """Return whether some volume of the driver can be used on the node, but not on every node."""
+    """Return whether the driver has a volume that can be used on the node, but not on every node."""
     storage = listers(tried.cycle.view)
     of_driver = (v for v in storage.volumes.values() if v.spec.csi is not None and v.spec.csi.driver == driver)
     reached = (
@@ -73,50 +76,67 @@ def _has_local_volumes(tried: TriedNode, driver: str) -> bool:
     return any(tried.at in rows and len(rows) < len(tried.cycle.view.nodes) for rows in reached)
 
 
-def _larger(name: str, pool: StoragePool, size: str, driver: str) -> Fix:
-    """Return the fix that raises a pool's capacity. ``driver`` is set if it publishes 0, which may be wrong."""
-    own = pool.capacity
-    key = ObjectKey.of(own)
+def _enlarge_pool(class_name: str, pool: StoragePool, size: str, driver: str) -> Fix:
+    """Build the fix that raises a pool's capacity. `driver` is set if it publishes 0, which may be wrong."""
+    capacity = pool.capacity
+    key = ObjectKey.of(capacity)
 
     def change(known: CSIStorageCapacity) -> CSIStorageCapacity:
         largest = None if known.maximum_volume_size is None else size
         return replace(known, capacity=size, maximum_volume_size=largest)
 
-    before = own.capacity if own.maximum_volume_size is None else own.maximum_volume_size
-    had = "nothing known" if before is None else f"{before}"
-    text = f"add storage to pool {key.namespace}/{key.name} of class {name}: room for {size} instead of {had}"
+    before = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
+    old_size = "nothing known" if before is None else f"{before}"
+    text = (
+        f"add storage to pool {key.namespace}/{key.name} of class {class_name}: room for {size} instead of {old_size}"
+    )
     if driver:
-        named = f"CSIStorageCapacity {key.namespace}/{key.name} of class {name}"
-        text = f"correct what {driver} publishes in {named}, or add storage: room for {size} instead of 0"
+        pool_text = f"CSIStorageCapacity {key.namespace}/{key.name} of class {class_name}"
+        text = f"correct what {driver} publishes in {pool_text}, or add storage: room for {size} instead of 0"
     return Fix(
-        "RaiseCapacity", (key, size), text, "operator", (ObjectEdit(key, change),), ENLARGE, "", (), name, key.name
+        "RaiseCapacity",
+        (key, size),
+        text,
+        "operator",
+        (ObjectEdit(key, change),),
+        ENLARGE,
+        "",
+        (),
+        class_name,
+        key.name,
     )
 
 
-def _published(tried: TriedNode, claim: PersistentVolumeClaim, pools: tuple[StoragePool, ...], size: str) -> Fix:
-    """A pool for the topology by which the driver tells the node from others."""
-    name, node = claim_class(claim), tried.cycle.view.nodes.objects[tried.at]
+def _add_pool(tried: TriedNode, claim: PersistentVolumeClaim, pools: tuple[StoragePool, ...], size: str) -> Fix:
+    """Build the fix that adds a pool for the node's topology, by the labels that the driver uses."""
+    class_name, node = claim_class(claim), tried.cycle.view.nodes.objects[tried.at]
     namespace = pools[0].capacity.metadata.namespace if pools else NAMESPACE
     labels = node.metadata.labels
-    keys = [key for key in topology_keys(tried, name) if key in labels] or [key for key in (HOSTNAME,) if key in labels]
-    new = CSIStorageCapacity(
-        ObjectMeta(f"{name}-{node.metadata.name}", namespace),
-        storage_class_name=name,
+    keys = [key for key in get_topology_keys(tried, class_name) if key in labels]
+    if not keys and HOSTNAME in labels:
+        keys = [HOSTNAME]
+    new_pool = CSIStorageCapacity(
+        ObjectMeta(f"{class_name}-{node.metadata.name}", namespace),
+        storage_class_name=class_name,
         node_topology=LabelSelector(match_labels={key: labels[key] for key in keys}),
         capacity=size,
     )
-    where = ", ".join(f"{key}={labels[key]}" for key in keys) or "all nodes"
-    text = f"add storage of class {name} for {where}: room for {size}, of which its driver publishes none there"
-    edits = (ObjectEdit(ObjectKey.of(new), lambda _: new),)
-    return Fix("RaiseCapacity", (ObjectKey.of(new), size), text, "operator", edits, PUBLISH, "", (), name, where)
+    topology = ", ".join(f"{key}={labels[key]}" for key in keys) or "all nodes"
+    text = (
+        f"add storage of class {class_name} for {topology}: room for {size}, of which its driver publishes none there"
+    )
+    edits = (ObjectEdit(ObjectKey.of(new_pool), lambda _: new_pool),)
+    return Fix(
+        "RaiseCapacity", (ObjectKey.of(new_pool), size), text, "operator", edits, PUBLISH, "", (), class_name, topology
+    )
 
 
-def topology_keys(tried: TriedNode, name: str) -> tuple[str, ...]:
-    """Return the labels by which the class's driver tells nodes apart, which the node's CSINode names."""
+def get_topology_keys(tried: TriedNode, class_name: str) -> tuple[str, ...]:
+    """Return the node labels by which the class's driver describes topology, according to the node's CSINode."""
     storage = listers(tried.cycle.view)
-    if tried.row is None or name not in storage.classes:
+    if tried.row is None or class_name not in storage.classes:
         return ()
     csi_node = storage.csi_nodes.nodes[tried.at]
-    provisioner = storage.classes[name].provisioner
+    provisioner = storage.classes[class_name].provisioner
     drivers = csi_node.spec.drivers if csi_node else ()
     return next((driver.topology_keys for driver in drivers if driver.name == provisioner), ())

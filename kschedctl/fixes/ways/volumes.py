@@ -27,8 +27,8 @@ from kschedctl.fixes.ways.claims import (
     adapt_to_volume,
     build_binding,
     find_claim,
-    is_bound_late,
-    pod_claims,
+    has_delayed_binding,
+    iter_pod_claims,
     recreate_claim,
     reset_claim,
     with_class,
@@ -97,7 +97,7 @@ def fix_claims(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
 
 def other_storage(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """A claim's other volumes and classes, and new volumes: with the volume that it has, what is on it is given up."""
-    if claim.spec.volume_name and is_bound_late(claim_class(claim), listers(tried.cycle.view)):
+    if claim.spec.volume_name and has_delayed_binding(claim_class(claim), listers(tried.cycle.view)):
         text = ", so that a volume is found or made where the pod goes"
         yield from recreate_claim(tried, REMADE, claim, reset_claim, text=text, cost=OTHER_VOLUME)
     yield from _use_other_volumes(tried, claim)
@@ -109,9 +109,9 @@ def _find_lost_claims(tried: TriedNode) -> list[PersistentVolumeClaim]:
     """Return the pod's claims that are bound to volumes that do not exist."""
     known = listers(tried.cycle.view).volumes
     claims = [
-        pod_claim.found
-        for pod_claim in pod_claims(tried)
-        if pod_claim.found is not None and pod_claim.found.spec.volume_name
+        pod_claim.claim
+        for pod_claim in iter_pod_claims(tried)
+        if pod_claim.claim is not None and pod_claim.claim.spec.volume_name
     ]
     return [claim for claim in claims if claim.spec.volume_name not in known]
 
@@ -169,7 +169,7 @@ def _use_volume(tried: TriedNode, claim: PersistentVolumeClaim, volume: Persiste
     cost = OTHER_VOLUME + 2 * len(differences) + (OF_ANOTHER_CLASS if volume_class(volume) != claim_class(claim) else 0)
     more, name = (taken,) if bind else (), volume.metadata.name
     yield from recreate_claim(
-        tried, "OtherVolume", claim, change, text=text, cost=cost, target=name, more=more, where=name
+        tried, "OtherVolume", claim, change, text=text, cost=cost, target=name, more_edits=more, where=name
     )
 
 
@@ -245,7 +245,9 @@ def _use_other_classes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterat
     named = claim_class(claim)
     is_missing = bool(named) and named not in storage.classes
     makes = [
-        name for name, class_ in sorted(storage.classes.items()) if _makes(class_) and is_bound_late(name, storage)
+        name
+        for name, class_ in sorted(storage.classes.items())
+        if _makes(class_) and has_delayed_binding(name, storage)
     ]
     for name in [name for name in makes if name != named][:MOST_CLASSES]:
         text = f" with class {name} instead of {named or 'none'}{', which does not exist' * is_missing}"
@@ -303,8 +305,8 @@ def _fix_provisioning(tried: TriedNode, claim: PersistentVolumeClaim, refusal: N
             if class_ is not None:
                 yield _allow_topology(tried, class_)
         case NotEnoughStorage() as fact:
-            yield from storage_pools.ignored(tried, fact)
-            yield storage_pools.enlarged(tried, claim, fact)
+            yield from storage_pools.ignore_capacity(tried, fact)
+            yield storage_pools.add_storage(tried, claim, fact)
             if fact.largest:
                 size = fact.largest_size
                 text = f" with {size} instead of {fact.size}"

@@ -11,7 +11,7 @@ from kschedctl.api.kube_version import ByVersion, KubeVersion
 from kschedctl.api.objects import CoschedulingPodGroup, Pod
 from kschedctl.api.times import format_go_duration
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.engine.messages import format_histogram
+from kschedctl.scheduler.engine.diagnosis import Rejectors, format_histogram
 from kschedctl.scheduler.engine.permit import MAX_TIMEOUT_SECONDS, TIMED_OUT
 from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult
 from kschedctl.scheduler.engine.pod_groups.gangs import (
@@ -22,7 +22,6 @@ from kschedctl.scheduler.engine.pod_groups.gangs import (
 )
 from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure, find_failed_members
 from kschedctl.scheduler.engine.queued_pod import QueuedPod
-from kschedctl.scheduler.engine.rejectors import Rejectors
 from kschedctl.scheduler.framework import (
     SUCCESS,
     Code,

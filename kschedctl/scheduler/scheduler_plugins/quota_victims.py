@@ -14,7 +14,7 @@ from kschedctl.api.arrays import Amounts, Bools, Position
 from kschedctl.api.kube_version import ByVersion, KubeVersion
 from kschedctl.api.quantity import INT64_MAX
 from kschedctl.scheduler.engine.preemption.candidates import Positions
-from kschedctl.scheduler.engine.preemption.selection import find_never_started, sort_by_importance
+from kschedctl.scheduler.engine.preemption.victims import find_never_started, sort_by_importance
 from kschedctl.scheduler.scheduler_plugins.effective_requests import Requests, add_requests
 from kschedctl.scheduler.scheduler_plugins.elastic_quotas import Quota, QuotaUse, find_applicable_limits
 from kschedctl.snapshot.fork import Fork

@@ -1,4 +1,4 @@
-"""What has a say in creation, under pseudonyms: what webhooks and policies are about stays where everybody has it."""
+"""Handlers for admission webhooks, policies and quotas, in which well-known API groups and resources are kept."""
 
 from __future__ import annotations
 
@@ -10,41 +10,44 @@ from kschedctl.sources.anonymize.keys import is_well_known_domain
 from kschedctl.sources.anonymize.rewriter import Handler, Rewriter
 
 ANY = "*"
-_OWN_RESOURCES = frozenset((ANY, "cronjobs", *(kind.plural for kind in KINDS.values())))
+_WELL_KNOWN_RESOURCES = frozenset((ANY, "cronjobs", *(kind.plural for kind in KINDS.values())))
 
 
-def _name(rewriter: Rewriter, value: str, obj: object) -> str:
-    return rewriter.own_name(value)
+def _replace_name(rewriter: Rewriter, value: str, obj: object) -> str:
+    return rewriter.object_name(value)
 
 
-def _names(rewriter: Rewriter, value: tuple[str, ...], obj: object) -> tuple[str, ...]:
+def _replace_names(rewriter: Rewriter, value: tuple[str, ...], obj: object) -> tuple[str, ...]:
     return tuple(map(rewriter.name, value))
 
 
-def _groups(rewriter: Rewriter, value: tuple[str, ...], obj: object) -> tuple[str, ...]:
+def _replace_groups(rewriter: Rewriter, value: tuple[str, ...], obj: object) -> tuple[str, ...]:
+    """Replace API groups, except well-known ones."""
     return tuple(
         group if "." not in group or is_well_known_domain(group) else rewriter.domain(group) for group in value
     )
 
 
-def _resources(rewriter: Rewriter, value: tuple[str, ...], obj: object) -> tuple[str, ...]:
-    """``pods``, ``pods/status``: the resource and what is of it."""
-    return tuple(_resource(rewriter, *resource.partition("/")) for resource in value)
+def _replace_resources(rewriter: Rewriter, value: tuple[str, ...], obj: object) -> tuple[str, ...]:
+    """Replace resources such as ``pods`` or ``pods/status``, except well-known ones."""
+    return tuple(_replace_resource(rewriter, *resource.partition("/")) for resource in value)
 
 
-def _resource(rewriter: Rewriter, resource: str, slash: str, part: str) -> str:
-    return f"{resource if resource in _OWN_RESOURCES else rewriter.name(resource)}{slash}{part}"
+def _replace_resource(rewriter: Rewriter, resource: str, slash: str, subresource: str) -> str:
+    """Replace a resource unless it is well known. Its subresource is kept."""
+    return f"{resource if resource in _WELL_KNOWN_RESOURCES else rewriter.name(resource)}{slash}{subresource}"
 
 
-def _scaled(rewriter: Rewriter, value: str, obj: object) -> str:
+def _replace_scaled_kind(rewriter: Rewriter, value: str, obj: object) -> str:
+    """Replace the kind of a scaled object unless it is one of Kubernetes' own."""
     return value if value in POD_CREATORS else rewriter.name(value)
 
 
 ADMISSION_FIELDS: dict[type, dict[str, Handler]] = {
-    LocalObjectReference: {"name": _name},
-    ScopeSelectorTerm: {"values": _names},
-    ScaleTargetReference: {"name": _name, "kind": _scaled},
-    hooks.Webhook: {"name": _name},
-    hooks.HookRule: {"api_groups": _groups, "resources": _resources, "resource_names": _names},
-    hooks.PolicyBindingSpec: {"policy_name": _name},
+    LocalObjectReference: {"name": _replace_name},
+    ScopeSelectorTerm: {"values": _replace_names},
+    ScaleTargetReference: {"name": _replace_name, "kind": _replace_scaled_kind},
+    hooks.Webhook: {"name": _replace_name},
+    hooks.HookRule: {"api_groups": _replace_groups, "resources": _replace_resources, "resource_names": _replace_names},
+    hooks.PolicyBindingSpec: {"policy_name": _replace_name},
 }

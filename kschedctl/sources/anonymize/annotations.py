@@ -1,4 +1,4 @@
-"""Annotations under pseudonyms: those that something reads."""
+"""Handlers for annotations, of which only those that something reads are kept."""
 
 from __future__ import annotations
 
@@ -13,41 +13,43 @@ from kschedctl.sources.anonymize.rewriter import Rewriter
 KEPT_ANNOTATION_VALUES = frozenset({"true", "false", "yes"})
 FREE_TEXT = frozenset({"kschedctl/ignore"})
 LABELS, TAINTS = (f"capacity.cluster-autoscaler.kubernetes.io/{name}" for name in ("labels", "taints"))
-_OF_A_GROUP = re.compile(
+_NODE_GROUP_VALUE = re.compile(
     r"Machine(Set|Deployment|Pool)|true|false|\d+(\.\d+)?([KMGTPE]i?|m|k)?|(\d+(\.\d+)?([mun]?s|m|h))+"
 )
-"""What annotations tell of a node group: kinds, switches, quantities and durations."""
+"""Values in annotations of node groups that are kept: kinds, switches, quantities and durations."""
 _SETTING = re.compile(r"true|false|on-completion|api|file|http|(?:[0-9.]+(?:ns|us|ms|s|m|h))*|-?[0-9]+")
-"""What autoscalers, and the descheduler, understand of a pod's annotations."""
+"""Values of pods' annotations that autoscalers and the descheduler understand, and that are kept."""
 
 
-def setting(rewriter: Rewriter, value: str, obj: object) -> str:
+def replace_setting(rewriter: Rewriter, value: str, obj: object) -> str:
+    """Replace the value of an annotation unless it is a setting that autoscalers or the descheduler understand."""
     return value if _SETTING.fullmatch(value) else rewriter.name(value)
 
 
-def list_of_names(rewriter: Rewriter, value: str, obj: object) -> str:
-    """With commas, between which blanks count."""
-    return ",".join(name and rewriter.own_name(name) for name in value.split(","))
+def replace_name_list(rewriter: Rewriter, value: str, obj: object) -> str:
+    """Replace each name in a comma-separated list. Blanks count as part of a name."""
+    return ",".join(name and rewriter.object_name(name) for name in value.split(","))
 
 
-def kept_annotations(rewriter: Rewriter, value: Mapping[str, str], obj: object) -> dict[str, str]:
-    """The annotations that are kept."""
+def filter_annotations(rewriter: Rewriter, value: Mapping[str, str], obj: object) -> dict[str, str]:
+    """Keep only the annotations that something reads, and replace the names in their values."""
     kept = {key: item for key, item in value.items() if is_kept_annotation(key) and key not in FREE_TEXT}
-    return {key: _annotation(rewriter, key, item) for key, item in kept.items()}
+    return {key: _replace_annotation_value(rewriter, key, item) for key, item in kept.items()}
 
 
-def _annotation(rewriter: Rewriter, key: str, value: str) -> str:
+def _replace_annotation_value(rewriter: Rewriter, key: str, value: str) -> str:
+    """Replace the names in the value of a kept annotation."""
     if key == MIGRATED_PLUGINS:
         return ",".join(name for name in value.split(",") if is_known_driver(name))
     if key in (LABELS, TAINTS):
-        return ",".join(_pair(rewriter, part) for part in value.split(","))
-    if key.startswith(NODE_GROUP_ANNOTATIONS) and _OF_A_GROUP.fullmatch(value):
+        return ",".join(_replace_pair(rewriter, part) for part in value.split(","))
+    if key.startswith(NODE_GROUP_ANNOTATIONS) and _NODE_GROUP_VALUE.fullmatch(value):
         return value
     return value if value in KEPT_ANNOTATION_VALUES else rewriter.name(value)
 
 
-def _pair(rewriter: Rewriter, text: str) -> str:
-    """``key=value`` or ``key=value:effect``."""
+def _replace_pair(rewriter: Rewriter, text: str) -> str:
+    """Replace the key and value of ``key=value`` or ``key=value:effect``."""
     key, equals, rest = text.partition("=")
     value, colon, effect = rest.partition(":")
     return f"{rewriter.key(key)}{equals}{rewriter.label(key, value)}{colon}{effect}"

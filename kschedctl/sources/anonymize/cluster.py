@@ -1,7 +1,7 @@
-"""A Cluster under pseudonyms: names, keys, label values and images are replaced alike wherever they stand.
+"""Anonymization of a cluster, which replaces equal names, keys, label values and images by equal pseudonyms.
 
-Pseudonyms sort as the originals do and are equal where those are, so that every plugin comes to the same verdict, score
-and reason. What everybody has, quantities, times and the structure stay as they are.
+Pseudonyms sort as their originals do, so that every plugin comes to the same verdict, score and reason. Well-known
+names, quantities, times and the structure are kept.
 """
 
 from __future__ import annotations
@@ -19,48 +19,60 @@ from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import FIELDS as KINDS
 from kschedctl.cluster import NOT_ASKED_FOR, QUEUE_KINDS, Cluster, Gap
 from kschedctl.scheduler.configuration.document import parse_document
-from kschedctl.sources.anonymize.configuration import configuration_under_pseudonyms
+from kschedctl.sources.anonymize.configuration import anonymize_configuration
 from kschedctl.sources.anonymize.expressions import Expressions
 from kschedctl.sources.anonymize.fields import FIELDS
-from kschedctl.sources.anonymize.labels import Numbers, composed_names
+from kschedctl.sources.anonymize.labels import Numbers, find_composed_names
 from kschedctl.sources.anonymize.pseudonyms import Pseudonyms
 from kschedctl.sources.anonymize.rewriter import Rewriter
 
 UNREAD = "could not be read"
-STAYS = (
+ALWAYS_KEPT = (
     "names of device attributes, capacities and versions, of plugins and feature gates",
     "quantities, times, priorities, weights, ports, and how many there are of what",
 )
-"""What is never replaced."""
+"""Descriptions of what is never replaced."""
 
 
-class Anonymized(NamedTuple):
-    """The cluster under pseudonyms, the original of each pseudonym, and what stays, in words."""
+class AnonymizedCluster(NamedTuple):
+    """An anonymized cluster, with what is needed to read it."""
 
     cluster: Cluster
+    """The cluster with pseudonyms."""
     originals: dict[str, str]
+    """Pseudonym -> original."""
     stays: tuple[str, ...]
+    """Descriptions of what is kept."""
 
 
-def anonymized(cluster: Cluster) -> Anonymized:
-    """Raises ConfigurationError for a configuration that kube-scheduler would refuse: what is in it is not known."""
+def anonymize_cluster(cluster: Cluster) -> AnonymizedCluster:
+    """Replace the names in a cluster by pseudonyms.
+
+    Raises ConfigurationError for a configuration that kube-scheduler rejects, since its contents are unknown.
+    """
     if cluster.configuration is not None:
         parse_document(cluster.configuration)
     cluster = replace(cluster, pods=PodTable.from_pods(cluster.pods))
-    expressions, pseudonyms = Expressions.of(cluster), Pseudonyms(composed_names(cluster))
-    numbers = Numbers.of(cluster)
-    _rewritten(cluster, Rewriter(FIELDS, pseudonyms, numbers, expressions))
+    expressions, pseudonyms = Expressions.from_cluster(cluster), Pseudonyms(find_composed_names(cluster))
+    numbers = Numbers.from_cluster(cluster)
+    _rewrite_cluster(cluster, Rewriter(FIELDS, pseudonyms, numbers, expressions))
     originals = pseudonyms.settle()
-    made = _rewritten(cluster, Rewriter(FIELDS, pseudonyms, numbers, expressions))
-    return Anonymized(made, originals, (*_of_keys(pseudonyms.stays), *STAYS, *_of_expressions(expressions)))
+    rewritten = _rewrite_cluster(cluster, Rewriter(FIELDS, pseudonyms, numbers, expressions))
+    return AnonymizedCluster(
+        rewritten,
+        originals,
+        (*_describe_kept_keys(pseudonyms.kept_keys), *ALWAYS_KEPT, *_describe_kept_texts(expressions)),
+    )
 
 
-def _of_keys(stays: set[str]) -> Iterator[str]:
-    if keys := sorted(stays - {""}):
+def _describe_kept_keys(kept_keys: set[str]) -> Iterator[str]:
+    """Describe the well-known keys that are kept, if there are any."""
+    if keys := sorted(kept_keys - {""}):
         yield f"keys, resources and gates that everybody has and plugins know: {', '.join(keys)}"
 
 
-def _of_expressions(expressions: Expressions) -> Iterator[str]:
+def _describe_kept_texts(expressions: Expressions) -> Iterator[str]:
+    """Describe the texts in CEL expressions that are kept, if there are any."""
     if expressions.open:
         values = f", and the values of the attributes {', '.join(sorted(expressions.computed))}"
         number = f"the texts in {len(expressions.open)} CEL expressions that compute with them"
@@ -69,9 +81,10 @@ def _of_expressions(expressions: Expressions) -> Iterator[str]:
         yield "the names of device drivers, as a CEL expression computes with them"
 
 
-def _rewritten(cluster: Cluster, rewriter: Rewriter) -> Cluster:
+def _rewrite_cluster(cluster: Cluster, rewriter: Rewriter) -> Cluster:
+    """Return the cluster with everything in it rewritten, without messages, ConfigMaps and origins."""
     objects: dict[str, object] = {
-        field: tuple(rewriter.struct(obj) for obj in getattr(cluster, field))
+        field: tuple(rewriter.rewrite_struct(obj) for obj in getattr(cluster, field))
         for kind, field in KINDS.items()
         if kind not in ("Pod", "ConfigMap")
     }
@@ -85,13 +98,13 @@ def _rewritten(cluster: Cluster, rewriter: Rewriter) -> Cluster:
         gaps["ConfigMap"] = Gap(UNREAD)  # their texts name groups of nodes in ways that nothing here replaces
     return replace(
         cluster,
-        pods=_pods(cluster.pods, rewriter),
+        pods=_rewrite_pods(cluster.pods, rewriter),
         autoscaler=cluster.autoscaler and without_names(cluster.autoscaler),
         api_server=anonymize(cluster.api_server),
         configuration=None
         if cluster.configuration is None
-        else configuration_under_pseudonyms(cluster.configuration, rewriter),
-        gaps={kind: Gap(_why_unread(kind, gap), rewriter.name(gap.namespace)) for kind, gap in gaps.items()},
+        else anonymize_configuration(cluster.configuration, rewriter),
+        gaps={kind: Gap(_choose_gap_reason(kind, gap), rewriter.name(gap.namespace)) for kind, gap in gaps.items()},
         provenance=provenance,
         origins={},
         warnings=(),
@@ -99,37 +112,39 @@ def _rewritten(cluster: Cluster, rewriter: Rewriter) -> Cluster:
     )
 
 
-def _why_unread(kind: str, gap: Gap) -> str:
-    """Return why a kind is not covered, without an API server's words.
+def _choose_gap_reason(kind: str, gap: Gap) -> str:
+    """Return why a kind is not covered, without the API server's own message.
 
-    Whether anybody asked for the kinds of what waits elsewhere stays: files need not hold them.
+    For objects of batch queues, it is kept whether anybody asked for them, because files need not contain them.
     """
     return gap.why if kind in QUEUE_KINDS and gap.why in NOT_ASKED_FOR else UNREAD
 
 
-def _containers(text: str, rewriter: Rewriter) -> str:
+def _rewrite_containers(text: str, rewriter: Rewriter) -> str:
+    """Rewrite the encoded container states of a pod."""
     if text == NOT_RECORDED:
         return text
     return NotableContainers(
-        *(tuple(map(rewriter.struct, statuses)) for statuses in NotableContainers.from_text(text))
+        *(tuple(map(rewriter.rewrite_struct, statuses)) for statuses in NotableContainers.from_text(text))
     ).to_text()
 
 
-def _pods(pods: Iterable[Pod], rewriter: Rewriter) -> PodTable:
+def _rewrite_pods(pods: Iterable[Pod], rewriter: Rewriter) -> PodTable:
+    """Rewrite the pods, and leave out their messages."""
     table, name = PodTable.from_pods(pods), rewriter.name
     columns = table.columns
-    nothing = intern_texts([""] * len(table))
+    empty_texts = intern_texts([""] * len(table))
     return PodTable(
-        [rewriter.struct(template) for template in table.templates],
+        [rewriter.rewrite_struct(template) for template in table.templates],
         table.template,
         [name(text) for text in table.names],
         columns._replace(
             uids=intern_texts(map(name, columns.uids.texts())),
             node=InternedTexts(columns.node.codes, [name(text) for text in columns.node.values]),
-            message=nothing,
-            unschedulable_message=nothing,
+            message=empty_texts,
+            unschedulable_message=empty_texts,
             containers=columns.containers._replace(
-                values=[_containers(text, rewriter) for text in columns.containers.values]
+                values=[_rewrite_containers(text, rewriter) for text in columns.containers.values]
             ),
         ),
     )

@@ -1,4 +1,4 @@
-"""A KubeSchedulerConfiguration under pseudonyms, without what no answer depends on."""
+"""Anonymization of a KubeSchedulerConfiguration, without the parts on which no answer depends."""
 
 from __future__ import annotations
 
@@ -17,59 +17,66 @@ from kschedctl.text.urls import strip_url
 Document = Mapping[str, Any]
 _DROPPED = frozenset({"leaderElection", "clientConnection"})
 _VERBS = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "preemptVerb": "preempt", "bindVerb": "bind"}
-"""Parts of an extender's URLs; of these it only counts whether they are there."""
+"""Parts of an extender's URLs with neutral values. It only matters which of them are set."""
 
 
-def configuration_under_pseudonyms(document: Document, rewriter: Rewriter) -> dict[str, object]:
-    """The document, which is a valid one: names of schedulers, resources and keys, node affinity, extenders' addresses.
+def anonymize_configuration(document: Document, rewriter: Rewriter) -> dict[str, object]:
+    """Replace schedulers' names, resources, keys, node affinities and extenders' addresses in a valid document.
 
-    Without where the scheduler finds its cluster, TLS, and the arguments of plugins that are not in-tree, as nobody
-    knows what they hold.
+    The connection to the cluster, TLS settings and the arguments of plugins that are not in-tree are left out, as it is
+    not known what the latter contain.
     """
-    made = {key: value for key, value in drop_nulls(document).items() if key not in _DROPPED}
-    if "profiles" in made:
-        made["profiles"] = [_profile(profile, rewriter) for profile in made["profiles"]]
-    if "extenders" in made:
-        made["extenders"] = [_extender(extender, rewriter) for extender in made["extenders"]]
-    return made
+    anonymized = {key: value for key, value in drop_nulls(document).items() if key not in _DROPPED}
+    if "profiles" in anonymized:
+        anonymized["profiles"] = [_anonymize_profile(profile, rewriter) for profile in anonymized["profiles"]]
+    if "extenders" in anonymized:
+        anonymized["extenders"] = [_anonymize_extender(extender, rewriter) for extender in anonymized["extenders"]]
+    return anonymized
 
 
-def _profile(profile: Document, rewriter: Rewriter) -> dict[str, object]:
-    made = dict(profile)
-    if "schedulerName" in made:
-        made["schedulerName"] = rewriter.own_name(made["schedulerName"])
-    if "pluginConfig" in made:
-        made["pluginConfig"] = [_plugin_config(config, rewriter) for config in made["pluginConfig"]]
-    return made
+def _anonymize_profile(profile: Document, rewriter: Rewriter) -> dict[str, object]:
+    """Replace the names in a profile."""
+    anonymized = dict(profile)
+    if "schedulerName" in anonymized:
+        anonymized["schedulerName"] = rewriter.object_name(anonymized["schedulerName"])
+    if "pluginConfig" in anonymized:
+        anonymized["pluginConfig"] = [
+            _anonymize_plugin_config(config, rewriter) for config in anonymized["pluginConfig"]
+        ]
+    return anonymized
 
 
-def _plugin_config(config: Document, rewriter: Rewriter) -> dict[str, object]:
+def _anonymize_plugin_config(config: Document, rewriter: Rewriter) -> dict[str, object]:
+    """Replace the names in a plugin's arguments, or drop the arguments if the plugin is not in-tree."""
     name, args = config.get("name", ""), config.get("args")
     if name not in ARGS:
         return {"name": name}
     naming = getattr(ARGS[name], "naming", {})
-    return {**config, "args": _renamed(args, naming, rewriter)} if args and naming else dict(config)
+    return {**config, "args": _replace_names(args, naming, rewriter)} if args and naming else dict(config)
 
 
-def _renamed(value: object, naming: Mapping[str, Naming], rewriter: Rewriter, field: str = "") -> object:
-    """A field of a plugin's arguments, or all of them, under pseudonyms where they name something."""
-    names = naming.get(field)
-    if isinstance(names, type):
-        return msgspec.to_builtins(rewriter.struct(convert_builtins(value, names)))
+def _replace_names(value: object, naming: Mapping[str, Naming], rewriter: Rewriter, field: str = "") -> object:
+    """Replace the names in a plugin's arguments, or in one field of them, as the plugin's ``naming`` specifies."""
+    field_naming = naming.get(field)
+    if isinstance(field_naming, type):
+        return msgspec.to_builtins(rewriter.rewrite_struct(convert_builtins(value, field_naming)))
     if isinstance(value, Mapping):
-        return {key: _renamed(inner, naming, rewriter, key) for key, inner in value.items()}
+        return {key: _replace_names(element, naming, rewriter, key) for key, element in value.items()}
     if isinstance(value, list):
-        return [_renamed(inner, naming, rewriter, field) for inner in value]
-    return getattr(rewriter, names)(value) if names else value
+        return [_replace_names(element, naming, rewriter, field) for element in value]
+    return getattr(rewriter, field_naming)(value) if field_naming else value
 
 
-def _extender(extender: Document, rewriter: Rewriter) -> dict[str, object]:
-    made = {key: value for key, value in extender.items() if key != "tlsConfig"}
-    scheme, separator, rest = strip_url(str(made.get("urlPrefix", ""))).partition("://")
-    made["urlPrefix"] = f"{scheme}{separator}{rewriter.name(rest.rstrip('/'))}" if separator else rewriter.name(scheme)
+def _anonymize_extender(extender: Document, rewriter: Rewriter) -> dict[str, object]:
+    """Replace an extender's address, verbs and resources, and drop its TLS settings."""
+    anonymized = {key: value for key, value in extender.items() if key != "tlsConfig"}
+    scheme, separator, rest = strip_url(str(anonymized.get("urlPrefix", ""))).partition("://")
+    anonymized["urlPrefix"] = (
+        f"{scheme}{separator}{rewriter.name(rest.rstrip('/'))}" if separator else rewriter.name(scheme)
+    )
     for field, verb in _VERBS.items():
-        if made.get(field) not in (None, "", verb):
-            made[field] = rewriter.name(made[field])
-    if "managedResources" in made:
-        made["managedResources"] = _renamed(made["managedResources"], {"name": "resource"}, rewriter)
-    return made
+        if anonymized.get(field) not in (None, "", verb):
+            anonymized[field] = rewriter.name(anonymized[field])
+    if "managedResources" in anonymized:
+        anonymized["managedResources"] = _replace_names(anonymized["managedResources"], {"name": "resource"}, rewriter)
+    return anonymized

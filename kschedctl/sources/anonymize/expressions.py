@@ -1,7 +1,8 @@
-"""CEL expressions that choose devices: comments go, and the texts in them become the pseudonyms of what they name.
+"""Anonymization of CEL expressions that select devices: comments are removed and texts become pseudonyms.
 
-What an expression computes with (a prefix, a regular expression, a concatenation) cannot be replaced. It keeps its
-texts, and the attributes that it mentions keep their values; an expression that compares these keeps its own, too.
+Texts with which an expression computes (a prefix, a regular expression, a concatenation) cannot be replaced. Such an
+expression keeps its texts, and the attributes that it mentions keep their values. Expressions that compare these
+attributes keep their texts, too.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ from kschedctl.scheduler.plugins.helper.volumes.csi_migration import PLUGINS
 from kschedctl.sources.anonymize.keys import is_well_known_domain
 
 LONGEST = 10 << 10
-"""Characters: CELSelectorExpressionMaxLength in staging/src/k8s.io/api/resource/v1/types.go (v1.36)."""
+"""Maximum length in characters: CELSelectorExpressionMaxLength in staging/src/k8s.io/api/resource/v1/types.go
+(v1.36).
+"""
 IN_TREE = "kubernetes.io/"
 KNOWN_DRIVERS = frozenset(plugin.driver for plugin in PLUGINS)
-"""CSI drivers that stand for in-tree plugins: everybody has them, and the scheduler knows their names."""
+"""CSI drivers that replace in-tree plugins. They are well known, and the scheduler knows their names."""
 
 _TOKEN = re.compile(
     r"(?P<comment>//[^\n]*)"
@@ -41,64 +44,67 @@ _HARMLESS = frozenset(
         *("optional", "of", "none", "or", "orValue", "hasValue", "value"),
     }
 )
-"""The calls that give the same for pseudonyms: all others compute with texts, or may."""
+"""Functions whose result does not change with pseudonyms. All others compute with texts, or may do so."""
 _COMPUTES = re.compile(r"\+|[<>]=?\s*\0|\0\s*[<>]|(?<!\0)\s+in\s+device\b|\0\s*in\s+(?!device\b|\[)|\]\s*\[(?!\s*\0)")
-"""With every text as a NUL: concatenated, or compared in order, or sought in what may be attributes or texts."""
+"""Matches an expression whose texts, each replaced by a NUL, are concatenated, ordered or searched for."""
 _COMPUTES_DRIVER = re.compile(r"\bdevice\.driver\s*[.+<>]|(?:[+<>]=?|\w\()\s*device\.driver")
 _WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
 class Expressions:
-    """``drivers``: those of devices and the domains of what these have; they get pseudonyms unless an expression
-    computes with them (``drivers_stay``). ``computed``: the attributes, less their domains, that keep their values.
-    ``open``: the expressions that keep their texts.
-    """
+    """Facts about a cluster's CEL expressions that decide what may be replaced."""
 
     drivers: frozenset[str]
+    """Device drivers and the domains of their devices' attributes."""
     drivers_stay: bool
+    """Whether an expression computes with drivers, so that they keep their names."""
     computed: frozenset[str]
+    """Names, without domain, of attributes with which expressions compute and which keep their values."""
     open: frozenset[str]
+    """Expressions that keep their texts."""
 
     @classmethod
-    def of(cls, cluster: Cluster) -> Expressions:
-        texts = {s.cel.expression for s in _selectors(cluster) if s.cel and s.cel.expression}
-        names = frozenset(local(key) for key in _qualified_names(cluster))
-        computing = {text for text in texts if computes(text)}
-        computed = _mentioned(computing, names)
-        while more := {text for text in texts - computing if _mentioned({text}, computed)}:
+    def from_cluster(cls, cluster: Cluster) -> Expressions:
+        """Analyze all CEL expressions of a cluster."""
+        texts = {s.cel.expression for s in _iter_selectors(cluster) if s.cel and s.cel.expression}
+        names = frozenset(get_local_name(key) for key in _iter_qualified_names(cluster))
+        computing = {text for text in texts if computes_with_texts(text)}
+        computed = _find_mentioned(computing, names)
+        while more := {text for text in texts - computing if _find_mentioned({text}, computed)}:
             computing |= more
-            computed |= _mentioned(more, names)
+            computed |= _find_mentioned(more, names)
         drivers_stay = any(map(_COMPUTES_DRIVER.search, texts))
-        return cls(frozenset(_drivers(cluster)) - {""}, drivers_stay, computed, frozenset(computing))
+        return cls(frozenset(_iter_drivers(cluster)) - {""}, drivers_stay, computed, frozenset(computing))
 
-    def driver(self, text: str, name: Callable[[str], str]) -> str:
-        """The pseudonym of a driver, if it gets one."""
+    def replace_driver(self, text: str, name: Callable[[str], str]) -> str:
+        """Replace the name of a driver, if drivers may be replaced."""
         return name(text) if text in self.drivers and not self.drivers_stay else text
 
-    def qualified(self, text: str, name: Callable[[str], str]) -> str:
-        """``domain/attribute``; the domain is a driver, or one that many drivers share."""
+    def replace_qualified_name(self, text: str, name: Callable[[str], str]) -> str:
+        """Replace the domain of ``domain/attribute`` if it is a driver or shared by drivers."""
         domain, slash, rest = text.partition("/")
-        return f"{self.driver(domain, name)}{slash}{rest}"
+        return f"{self.replace_driver(domain, name)}{slash}{rest}"
 
-    def expression(self, text: str, name: Callable[[str], str]) -> str:
-        """The expression without comments, and with what names something replaced."""
+    def rewrite_expression(self, text: str, name: Callable[[str], str]) -> str:
+        """Remove the comments of an expression and replace the names in it."""
         if len(text) > LONGEST:  # the API takes no such
             return name(text)
         is_open = text in self.open
 
-        def token(match: re.Match[str]) -> str:
+        def rewrite_token(match: re.Match[str]) -> str:
             if match["comment"]:
                 return ""
             quotes = 3 if match["literal"].startswith(('"""', "'''")) else 1
             quote, value = match["literal"][:quotes], match["literal"][quotes:-quotes]
-            if self._stays(match, value, is_open):
+            if self._is_kept(match, value, is_open):
                 return match[0]
             return f"{match['prefix'] or ''}{quote}{name(value)}{quote}"
 
-        return _TOKEN.sub(token, text)
+        return _TOKEN.sub(rewrite_token, text)
 
-    def _stays(self, match: re.Match[str], value: str, is_open: bool) -> bool:
+    def _is_kept(self, match: re.Match[str], value: str, is_open: bool) -> bool:
+        """Return whether a text in an expression is kept."""
         text, start = match.string, match.start()
         if value in self.drivers or is_well_known_domain(value):
             return self.drivers_stay or value not in self.drivers
@@ -107,9 +113,9 @@ class Expressions:
         indexed = _INDEXED.search(text, max(start - _NEAR, 0), start)
         return indexed is not None and indexed["word"] not in ("in", "attributes", "capacity")
 
-    def attribute(self, key: str, value: DeviceAttribute, name: Callable[[str], str]) -> DeviceAttribute:
-        """The value under a pseudonym, if it is a text that no expression computes with."""
-        if local(key) in self.computed:
+    def replace_attribute(self, key: str, value: DeviceAttribute, name: Callable[[str], str]) -> DeviceAttribute:
+        """Replace the texts of an attribute unless an expression computes with it."""
+        if get_local_name(key) in self.computed:
             return value
         string = None if value.string is None else name(value.string)
         strings = None if value.strings is None else tuple(map(name, value.strings))
@@ -118,11 +124,13 @@ class Expressions:
         )
 
 
-def computes(text: str) -> bool:
-    """Whether an expression does more with its texts than to compare them, or has some that are not read here.
+def computes_with_texts(text: str) -> bool:
+    """Return whether an expression does more with texts than compare them, or has texts that are not understood here.
 
-    >>> computes("device.attributes['a'].model == 'A100'"), computes("device.attributes['a'].model.startsWith('A')")
-    (False, True)
+    >>> computes_with_texts("device.attributes['a'].model == 'A100'")
+    False
+    >>> computes_with_texts("device.attributes['a'].model.startsWith('A')")
+    True
     """
     if len(text) > LONGEST:
         return True
@@ -134,28 +142,31 @@ def computes(text: str) -> bool:
 
 
 def is_known_driver(text: str) -> bool:
-    """Whether it is an in-tree plugin, or the CSI driver of one."""
+    """Return whether the driver is an in-tree plugin or the CSI driver that replaced one."""
     return text in KNOWN_DRIVERS or text.startswith(IN_TREE)
 
 
-def local(key: str) -> str:
-    """The name of an attribute without its domain."""
+def get_local_name(key: str) -> str:
+    """Return the name of an attribute without its domain."""
     return key.rpartition("/")[2]
 
 
-def _mentioned(texts: set[str], names: frozenset[str]) -> frozenset[str]:
+def _find_mentioned(texts: set[str], names: frozenset[str]) -> frozenset[str]:
+    """Return the names that occur in the texts."""
     return names & {word for text in texts for word in _WORD.findall(text)}
 
 
-def _qualified_names(cluster: Cluster) -> Iterator[str]:
+def _iter_qualified_names(cluster: Cluster) -> Iterator[str]:
+    """Yield the names of all devices' attributes and capacities."""
     for device in (device for s in cluster.resource_slices for device in s.spec.devices):
         yield from device.attributes
         yield from device.capacity
 
 
-def _drivers(cluster: Cluster) -> Iterator[str]:
+def _iter_drivers(cluster: Cluster) -> Iterator[str]:
+    """Yield the names of drivers, and the domains of attributes that are not well known."""
     yield from (s.spec.driver for s in cluster.resource_slices)
-    domains = (name.rpartition("/")[0] for name in _qualified_names(cluster))
+    domains = (name.rpartition("/")[0] for name in _iter_qualified_names(cluster))
     yield from (domain for domain in domains if not is_well_known_domain(domain))
     for claim in cluster.resource_claims:
         yield from (device.driver for device in claim.status.devices)
@@ -166,7 +177,8 @@ def _drivers(cluster: Cluster) -> Iterator[str]:
             yield rule.spec.device_selector.driver
 
 
-def _selectors(cluster: Cluster) -> Iterator[DeviceSelector]:
+def _iter_selectors(cluster: Cluster) -> Iterator[DeviceSelector]:
+    """Yield all CEL selectors of device classes, claims and claim templates."""
     for device_class in cluster.device_classes:
         yield from device_class.spec.selectors
     specs = [claim.spec for claim in cluster.resource_claims] + [t.spec.spec for t in cluster.resource_claim_templates]

@@ -1,4 +1,4 @@
-"""NodePools, NodeClaims and NodeOverlays under pseudonyms."""
+"""Handlers for NodePools, NodeClaims, NodeOverlays and node classes."""
 
 from __future__ import annotations
 
@@ -13,51 +13,53 @@ from kschedctl.api.objects import Condition
 from kschedctl.sources.anonymize.rewriter import Handler, Rewriter
 
 ZONE = "topology.kubernetes.io/zone"
-OWN_CONDITIONS = frozenset(
+KARPENTER_CONDITIONS = frozenset(
     ("Ready", "Launched", "Registered", "Initialized", "Consolidatable", "Drifted", "Empty", "InstanceTerminating")
 )
-"""Labels that Karpenter itself sets, as far as anything reads them."""
+"""Conditions that Karpenter itself sets, as far as anything reads them."""
 
 
-def _name(rewriter: Rewriter, value: str, obj: object) -> str:
-    return rewriter.own_name(value)
+def _replace_name(rewriter: Rewriter, value: str, obj: object) -> str:
+    return rewriter.object_name(value)
 
 
-def _key(rewriter: Rewriter, value: str, obj: object) -> str:
+def _replace_key(rewriter: Rewriter, value: str, obj: object) -> str:
     return rewriter.key(value)
 
 
-def _values(rewriter: Rewriter, value: tuple[str, ...], obj: api.RequirementWithMinValues) -> tuple[str, ...]:
+def _replace_values(rewriter: Rewriter, value: tuple[str, ...], obj: api.RequirementWithMinValues) -> tuple[str, ...]:
+    """Replace the values of a requirement, according to its key."""
     return tuple(rewriter.label(obj.key, item) for item in value)
 
 
-def _resources(rewriter: Rewriter, value: JsonObject | None, obj: object) -> Mapping[str, object] | None:
+def _replace_resources(rewriter: Rewriter, value: JsonObject | None, obj: object) -> Mapping[str, object] | None:
     return value and {rewriter.resource(name): amount for name, amount in value.items()}
 
 
-def _zone(rewriter: Rewriter, value: str, obj: object) -> str:
+def _replace_zone(rewriter: Rewriter, value: str, obj: object) -> str:
     return rewriter.label(ZONE, value)
 
 
-def _conditions(rewriter: Rewriter, value: tuple[Condition, ...], obj: object) -> tuple[Condition, ...]:
-    kept = (condition for condition in value if condition.type in OWN_CONDITIONS)
+def _filter_conditions(rewriter: Rewriter, value: tuple[Condition, ...], obj: object) -> tuple[Condition, ...]:
+    """Keep the conditions that Karpenter sets, without reason and message."""
+    kept = (condition for condition in value if condition.type in KARPENTER_CONDITIONS)
     return tuple(replace(condition, reason="", message="") for condition in kept)
 
 
 KARPENTER_FIELDS: dict[type, dict[str, Handler]] = {
-    api.RequirementWithMinValues: {"key": _key, "values": _values},
-    api.NodeClassReference: {"name": _name},
-    api.ClaimedResources: {"requests": _resources},
+    api.RequirementWithMinValues: {"key": _replace_key, "values": _replace_values},
+    api.NodeClassReference: {"name": _replace_name},
+    api.ClaimedResources: {"requests": _replace_resources},
     api.NodeClaimStatus: {
-        "node_name": _name,
-        "provider_id": _name,
-        "capacity": _resources,
-        "allocatable": _resources,
-        "conditions": _conditions,
+        "node_name": _replace_name,
+        "provider_id": _replace_name,
+        "capacity": _replace_resources,
+        "allocatable": _replace_resources,
+        "conditions": _filter_conditions,
     },
-    api.NodePoolSpec: {"limits": _resources},
-    api.NodePoolStatus: {"resources": _resources, "conditions": _conditions},
-    api.NodeOverlaySpec: {"capacity": _resources},
-    node_classes.NodeClassSubnet: {"zone": _zone},
-    node_classes.NodeClassStatus: {"conditions": _conditions},
+    api.NodePoolSpec: {"limits": _replace_resources},
+    api.NodePoolStatus: {"resources": _replace_resources, "conditions": _filter_conditions},
+    api.NodeOverlaySpec: {"capacity": _replace_resources},
+    node_classes.NodeClassSubnet: {"zone": _replace_zone},
+    node_classes.NodeClassStatus: {"conditions": _filter_conditions},
 }

@@ -1,4 +1,4 @@
-"""Which fields keep their texts in a snapshot under pseudonyms: what nobody is known by."""
+"""Fields whose texts are kept in an anonymized snapshot, because they identify nobody."""
 
 from __future__ import annotations
 
@@ -85,4 +85,4 @@ KEPT: dict[type, str] = {
     queueing.VolcanoQueueStatus: "state",
     queueing.VolcanoJobState: "phase",
 }
-"""Struct -> its fields with texts that stay: conditions, modes, quantities, times."""
+"""Struct -> its fields with texts that are kept: conditions, modes, quantities and times."""

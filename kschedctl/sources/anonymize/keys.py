@@ -1,6 +1,6 @@
-"""Which keys of labels and taints, and which names of resources, gates and the like, everybody has: they tell nothing.
+"""Well-known keys of labels and taints, and well-known names of resources and scheduling gates.
 
-They also have to stay: plugins know them by name, and who gets the snapshot reads them.
+They identify nobody. They also have to be kept, since plugins know them by name and readers of the snapshot need them.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ DOMAINS = {
     "nvidia.com": "devices: nvidia.com/gpu",
     "volcano.sh": "Volcano: volcano.sh/task-spec",
 }
-"""Domain, with those below it -> whose it is. Whatever is in them stays, but for COINED."""
+"""Domain, including its subdomains -> its owner. Keys in these domains are kept, except in CUSTOM_NAME_DOMAINS."""
 
-COINED = frozenset({"node-role.kubernetes.io", "node-restriction.kubernetes.io"})
-"""Domains of Kubernetes in which everybody makes up names."""
-ROLES = frozenset({"control-plane", "master", "worker", "infra"})
-"""The names in them that everybody makes up alike."""
+CUSTOM_NAME_DOMAINS = frozenset({"node-role.kubernetes.io", "node-restriction.kubernetes.io"})
+"""Domains of Kubernetes in which users choose the names."""
+COMMON_ROLES = frozenset({"control-plane", "master", "worker", "infra"})
+"""Names in these domains that are in general use."""
 
-BARE = frozenset(
+BARE_KEYS = frozenset(
     {
         *(CPU, MEMORY, EPHEMERAL_STORAGE, PODS, "storage"),
         *("controller-revision-hash", "controller-uid", "job-name", "pod-template-generation", "pod-template-hash"),
@@ -51,30 +51,30 @@ BARE = frozenset(
         *POOL_NAMES,
     }
 )
-"""Without a domain: resources, labels that Kubernetes' controllers set, fields of selectors, what names node pools."""
+"""Well-known keys without a domain: resources, labels of controllers, fields of selectors, and labels of node pools."""
 KEPT_PARTS = frozenset(POOL_NAMES)
-"""What stays after the slash of any domain: by these a pool is known."""
+"""Names that are kept after the slash of any domain, because they identify the label of a node pool."""
 
 KEPT_VALUES = {"pod-security.kubernetes.io/enforce": frozenset({"privileged", "baseline", "restricted"})}
-"""Key of a label -> the values of it that everybody has."""
+"""Label key -> its well-known values."""
 
 RESOURCE_PREFIXES = (DEVICE_CLASS_PREFIX, ATTACHABLE_VOLUMES_PREFIX, QUOTA_PREFIX)
-"""What these begin the scheduler reads; what follows is somebody's name."""
+"""Prefixes of resources that the scheduler reads. The user chooses what follows."""
 
 
 def is_well_known(key: str) -> bool:
-    """Whether the key stays.
+    """Return whether the key is kept.
 
     >>> is_well_known("topology.kubernetes.io/zone"), is_well_known("example.com/zone"), is_well_known("team")
     (True, False, False)
     """
     domain, slash, name = key.rpartition("/")
     if not slash:
-        return key in BARE or key.startswith(HUGE_PAGES_PREFIX)
-    return name in ROLES if domain in COINED else is_well_known_domain(domain)
+        return key in BARE_KEYS or key.startswith(HUGE_PAGES_PREFIX)
+    return name in COMMON_ROLES if domain in CUSTOM_NAME_DOMAINS else is_well_known_domain(domain)
 
 
 def is_well_known_domain(domain: str) -> bool:
-    """Whether the domain, or one above it, is in DOMAINS."""
+    """Return whether the domain or one of its parent domains is in DOMAINS."""
     labels = domain.split(".")
     return any(".".join(labels[start:]) in DOMAINS for start in range(len(labels)))

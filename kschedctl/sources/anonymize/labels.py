@@ -1,4 +1,4 @@
-"""Texts of which a plugin reads more than whether they are equal: numbers that are compared, names made of names."""
+"""Texts that plugins do not only compare for equality: numbers with an order, and names composed of names."""
 
 from __future__ import annotations
 
@@ -21,69 +21,71 @@ _NUMBER = re.compile(r"([+-]?)(0*)(\d+)")
 
 @dataclass(frozen=True)
 class Numbers:
-    """Key of a label or taint -> the integers that are compared under it, in order: each becomes its rank."""
+    """Replacements of integers that are compared by order: each becomes its rank among the values of its key."""
 
     ranks: Mapping[str, Mapping[int, int]]
+    """Key of a label or taint -> integer -> rank."""
 
     @classmethod
-    def of(cls, cluster: Cluster) -> Numbers:
-        structs = list(_structs((*_all(cluster), added_affinities(cluster.configuration))))
+    def from_cluster(cls, cluster: Cluster) -> Numbers:
+        """Rank the integers under each key that a Gt or Lt requirement names."""
+        structs = list(_iter_structs((*_iter_objects(cluster), get_added_affinities(cluster.configuration))))
         keys = {s.key for s in structs if getattr(s, "operator", "") in COMPARISONS}
-        numbers_of: dict[str, set[int]] = {key: set() for key in keys}
-        for key, value in _keyed_values(structs):
-            if key in numbers_of and _is_number(value):
-                numbers_of[key].add(int(value))
-        return cls({key: _ranks(numbers) for key, numbers in numbers_of.items()})
+        numbers_by_key: dict[str, set[int]] = {key: set() for key in keys}
+        for key, value in _iter_keyed_values(structs):
+            if key in numbers_by_key and _is_int64(value):
+                numbers_by_key[key].add(int(value))
+        return cls({key: _rank_numbers(numbers) for key, numbers in numbers_by_key.items()})
 
-    def rank(self, key: str, value: str) -> str | None:
-        """The number that stands for this one under this key; None for other values.
+    def replace_number(self, key: str, value: str) -> str | None:
+        """Return the number that replaces this one under the key, or None if the value is not a ranked number.
 
-        >>> Numbers({"cores": {8: 0, 16: 1}}).rank("cores", "016")
+        >>> Numbers({"cores": {8: 0, 16: 1}}).replace_number("cores", "016")
         '01'
         """
-        if key not in self.ranks or not _is_number(value):
+        if key not in self.ranks or not _is_int64(value):
             return None
         sign, zeros = _NUMBER.match(value).groups()[:2]  # type: ignore[union-attr]
         return f"{sign}{zeros}{abs(self.ranks[key][int(value)])}"
 
 
-def _ranks(numbers: Iterable[int]) -> dict[int, int]:
-    """Number -> its place among those of its sign, so that the sign stays.
+def _rank_numbers(numbers: Iterable[int]) -> dict[int, int]:
+    """Return the rank of each number among the numbers of its sign, so that signs are kept.
 
-    >>> _ranks([-7, 40, -2, 0])
+    >>> _rank_numbers([-7, 40, -2, 0])
     {-7: -2, -2: -1, 0: 0, 40: 1}
     """
     ordered = sorted(numbers)
-    negative = sum(number < 0 for number in ordered)
-    return {number: place - negative for place, number in enumerate(ordered)}
+    negative_count = sum(number < 0 for number in ordered)
+    return {number: place - negative_count for place, number in enumerate(ordered)}
 
 
-def _is_number(value: str) -> bool:
-    """Whether Go reads it as an int64."""
+def _is_int64(value: str) -> bool:
+    """Return whether Go parses the text as an int64."""
     return bool(_NUMBER.fullmatch(value)) and -(1 << 63) <= int(value) < 1 << 63
 
 
-def added_affinities(configuration: Mapping[str, Any] | None) -> list[NodeAffinity]:
-    """The node affinities that a KubeSchedulerConfiguration adds to every pod."""
+def get_added_affinities(configuration: Mapping[str, Any] | None) -> list[NodeAffinity]:
+    """Return the node affinities that a KubeSchedulerConfiguration adds to every pod."""
     profiles = (configuration or {}).get("profiles") or ()
     configs = (config for profile in profiles for config in profile.get("pluginConfig") or ())
     affinities = ((config.get("args") or {}).get("addedAffinity") for config in configs)
     return [convert_builtins(drop_nulls(affinity), NodeAffinity) for affinity in affinities if affinity]
 
 
-def composed_names(cluster: Cluster) -> dict[str, tuple[str, ...]]:
-    """Texts of which the parts between dashes mean something, and their parts.
+def find_composed_names(cluster: Cluster) -> dict[str, tuple[str, ...]]:
+    """Return the names whose parts between dashes have a meaning, with these parts.
 
-    The claim of an ephemeral volume is called after pod and volume, a ReplicaSet after its Deployment and the hash of
-    its pods' template; the region of a zone is read from its name.
+    The claim of an ephemeral volume is named after its pod and volume, a ReplicaSet after its Deployment and the hash
+    of its pod template, and a zone after its region.
     """
     table = PodTable.from_pods(cluster.pods)
-    composed: dict[str, tuple[str, ...]] = dict(_replica_sets(table))
-    claims = [[v.name for v in pod.spec.volumes if v.ephemeral is not None] for pod in table.templates]
+    composed: dict[str, tuple[str, ...]] = dict(_iter_replica_set_names(table))
+    ephemeral_volumes = [[v.name for v in pod.spec.volumes if v.ephemeral is not None] for pod in table.templates]
     for template, name in zip(table.template.tolist(), table.names, strict=True):
-        for volume in claims[template]:
+        for volume in ephemeral_volumes[template]:
             composed[f"{name}-{volume}"] = (name, volume)
-    for key, value in _keyed_values(_structs(_all(cluster))):
+    for key, value in _iter_keyed_values(_iter_structs(_iter_objects(cluster))):
         if key in (ZONE, BETA_ZONE):
             for zone in map(str.strip, value.split(ZONE_DELIMITER)):
                 parts = tuple(zone.split("-"))
@@ -92,7 +94,8 @@ def composed_names(cluster: Cluster) -> dict[str, tuple[str, ...]]:
     return composed
 
 
-def _replica_sets(table: PodTable) -> Iterator[tuple[str, tuple[str, str]]]:
+def _iter_replica_set_names(table: PodTable) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Yield the name of each ReplicaSet with its two parts, the Deployment and the template hash."""
     for meta in (template.metadata for template in table.templates):
         template_hash = meta.labels.get(TEMPLATE_HASH, "")
         for owner in meta.owner_references if template_hash else ():
@@ -100,30 +103,31 @@ def _replica_sets(table: PodTable) -> Iterator[tuple[str, tuple[str, str]]]:
                 yield owner.name, (owner.name.removesuffix(f"-{template_hash}"), template_hash)
 
 
-def _all(cluster: Cluster) -> Iterator[object]:
+def _iter_objects(cluster: Cluster) -> Iterator[object]:
+    """Yield all objects of a cluster, or tuples of them."""
     yield PodTable.from_pods(cluster.pods).templates
     yield from (getattr(cluster, field) for kind, field in FIELDS.items() if kind != "Pod")
 
 
-def _structs(value: Any) -> Iterator[Any]:
-    """The value and everything in it that is a struct, but for images of nodes: many, and they have no keys."""
+def _iter_structs(value: Any) -> Iterator[Any]:
+    """Yield the value and all structs in it, except images of nodes, which are many and have no keys."""
     if isinstance(value, Struct):
         yield value
         for name in value.__struct_fields__:
-            inner = getattr(value, name)
-            if inner and isinstance(inner, Struct | tuple | dict) and name != "images":
-                yield from _structs(inner)
+            nested = getattr(value, name)
+            if nested and isinstance(nested, Struct | tuple | dict) and name != "images":
+                yield from _iter_structs(nested)
     elif isinstance(value, dict):
-        if any(isinstance(inner, Struct) for inner in value.values()):
-            yield from _structs(tuple(value.values()))
+        if any(isinstance(nested, Struct) for nested in value.values()):
+            yield from _iter_structs(tuple(value.values()))
     elif not isinstance(value, str | bytes) and isinstance(value, Iterable):
-        for inner in value:
-            if not isinstance(inner, str):
-                yield from _structs(inner)
+        for nested in value:
+            if not isinstance(nested, str):
+                yield from _iter_structs(nested)
 
 
-def _keyed_values(structs: Iterable[Any]) -> Iterator[tuple[str, str]]:
-    """The keys of labels and taints with values that stand under them, in objects and in what selects them."""
+def _iter_keyed_values(structs: Iterable[Any]) -> Iterator[tuple[str, str]]:
+    """Yield each key of a label or taint with a value, from objects and from selectors."""
     for struct in structs:
         for field in ("labels", "match_labels", "node_selector"):
             pairs = getattr(struct, field, None)

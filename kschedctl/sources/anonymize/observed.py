@@ -1,4 +1,4 @@
-"""Events and leases under pseudonyms: of a message only what is known to hold names in known places is kept."""
+"""Handlers for events, leases and conditions. Messages are kept only if the places of names in them are known."""
 
 from __future__ import annotations
 
@@ -25,57 +25,57 @@ COMPONENTS = frozenset(
         *("taint-controller", "taint-eviction-controller"),
     }
 )
-"""Who writes events everywhere, and the names of leases that everybody has."""
+"""Well-known components that write events or hold leases."""
 _ASSIGNED = re.compile(r"(Successfully assigned )(\S+)(/)(\S+)( to )(\S+)")
 _PREEMPTED = re.compile(r"(Preempted by pod )(\S+)( on node )(\S+)")
 _LED = re.compile(r"(\S+)( became leader| stopped leading)")
 
 
-def reason_under_pseudonym(rewriter: Rewriter, value: str, obj: object) -> str:
-    """The reason of a pod's status or an event: a kubelet's ``OutOfexample.com/fpga`` names a resource."""
+def replace_reason(rewriter: Rewriter, value: str, obj: object) -> str:
+    """Replace the resource in a reason of a pod's status or an event, such as a kubelet's ``OutOfexample.com/fpga``."""
     resource = value.removeprefix(OUT_OF)
     return f"{OUT_OF}{rewriter.resource(resource)}" if resource not in ("", value) else value
 
 
-def container_reason(rewriter: Rewriter, value: str, obj: object) -> str:
-    """Why a container waits or has ended: runtimes choose words of their own, which may tell anything."""
+def drop_unknown_container_reason(rewriter: Rewriter, value: str, obj: object) -> str:
+    """Drop the reason of a container's state unless it is well known, because runtimes may write anything."""
     return value if value in CONTAINER_STATES else ""
 
 
-def _component(rewriter: Rewriter, value: str, obj: object) -> str:
-    """A scheduler by the name that pods have for it."""
-    return value if value in COMPONENTS else rewriter.own_name(value)
+def _replace_component(rewriter: Rewriter, value: str, obj: object) -> str:
+    """Replace the name of a component, such as a scheduler, unless it is well known."""
+    return value if value in COMPONENTS else rewriter.object_name(value)
 
 
-def _identity(rewriter: Rewriter, value: str, obj: object) -> str:
-    """``host_uuid``, as leader election makes it."""
+def _replace_identity(rewriter: Rewriter, value: str, obj: object) -> str:
+    """Replace the parts of ``host_uuid``, the form that leader election uses."""
     return "_".join(map(rewriter.name, value.split("_")))
 
 
-def _instance(rewriter: Rewriter, value: str, obj: api.Event) -> str:
-    """``component-host``."""
+def _replace_instance(rewriter: Rewriter, value: str, obj: api.Event) -> str:
+    """Replace the parts of ``component-host``."""
     component = obj.reporting_component
     if component and value.startswith(f"{component}-"):
-        return f"{_component(rewriter, component, obj)}-{rewriter.name(value.removeprefix(f'{component}-'))}"
+        return f"{_replace_component(rewriter, component, obj)}-{rewriter.name(value.removeprefix(f'{component}-'))}"
     return rewriter.name(value)
 
 
-def _message(rewriter: Rewriter, value: str, obj: api.Event) -> str:
-    """With the names in it replaced; of any other message nobody knows what it tells, so it is left out."""
+def _replace_message(rewriter: Rewriter, value: str, obj: api.Event) -> str:
+    """Replace the names in an event's message, or drop the message if its form is unknown."""
     if obj.reason in (FAILED_CREATE, NO_REPLICA_SET):
         return classify_message(value)
     if match := _LED.fullmatch(value):
-        return f"{_identity(rewriter, match[1], obj)}{match[2]}"
+        return f"{_replace_identity(rewriter, match[1], obj)}{match[2]}"
     match = _ASSIGNED.fullmatch(value) or _PREEMPTED.fullmatch(value)
     if match is None:
         return ""
     return "".join(rewriter.name(part) if place % 2 else part for place, part in enumerate(match.groups()))
 
 
-def _workload_conditions(
+def _filter_workload_conditions(
     rewriter: Rewriter, value: tuple[api.Condition, ...], obj: object
 ) -> tuple[api.Condition, ...]:
-    """Conditions that something could not be created, with no other words of the API server than Kubernetes' own."""
+    """Keep the conditions about failed creations, with classified messages."""
     return tuple(
         replace(condition, message=classify_message(condition.message))
         for condition in value
@@ -83,43 +83,45 @@ def _workload_conditions(
     )
 
 
-def _job_conditions(rewriter: Rewriter, value: tuple[api.Condition, ...], obj: object) -> tuple[api.Condition, ...]:
-    """Conditions that a Job has ended."""
+def _filter_job_conditions(
+    rewriter: Rewriter, value: tuple[api.Condition, ...], obj: object
+) -> tuple[api.Condition, ...]:
+    """Keep the conditions that a Job has ended, without reason and message."""
     return tuple(api.Condition(condition.type, condition.status) for condition in value if condition.type in JOB_ENDED)
 
 
-def _record_name(rewriter: Rewriter, value: str, obj: object) -> str:
-    """Leases of schedulers are called as they are."""
-    return value if value in COMPONENTS else rewriter.own_name(value)
+def _replace_record_name(rewriter: Rewriter, value: str, obj: object) -> str:
+    """Replace the name of a lease unless it is that of a well-known component."""
+    return value if value in COMPONENTS else rewriter.object_name(value)
 
 
-def _referred(rewriter: Rewriter, value: str, obj: api.ObjectReference) -> str:
-    """The name that the object which is referred to gets."""
-    return value if obj.kind == LEASE and value in COMPONENTS else rewriter.own_name(value)
+def _replace_referenced_name(rewriter: Rewriter, value: str, obj: api.ObjectReference) -> str:
+    """Replace the name in a reference as the name of the object itself is replaced."""
+    return value if obj.kind == LEASE and value in COMPONENTS else rewriter.object_name(value)
 
 
-def _name(rewriter: Rewriter, value: str, obj: object) -> str:
-    return rewriter.own_name(value)
+def _replace_name(rewriter: Rewriter, value: str, obj: object) -> str:
+    return rewriter.object_name(value)
 
 
-def _nothing(rewriter: Rewriter, value: object, obj: object) -> str:
+def _drop_text(rewriter: Rewriter, value: object, obj: object) -> str:
     return ""
 
 
 OBSERVED_FIELDS: dict[type, dict[str, Handler]] = {
-    api.RecordMeta: {"name": _record_name, "namespace": _name},
-    api.ObjectReference: {"namespace": _name, "name": _referred, "uid": _name},
-    api.EventSource: {"component": _component, "host": _name},
+    api.RecordMeta: {"name": _replace_record_name, "namespace": _replace_name},
+    api.ObjectReference: {"namespace": _replace_name, "name": _replace_referenced_name, "uid": _replace_name},
+    api.EventSource: {"component": _replace_component, "host": _replace_name},
     api.Event: {
-        "reason": reason_under_pseudonym,
-        "message": _message,
-        "reporting_component": _component,
-        "reporting_instance": _instance,
-        "note": _nothing,  # none is left once an event is read
-        "reporting_controller": _nothing,
+        "reason": replace_reason,
+        "message": _replace_message,
+        "reporting_component": _replace_component,
+        "reporting_instance": _replace_instance,
+        "note": _drop_text,  # none is left once an event is read
+        "reporting_controller": _drop_text,
     },
-    api.WorkloadStatus: {"conditions": _workload_conditions},
-    api.StoredJobStatus: {"conditions": _job_conditions},
-    api.LeaseSpec: {"holder_identity": _identity},
+    api.WorkloadStatus: {"conditions": _filter_workload_conditions},
+    api.StoredJobStatus: {"conditions": _filter_job_conditions},
+    api.LeaseSpec: {"holder_identity": _replace_identity},
 }
-"""Struct -> its fields that are put under pseudonyms, or left out."""
+"""Struct -> its fields that are rewritten or dropped."""

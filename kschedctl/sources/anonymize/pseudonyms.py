@@ -1,8 +1,8 @@
-"""Pseudonyms that sort as the originals do, and the original of each.
+"""Pseudonyms that sort as their originals do, with the original of each.
 
-Names and values are replaced as a whole. Keys, ``[domain/]name``, are replaced part by part, as some settings mean all
-keys of a domain; those that stay stand among the others as before, as the order of resources decides which devices go
-to which request.
+Names and values are replaced as a whole. Keys of the form ``[domain/]name`` are replaced part by part, because some
+settings refer to all keys of a domain. Kept keys keep their position among replaced ones, because the order of
+resources decides which devices are allocated to which request.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from bisect import bisect
 from collections.abc import Iterable, Mapping, Sequence
 
 from kschedctl.api.resource_names import is_qualified_name
-from kschedctl.sources.anonymize.keys import COINED, KEPT_PARTS, is_well_known, is_well_known_domain
+from kschedctl.sources.anonymize.keys import CUSTOM_NAME_DOMAINS, KEPT_PARTS, is_well_known, is_well_known_domain
 
 INVALID = "?"
-"""Makes no valid label or key out of one: what is refused for it stays refused."""
+"""A suffix that makes a label value or key invalid, so that an invalid original remains invalid."""
 LEAST_DIGITS = 4
 _LETTERS = string.ascii_lowercase + string.digits
 
 
 class Pseudonyms:
-    """First asked for everything once, then, after ``settle``, for what to put in the place of it.
+    """Pseudonyms of texts, which are collected in a first pass and replaced in a second pass after ``settle``.
 
-    ``composed``: the texts of which others read the parts between dashes, and these parts.
+    ``composed`` maps texts whose parts between dashes have a meaning to these parts.
     """
 
     def __init__(self, composed: Mapping[str, tuple[str, ...]]) -> None:
@@ -31,73 +31,76 @@ class Pseudonyms:
         self._names: dict[str, str] = {}
         self._heads: dict[str, str] = {}
         self._kept: set[str] = set()
-        self.stays: set[str] = set()
+        self.kept_keys: set[str] = set()
         """The keys and names of resources that have no pseudonym."""
 
     def name(self, text: str) -> str:
-        """A text as a whole; the dashes of a composed one stay, and so does the empty text."""
+        """Replace a text as a whole. The dashes of a composed text are kept, as is the empty text."""
         if text in self._composed:
             return "-".join(map(self.name, self._composed[text]))
         return self._names.setdefault(text, text) if text else text
 
     def key(self, text: str) -> str:
-        """The key of a label or taint, or a name of that form; one that everybody has stays."""
+        """Replace a key of a label or taint, or a name of the same form, unless it is well known."""
         domain, slash, name = text.rpartition("/")
         if is_well_known(text) or not text:
             return self.keep(text)
         part = name if name in KEPT_PARTS else self.name(name)
-        made = f"{self.domain(domain)}/{part}" if slash else self._head(text)
-        return made if is_qualified_name(text) else f"{made}{INVALID}"
+        pseudonym = f"{self.domain(domain)}/{part}" if slash else self._replace_sort_prefix(text)
+        return pseudonym if is_qualified_name(text) else f"{pseudonym}{INVALID}"
 
     def keep(self, text: str) -> str:
-        """A key that stays."""
+        """Record that a key is kept, and return it."""
         domain, slash, _ = text.rpartition("/")
         self._kept.add(f"{domain}/" if slash else text)
-        self.stays.add(text)
+        self.kept_keys.add(text)
         return text
 
     def domain(self, text: str) -> str:
-        """The part of keys before the slash."""
-        if text in COINED or is_well_known_domain(text):
+        """Replace the domain of a key unless it is well known."""
+        if text in CUSTOM_NAME_DOMAINS or is_well_known_domain(text):
             self._kept.add(f"{text}/")
             return text
-        return self._head(f"{text}/")
+        return self._replace_sort_prefix(f"{text}/")
 
     def settle(self) -> dict[str, str]:
-        """Choose a pseudonym for everything that was asked for; pseudonym -> original."""
+        """Choose a pseudonym for every text that was collected. Return pseudonym -> original."""
         kept = sorted(self._kept - {""})
         texts = sorted([*((text, False) for text in self._names), *((text, True) for text in self._heads)])
         digits = max(len(str(len(texts))), LEAST_DIGITS)
         originals = {}
         for number, (text, is_head) in enumerate(texts):
-            made = f"x{number:0{digits}d}"
+            pseudonym = f"x{number:0{digits}d}"
             if is_head:
-                made = self._heads[text] = f"{_between(kept, text)}{made}"
+                pseudonym = self._heads[text] = f"{_find_sort_prefix(kept, text)}{pseudonym}"
             else:
-                self._names[text] = made
-            originals[made] = text.removesuffix("/") if is_head else text
+                self._names[text] = pseudonym
+            originals[pseudonym] = text.removesuffix("/") if is_head else text
         return originals
 
-    def _head(self, text: str) -> str:
-        """The domain with its slash, or the whole key without a domain: in this order keys sort."""
+    def _replace_sort_prefix(self, text: str) -> str:
+        """Replace the part by which keys sort: a domain with its slash, or a whole key without a domain."""
         return self._heads.setdefault(text, text)
 
 
-def _between(kept: Sequence[str], text: str) -> str:
-    """What a pseudonym of the text begins with, so that it comes between the same kept ones.
+def _find_sort_prefix(kept: Sequence[str], text: str) -> str:
+    """Return a prefix for the pseudonym of a text that places it between the same kept keys as the text.
 
-    >>> _between(["cpu", "memory", "nvidia.com/"], "example.com/"), _between(["cpu", "memory"], "team")
-    ('d.', '')
+    >>> _find_sort_prefix(["cpu", "memory", "nvidia.com/"], "example.com/")
+    'd.'
+    >>> _find_sort_prefix(["cpu", "memory"], "team")
+    ''
     """
     place = bisect(kept, text)
-    after, before = kept[place - 1] if place else "", kept[place] if place < len(kept) else None
-    for start in _starts(after.rstrip("/")):
-        if after < f"{start}x" and (before is None or f"{start}x~" < before):
+    previous_kept, next_kept = kept[place - 1] if place else "", kept[place] if place < len(kept) else None
+    for start in _iter_prefixes(previous_kept.rstrip("/")):
+        if previous_kept < f"{start}x" and (next_kept is None or f"{start}x~" < next_kept):
             return start
     return ""
 
 
-def _starts(text: str) -> Iterable[str]:
+def _iter_prefixes(text: str) -> Iterable[str]:
+    """Yield prefixes that sort after the text or near it, the shortest first."""
     yield ""
     for length in range(len(text) + 1):
         yield from (f"{text[:length]}{letter}." for letter in _LETTERS)

@@ -1,4 +1,4 @@
-"""What quotas count, under pseudonyms: resources, kinds, and what is of a class of storage."""
+"""Handlers for the resources of quotas: resources, object counts, and resources of a StorageClass."""
 
 from __future__ import annotations
 
@@ -15,13 +15,14 @@ QUOTA_NAMES = frozenset(
 )
 
 
-def counted(rewriter: Rewriter, value: JsonObject, obj: object) -> dict[str, object]:
-    """What a quota counts: resources, objects of a kind, and those of a class."""
-    return {_counted_name(rewriter, key): item for key, item in value.items()}
+def replace_quota_names(rewriter: Rewriter, value: JsonObject, obj: object) -> dict[str, object]:
+    """Replace the names in the resources that a quota limits."""
+    return {_replace_quota_name(rewriter, key): item for key, item in value.items()}
 
 
-def _counted_name(rewriter: Rewriter, key: str) -> str:
-    name, of_class, what = key.partition(_OF_CLASS)
+def _replace_quota_name(rewriter: Rewriter, key: str) -> str:
+    """Replace the names in one resource of a quota, such as its StorageClass."""
+    name, of_class, resource = key.partition(_OF_CLASS)
     if of_class:
-        return rewriter.name(name) + of_class + what
+        return rewriter.name(name) + of_class + resource
     return key if key.startswith("count/") or key in QUOTA_NAMES else rewriter.resource(key)

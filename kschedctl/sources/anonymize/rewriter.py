@@ -1,4 +1,4 @@
-"""Objects under pseudonyms: rewritten field by field, each text in the form that plugins read in it."""
+"""A rewriter of objects that replaces texts field by field, in the form in which plugins read them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ _LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
 
 
 class Rewriter:
-    """Puts objects under pseudonyms; ``fields``: how each field of a struct is, all others stay."""
+    """Rewrites objects with pseudonyms. ``fields`` has the handlers of fields, and texts in all other fields are
+    kept.
+    """
 
     def __init__(self, fields: Fields, pseudonyms: Pseudonyms, numbers: Numbers, expressions: Expressions) -> None:
         self._fields = fields
@@ -38,55 +40,58 @@ class Rewriter:
         self.numbers, self.expressions = numbers, expressions
         self._once: dict[object, object] = {}
 
-    def once(self, obj: Any) -> Any:
-        """A struct under pseudonyms, kept for the next time: for what is hashable, and met often."""
+    def rewrite_once(self, obj: Any) -> Any:
+        """Rewrite a hashable struct that occurs often, and reuse the result."""
         if obj not in self._once:
-            self._once[obj] = self.struct(obj)
+            self._once[obj] = self.rewrite_struct(obj)
         return self._once[obj]
 
-    def struct(self, obj: Any) -> Any:
-        """The struct with all that is in it."""
+    def rewrite_struct(self, obj: Any) -> Any:
+        """Rewrite a struct with everything in it."""
         handlers = self._fields.get(type(obj), {})
         changed = {}
         for field in obj.__struct_fields__:
             value = getattr(obj, field)
             if not value:
                 continue
-            made = handlers[field](self, value, obj) if field in handlers else self._inner(value)
-            if made is not value:
-                changed[field] = made
+            rewritten = handlers[field](self, value, obj) if field in handlers else self._rewrite_nested(value)
+            if rewritten is not value:
+                changed[field] = rewritten
         return replace(obj, **changed) if changed else obj
 
-    def _inner(self, value: object) -> object:
+    def _rewrite_nested(self, value: object) -> object:
+        """Rewrite the structs in the value of a field without handler."""
         if isinstance(value, Struct):
-            return self.struct(value)
+            return self.rewrite_struct(value)
         if isinstance(value, tuple) and isinstance(value[0], Struct):
-            return tuple([self.struct(item) for item in value])
+            return tuple([self.rewrite_struct(item) for item in value])
         if isinstance(value, dict) and any(isinstance(item, Struct) for item in value.values()):
-            return {key: self.struct(item) for key, item in value.items()}
+            return {key: self.rewrite_struct(item) for key, item in value.items()}
         return value
 
-    def own_name(self, text: str) -> str:
-        """The name of an object or a scheduler, unless everybody has one of that name."""
+    def object_name(self, text: str) -> str:
+        """Replace the name of an object or scheduler, unless it is one that every cluster has."""
         return text if text in KEPT_NAMES else self.name(text)
 
     def label(self, key: str, value: str) -> str:
-        """A value under a key of a label or taint."""
+        """Replace the value of a label or taint with this key. Compared numbers become ranks."""
         if value in KEPT_VALUES.get(key, ()):
             return value
-        rank = self.numbers.rank(key, value)
+        rank = self.numbers.replace_number(key, value)
         if rank is not None:
             return rank
-        made = ZONE_DELIMITER.join(map(self._padded, value.split(ZONE_DELIMITER)))
-        return f"{made}{INVALID}" if _is_label_value(made) and not _is_label_value(value) else made
+        replaced = ZONE_DELIMITER.join(map(self._replace_padded, value.split(ZONE_DELIMITER)))
+        return (
+            f"{replaced}{INVALID}" if _is_valid_label_value(replaced) and not _is_valid_label_value(value) else replaced
+        )
 
-    def _padded(self, text: str) -> str:
-        """With the blanks around it: they are no part of a zone."""
-        inner = text.strip()
-        return text.replace(inner, self.name(inner)) if inner else text
+    def _replace_padded(self, text: str) -> str:
+        """Replace a text but keep the blanks around it, which are not part of a zone."""
+        stripped = text.strip()
+        return text.replace(stripped, self.name(stripped)) if stripped else text
 
     def resource(self, text: str) -> str:
-        """The name of a resource: what the scheduler counts it as stays."""
+        """Replace the name of a resource, except the prefixes and domains by which the scheduler recognizes it."""
         for prefix in RESOURCE_PREFIXES:
             if text.startswith(prefix):
                 rest = text.removeprefix(prefix)
@@ -94,5 +99,6 @@ class Rewriter:
         return self.keep(text) if NATIVE_DOMAIN in text else self.key(text)
 
 
-def _is_label_value(text: str) -> bool:
+def _is_valid_label_value(text: str) -> bool:
+    """Return whether the text is a valid label value."""
     return _LABEL_VALUE.fullmatch(text) is not None and len(text) <= LONGEST_LABEL_VALUE

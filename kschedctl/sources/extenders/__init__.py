@@ -1,1 +1,1 @@
-"""Extenders of the scheduler, asked over HTTP, or answered from what they said before."""
+"""Extenders of the scheduler, called over HTTP or replayed from recorded answers."""

@@ -1,4 +1,4 @@
-"""JSON as Go's decoder reads it from a stream: the first value, whatever follows it.
+"""A JSON decoder that behaves like Go's on a stream: it reads the first value and ignores what follows.
 
 Upstream: encoding/json of Go, scanner.go and stream.go.
 """
@@ -21,40 +21,41 @@ _AFTER = {
 }
 
 
-def decoded(body: bytes) -> object:
-    """The value. Raises ExtenderError in Go's words."""
+def decode_first_value(body: bytes) -> object:
+    """Decode the first JSON value. Raises ExtenderError with Go's message."""
     text = body.decode("utf-8", errors="replace").lstrip(_BLANK)
     if not text:
         raise ExtenderError("EOF")
     try:
-        return json.JSONDecoder(parse_constant=_no_constant).raw_decode(text)[0]
+        return json.JSONDecoder(parse_constant=_reject_constant).raw_decode(text)[0]
     except json.JSONDecodeError as error:
-        raise ExtenderError(_words(text, error)) from None
+        raise ExtenderError(_describe_error(text, error)) from None
     except RecursionError:
         raise ExtenderError("exceeded max depth") from None
     except ValueError:  # more digits than anything has a use for
         raise ExtenderError("json: cannot unmarshal number into Go value of type int64") from None
 
 
-def _no_constant(name: str) -> object:
-    """NaN and Infinity are no JSON."""
+def _reject_constant(name: str) -> object:
+    """Raise ExtenderError for NaN and Infinity, which are not valid JSON."""
     raise ExtenderError(f"invalid character '{name[0]}' looking for beginning of value")
 
 
-def _words(text: str, error: json.JSONDecodeError) -> str:
+def _describe_error(text: str, error: json.JSONDecodeError) -> str:
+    """Describe a decoding error in Go's words."""
     if error.pos >= len(text) or error.msg.startswith("Unterminated string"):
         return "unexpected EOF"
     character = text[error.pos]
-    after = _AFTER.get(error.msg) or f"after {_element(text[: error.pos])}"
-    return f"invalid character {character!r} {after}"
+    context = _AFTER.get(error.msg) or f"after {_describe_enclosing_element(text[: error.pos])}"
+    return f"invalid character {character!r} {context}"
 
 
-def _element(before: str) -> str:
-    """What a comma could have followed."""
-    open_: list[str] = []
-    for bracket in re.findall(r"[\[\]{}]", _STRINGS.sub("", before)):
+def _describe_enclosing_element(preceding_text: str) -> str:
+    """Describe the kind of element after which a comma is expected, in Go's words."""
+    open_brackets: list[str] = []
+    for bracket in re.findall(r"[\[\]{}]", _STRINGS.sub("", preceding_text)):
         if bracket in "[{":
-            open_.append(bracket)
-        elif open_:
-            open_.pop()
-    return "array element" if open_ and open_[-1] == "[" else "object key:value pair"
+            open_brackets.append(bracket)
+        elif open_brackets:
+            open_brackets.pop()
+    return "array element" if open_brackets and open_brackets[-1] == "[" else "object key:value pair"

@@ -1,4 +1,4 @@
-"""What extenders answered: recorded while they are asked, and given again to the same questions later."""
+"""Answers of extenders, recorded while they are called and replayed for the same questions later."""
 
 from __future__ import annotations
 
@@ -18,27 +18,26 @@ from kschedctl.sources.output_file import write_file
 from kschedctl.sources.read import read_documents
 from kschedctl.text.urls import strip_url
 
-PASSING = ("status",)
-"""Fields of objects that change with each look and decide nothing about where a pod fits, but for a node's."""
-PASSING_METADATA = ("creationTimestamp", "uid")
+VOLATILE_FIELDS = ("status",)
+"""Fields of pods that change between snapshots and do not influence placement."""
+VOLATILE_METADATA = ("creationTimestamp", "uid")
 
 
 class Recorder:
-    """Asks through ``call`` and keeps what is answered, of what was asked a hash; what nobody heard is not kept.
-
-    ``asked``: how often it did.
+    """Calls extenders through ``call`` and records each answer with a hash of the question. Unknown answers are not
+    recorded.
     """
 
     def __init__(self, call: CallExtender) -> None:
-        self._call, self.asked = call, 0
+        self._call, self.call_count = call, 0
         self.full_pods: dict[str, PodExtras] = call.full_pods if isinstance(call, WholePods) else {}
         self.answers: list[ExtenderAnswer] = []
 
     def __call__(self, extender: JsonObject, verb: str, payload: JsonObject) -> tuple[int, object]:
-        """Raises what ``call`` raises."""
-        asked = _question(extender, verb, payload)
+        """Call the extender and record its answer. Raises what ``call`` raises."""
+        asked = _build_question(extender, verb, payload)
         asked = msgspec.structs.replace(asked, whole=asked.pod in self.full_pods)
-        self.asked += 1
+        self.call_count += 1
         try:
             status, body = self._call(extender, verb, payload)
         except ExtenderError as error:
@@ -48,27 +47,33 @@ class Recorder:
         return status, body
 
     def write(self, path: str) -> None:
-        """Raises InputError."""
+        """Write the recorded answers to a private file. Raises InputError."""
         document = ExtenderAnswers(tuple(self.answers))
         write_file(path, [msgspec.json.format(msgspec.json.encode(document), indent=1), b"\n"], private=True)
 
 
 class RecordedAnswers:
-    """Answers as they were given. A question that was always answered alike has that answer as often as it is asked;
-    one with several answers has each of them once, in order.
+    """Recorded answers, which are replayed for equal questions.
+
+    A question whose recorded answers are all equal has this answer every time. Different answers are each given once,
+    in the recorded order.
     """
 
     def __init__(self, answers: Sequence[ExtenderAnswer], name: str) -> None:
         self._name = name
         self.full_pods: Mapping[str, object] = {answer.pod: None for answer in answers if answer.whole}
-        self._left: dict[ExtenderAnswer, list[ExtenderAnswer]] = {}
+        self._remaining: dict[ExtenderAnswer, list[ExtenderAnswer]] = {}
         for answer in answers:
-            self._left.setdefault(_unanswered(answer), []).append(answer)
-        self._always = {asked for asked, given in self._left.items() if all(answer == given[0] for answer in given)}
+            self._remaining.setdefault(_strip_answer(answer), []).append(answer)
+        self._constant = {
+            question
+            for question, recorded in self._remaining.items()
+            if all(answer == recorded[0] for answer in recorded)
+        }
 
     @classmethod
     def read(cls, path: str) -> RecordedAnswers:
-        """Raises InputError."""
+        """Read recorded answers from a file. Raises InputError."""
         documents = read_documents(path)
         if len(documents) != 1 or documents[0].get("kind") != "ExtenderAnswers":
             raise InputError("no ExtenderAnswers", where=path, hint="--record-extenders writes such a file")
@@ -78,59 +83,64 @@ class RecordedAnswers:
             raise InputError(str(error), where=path) from None
 
     def __call__(self, extender: JsonObject, verb: str, payload: JsonObject) -> tuple[int, object]:
-        """Raises ExtenderError as it was, UnknownAnswerError where there is no answer."""
-        asked = _question(extender, verb, payload)
-        left = self._left.get(asked, [])
-        if not left:
+        """Return the recorded status and body.
+
+        Raises the recorded ExtenderError, or UnknownAnswerError if there is no answer to the question.
+        """
+        question = _build_question(extender, verb, payload)
+        remaining = self._remaining.get(question, [])
+        if not remaining:
             raise UnknownAnswerError(f"were asked what {self._name} has no answer to")
-        answer = left[0] if asked in self._always else left.pop(0)
+        answer = remaining[0] if question in self._constant else remaining.pop(0)
         if answer.error:
             raise ExtenderError(answer.error)
         return answer.status, answer.body
 
 
-def _unanswered(answer: ExtenderAnswer) -> ExtenderAnswer:
+def _strip_answer(answer: ExtenderAnswer) -> ExtenderAnswer:
+    """Return the question of an answer, as an answer without result."""
     return msgspec.structs.replace(answer, status=0, body=None, error="", whole=False)
 
 
-def _question(extender: Payload, verb: str, payload: Payload) -> ExtenderAnswer:
-    """The answer, but for what is answered."""
+def _build_question(extender: Payload, verb: str, payload: Payload) -> ExtenderAnswer:
+    """Build the question of a call, as an answer without result."""
     metadata = payload["Pod"]["metadata"]
-    whole = payload.get("Nodes")
-    names = map(_name, whole["items"]) if whole else payload.get("NodeNames") or ()
+    full_nodes = payload.get("Nodes")
+    names = map(_get_node_name, full_nodes["items"]) if full_nodes else payload.get("NodeNames") or ()
     victims = payload.get("NodeNameToVictims") or payload.get("NodeNameToMetaVictims") or {}
     return ExtenderAnswer(
         extender=strip_url(str(extender.get("urlPrefix", ""))),
         verb=verb,
         pod=f"{metadata.get('namespace', '')}/{metadata.get('name', '')}",
         nodes=tuple(sorted((*names, *victims))),
-        question=_hash(payload),
+        question=_hash_payload(payload),
     )
 
 
-def _name(node: JsonObject) -> str:
-    """The name of a node as an extender may have returned it, with anything left out."""
+def _get_node_name(node: JsonObject) -> str:
+    """Return the name of a node in an extender's response, or "" if it is missing."""
     metadata = node.get("metadata")
     return str(metadata.get("name") or "") if isinstance(metadata, Mapping) else ""
 
 
-def _hash(payload: Payload) -> str:
-    """A digest of the pod and of what is asked about; nodes in any order."""
-    asked = dict(payload)
-    asked["Pod"] = _lasting(payload["Pod"])
+def _hash_payload(payload: Payload) -> str:
+    """Hash the pod and everything that is asked about it. The order of nodes does not matter."""
+    hashed = dict(payload)
+    hashed["Pod"] = _drop_volatile_fields(payload["Pod"])
     if payload.get("NodeNames"):
-        asked["NodeNames"] = sorted(payload["NodeNames"])
+        hashed["NodeNames"] = sorted(payload["NodeNames"])
     if payload.get("Nodes"):
-        asked["Nodes"] = sorted(payload["Nodes"]["items"], key=_name)
+        hashed["Nodes"] = sorted(payload["Nodes"]["items"], key=_get_node_name)
     if payload.get("NodeNameToVictims"):
         victims = payload["NodeNameToVictims"].items()
-        asked["NodeNameToVictims"] = {
-            node: [[pod["metadata"]["uid"] for pod in victims_there["Pods"]], victims_there["NumPDBViolations"]]
-            for node, victims_there in victims
+        hashed["NodeNameToVictims"] = {
+            node: [[pod["metadata"]["uid"] for pod in node_victims["Pods"]], node_victims["NumPDBViolations"]]
+            for node, node_victims in victims
         }
-    return hashlib.sha256(msgspec.json.encode(asked, order="sorted")).hexdigest()[:32]
+    return hashlib.sha256(msgspec.json.encode(hashed, order="sorted")).hexdigest()[:32]
 
 
-def _lasting(pod: Payload) -> Payload:
-    metadata = {key: value for key, value in pod["metadata"].items() if key not in PASSING_METADATA}
-    return {**{key: value for key, value in pod.items() if key not in PASSING}, "metadata": metadata}
+def _drop_volatile_fields(pod: Payload) -> Payload:
+    """Return the pod without fields that change between snapshots."""
+    metadata = {key: value for key, value in pod["metadata"].items() if key not in VOLATILE_METADATA}
+    return {**{key: value for key, value in pod.items() if key not in VOLATILE_FIELDS}, "metadata": metadata}

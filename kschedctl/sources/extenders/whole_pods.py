@@ -1,6 +1,6 @@
-"""What an extender may read of a pod and no plugin does: it is sent where it is at hand, and kept nowhere else.
+"""Parts of pods that extenders may read but no plugin does. They are sent if they are known, and stored nowhere else.
 
-A live scheduler sends the whole pod. Its environment, and what kubectl applied last with it, are not sent from here.
+A real scheduler sends the whole pod. Environment variables and kubectl's last applied configuration are never sent.
 """
 
 from __future__ import annotations
@@ -11,59 +11,63 @@ from typing import Any, NamedTuple
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 
 NOT_SENT = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
-"""Annotations that repeat the whole pod, its environment too."""
+"""Annotations that repeat the whole pod, including its environment variables."""
 Payload = Mapping[str, Any]
-"""What is sent to an extender, or a document that becomes a part of it."""
+"""The payload sent to an extender, or a document that becomes part of it."""
 
 
 class PodExtras(NamedTuple):
-    """Annotations and volumes, as the document of the pod has them."""
+    """Annotations and volumes, as in the pod's document."""
 
     annotations: dict[str, str]
     volumes: tuple[Payload, ...]
 
     @classmethod
-    def of(cls, pod: Payload) -> PodExtras:
-        """What extenders see besides of a pod or a template as somebody wrote it; what is of no use is left out."""
-        annotations = _mapping(_mapping(pod, "metadata"), "annotations")
-        sent = {str(k): v for k, v in annotations.items() if isinstance(v, str) and k not in NOT_SENT}
-        volumes = _mapping(pod, "spec").get("volumes")
-        named = volumes if isinstance(volumes, list) else ()
-        return cls(sent, tuple(volume for volume in named if isinstance(volume, Mapping) and volume.get("name")))
+    def from_document(cls, pod: Payload) -> PodExtras:
+        """Take the annotations and named volumes of a pod or pod template. Invalid ones are left out."""
+        annotations = _get_mapping(_get_mapping(pod, "metadata"), "annotations")
+        sent_annotations = {str(k): v for k, v in annotations.items() if isinstance(v, str) and k not in NOT_SENT}
+        volumes = _get_mapping(pod, "spec").get("volumes")
+        documents = volumes if isinstance(volumes, list) else ()
+        return cls(
+            sent_annotations,
+            tuple(volume for volume in documents if isinstance(volume, Mapping) and volume.get("name")),
+        )
 
-    def added_to(self, pod: Payload) -> dict[str, object]:
-        """The pod that is sent. Volumes that its controller gave it stay."""
-        own = {volume["name"]: volume for volume in pod["spec"].get("volumes", ())}
-        volumes = list({**own, **{volume["name"]: volume for volume in self.volumes}}.values())
+    def add_to(self, pod: Payload) -> dict[str, object]:
+        """Return the pod with these annotations and volumes. Volumes that its controller added are kept."""
+        present_volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes", ())}
+        volumes = list({**present_volumes, **{volume["name"]: volume for volume in self.volumes}}.values())
         metadata = {**pod["metadata"], "annotations": {**pod["metadata"].get("annotations", {}), **self.annotations}}
         return {**pod, "metadata": metadata, "spec": {**pod["spec"], **({"volumes": volumes} if volumes else {})}}
 
 
 class WholePods:
-    """Asks through ``call``, with what is ``known`` besides of pods, by ``namespace/name``; who asks fills it."""
+    """Calls extenders through ``call``, adding what is known about pods apart from what plugins read."""
 
     def __init__(self, call: CallExtender) -> None:
         self._call = call
         self.full_pods: dict[str, PodExtras] = {}
 
     def __call__(self, extender: Payload, verb: str, payload: Payload) -> tuple[int, object]:
-        """Raises what ``call`` raises."""
+        """Call the extender with the completed pod. Raises what ``call`` raises."""
         metadata = payload["Pod"]["metadata"]
-        besides = self.full_pods.get(f"{metadata.get('namespace', '')}/{metadata.get('name', '')}")
-        return self._call(extender, verb, {**payload, "Pod": besides.added_to(payload["Pod"])} if besides else payload)
+        extras = self.full_pods.get(f"{metadata.get('namespace', '')}/{metadata.get('name', '')}")
+        return self._call(extender, verb, {**payload, "Pod": extras.add_to(payload["Pod"])} if extras else payload)
 
 
-def pods_among(documents: Iterable[Payload]) -> Iterator[tuple[str, Payload]]:
-    """``namespace/name`` and document of each pod, those in lists too."""
+def iter_pod_documents(documents: Iterable[Payload]) -> Iterator[tuple[str, Payload]]:
+    """Yield ``namespace/name`` and document of each pod among the documents and in lists among them."""
     for document in documents:
         items = document.get("items")
         for item in items if isinstance(items, list) else (document,):
             kind = item.get("kind", "Pod" if document.get("kind") == "PodList" else "")
             if kind == "Pod":
-                metadata = _mapping(item, "metadata")
+                metadata = _get_mapping(item, "metadata")
                 yield f"{metadata.get('namespace') or 'default'}/{metadata.get('name', '')}", item
 
 
-def _mapping(document: Payload, name: str) -> Payload:
+def _get_mapping(document: Payload, name: str) -> Payload:
+    """Return a field's mapping, or an empty one if it is anything else."""
     value = document.get(name)
     return value if isinstance(value, Mapping) else {}

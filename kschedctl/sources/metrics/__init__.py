@@ -1,1 +1,1 @@
-"""kube-scheduler's metrics: from /metrics, a saved text of it, or Prometheus."""
+"""kube-scheduler's metrics, read from /metrics, from saved text or from Prometheus."""

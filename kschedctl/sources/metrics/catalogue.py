@@ -1,7 +1,7 @@
-"""The metrics of kube-scheduler that are read, and how the versions call them.
+"""The metrics of kube-scheduler that are read, with their names in each version.
 
-Upstream: pkg/scheduler/metrics/metrics.go of the releases 1.31 to 1.36, and of the Kubernetes components and client-go
-process_start_time_seconds, kubernetes_build_info, leader_election_master_status and rest_client_*.
+Upstream: pkg/scheduler/metrics/metrics.go of the releases 1.31 to 1.36. The metrics process_start_time_seconds,
+kubernetes_build_info, leader_election_master_status and rest_client_* are those of Kubernetes components and client-go.
 """
 
 from __future__ import annotations
@@ -12,43 +12,51 @@ from typing import NamedTuple
 from kschedctl.api.kube_version import KubeVersion
 
 
-class Kind(Enum):
+class MetricKind(Enum):
+    """A kind of metric, with Prometheus' name as value."""
+
     COUNTER = "counter"
     GAUGE = "gauge"
     HISTOGRAM = "histogram"
 
 
 class MetricName(NamedTuple):
-    """What a metric is called from one version until before another; empty: always."""
+    """A name of a metric, with the versions that use it."""
 
     text: str
     since: str = ""
+    """The first version that uses the name, or "" if all earlier versions do."""
     until: str = ""
+    """The first version that no longer uses the name, or "" if all later versions do."""
 
-    def holds(self, version: KubeVersion) -> bool:
+    def applies_to(self, version: KubeVersion) -> bool:
+        """Return whether a version uses this name."""
         after = not self.since or version.minor >= KubeVersion.parse(self.since).minor
         return after and not (self.until and version.minor >= KubeVersion.parse(self.until).minor)
 
 
 class Metric(NamedTuple):
-    """``names``: the newest first. ``labels``: by which its series are told apart; they are added up over others.
-
-    ``shared``: all components have it, so that only a selector tells whose it is.
-    """
+    """A metric of the catalogue."""
 
     key: str
-    kind: Kind
+    """The name by which this package refers to the metric."""
+    kind: MetricKind
     names: tuple[MetricName, ...]
+    """Its names, the newest first."""
     labels: tuple[str, ...] = ()
+    """Labels that distinguish its series. Series are added up over all other labels."""
     shared: bool = False
+    """Whether other components have the metric, too, so that a selector must choose kube-scheduler's."""
 
 
-def _scheduler(key: str, kind: Kind, *labels: str, name: str = "", since: str = "") -> Metric:
+def _build_scheduler_metric(key: str, kind: MetricKind, *labels: str, name: str = "", since: str = "") -> Metric:
+    """Build a metric of kube-scheduler, whose name is ``scheduler_`` and the key unless ``name`` replaces the key."""
     return Metric(key, kind, (MetricName(f"scheduler_{name or key}", since),), labels)
 
 
-def _of_clients(key: str, name: str) -> Metric:
-    return Metric(key, Kind.HISTOGRAM, (MetricName(name),), ("verb",), shared=True)
+def _build_client_metric(key: str, name: str) -> Metric:
+    """Build a histogram that every client of the API server has."""
+    return Metric(key, MetricKind.HISTOGRAM, (MetricName(name),), ("verb",), shared=True)
 
 
 ATTEMPTS, ALGORITHM, SLI = "scheduling_attempt", "scheduling_algorithm", "pod_scheduling_sli"
@@ -60,53 +68,66 @@ CACHE = "cache_size"
 LEADS, START, BUILD, DISABLED = "leader", "start", "build", "disabled"
 
 METRICS: tuple[Metric, ...] = (
-    _scheduler(ATTEMPTS, Kind.HISTOGRAM, "result", "profile", name="scheduling_attempt_duration_seconds"),
-    _scheduler(ALGORITHM, Kind.HISTOGRAM, name="scheduling_algorithm_duration_seconds"),
-    _scheduler(POINTS, Kind.HISTOGRAM, "extension_point", "profile", name="framework_extension_point_duration_seconds"),
-    _scheduler(PLUGINS, Kind.HISTOGRAM, "plugin", "extension_point", name="plugin_execution_duration_seconds"),
-    _scheduler(PERMIT, Kind.HISTOGRAM, "result", name="permit_wait_duration_seconds"),
-    _scheduler(SLI, Kind.HISTOGRAM, "attempts", name="pod_scheduling_sli_duration_seconds"),
-    _scheduler(HINTS, Kind.HISTOGRAM, "plugin", "event", "hint", name="queueing_hint_execution_duration_seconds"),
-    _scheduler(
+    _build_scheduler_metric(
+        ATTEMPTS, MetricKind.HISTOGRAM, "result", "profile", name="scheduling_attempt_duration_seconds"
+    ),
+    _build_scheduler_metric(ALGORITHM, MetricKind.HISTOGRAM, name="scheduling_algorithm_duration_seconds"),
+    _build_scheduler_metric(
+        POINTS, MetricKind.HISTOGRAM, "extension_point", "profile", name="framework_extension_point_duration_seconds"
+    ),
+    _build_scheduler_metric(
+        PLUGINS, MetricKind.HISTOGRAM, "plugin", "extension_point", name="plugin_execution_duration_seconds"
+    ),
+    _build_scheduler_metric(PERMIT, MetricKind.HISTOGRAM, "result", name="permit_wait_duration_seconds"),
+    _build_scheduler_metric(SLI, MetricKind.HISTOGRAM, "attempts", name="pod_scheduling_sli_duration_seconds"),
+    _build_scheduler_metric(
+        HINTS, MetricKind.HISTOGRAM, "plugin", "event", "hint", name="queueing_hint_execution_duration_seconds"
+    ),
+    _build_scheduler_metric(
         API_CALLS,
-        Kind.HISTOGRAM,
+        MetricKind.HISTOGRAM,
         "call_type",
         "result",
         name="async_api_call_execution_duration_seconds",
         since="1.34",
     ),
-    _scheduler(VICTIMS, Kind.HISTOGRAM),
-    _of_clients(REQUESTS, "rest_client_request_duration_seconds"),
-    _of_clients(THROTTLING, "rest_client_rate_limiter_duration_seconds"),
-    _scheduler(RESULTS, Kind.COUNTER, "result", "profile"),
-    _scheduler(PREEMPTIONS, Kind.COUNTER),
-    _scheduler(PREEMPTION_CALLS, Kind.COUNTER, "result", name="preemption_goroutines_execution_total", since="1.32"),
-    _scheduler(FLUSHED, Kind.COUNTER, name="pod_scheduled_after_flush_total", since="1.36"),
-    _scheduler(QUEUES, Kind.GAUGE, "queue"),
-    _scheduler(IN_FLIGHT, Kind.GAUGE, "event", since="1.32"),
+    _build_scheduler_metric(VICTIMS, MetricKind.HISTOGRAM),
+    _build_client_metric(REQUESTS, "rest_client_request_duration_seconds"),
+    _build_client_metric(THROTTLING, "rest_client_rate_limiter_duration_seconds"),
+    _build_scheduler_metric(RESULTS, MetricKind.COUNTER, "result", "profile"),
+    _build_scheduler_metric(PREEMPTIONS, MetricKind.COUNTER),
+    _build_scheduler_metric(
+        PREEMPTION_CALLS, MetricKind.COUNTER, "result", name="preemption_goroutines_execution_total", since="1.32"
+    ),
+    _build_scheduler_metric(FLUSHED, MetricKind.COUNTER, name="pod_scheduled_after_flush_total", since="1.36"),
+    _build_scheduler_metric(QUEUES, MetricKind.GAUGE, "queue"),
+    _build_scheduler_metric(IN_FLIGHT, MetricKind.GAUGE, "event", since="1.32"),
     Metric(
         CACHE,
-        Kind.GAUGE,
+        MetricKind.GAUGE,
         (MetricName("scheduler_cache_size", since="1.33"), MetricName("scheduler_scheduler_cache_size", until="1.34")),
         ("type",),
     ),
 )
-"""In 1.33 the size of the cache has both names."""
+"""All metrics about scheduling. In 1.33, the cache size has both of its names."""
 
-ABOUT: tuple[Metric, ...] = (
-    Metric(LEADS, Kind.GAUGE, (MetricName("leader_election_master_status"),), ("name",), shared=True),
-    Metric(START, Kind.GAUGE, (MetricName("process_start_time_seconds"),), shared=True),
-    Metric(BUILD, Kind.GAUGE, (MetricName("kubernetes_build_info"),), ("git_version",), shared=True),
-    Metric(DISABLED, Kind.GAUGE, (MetricName("disabled_metrics_total"),), shared=True),
+PROCESS_METRICS: tuple[Metric, ...] = (
+    Metric(LEADS, MetricKind.GAUGE, (MetricName("leader_election_master_status"),), ("name",), shared=True),
+    Metric(START, MetricKind.GAUGE, (MetricName("process_start_time_seconds"),), shared=True),
+    Metric(BUILD, MetricKind.GAUGE, (MetricName("kubernetes_build_info"),), ("git_version",), shared=True),
+    Metric(DISABLED, MetricKind.GAUGE, (MetricName("disabled_metrics_total"),), shared=True),
 )
-"""What a text says of the process that wrote it."""
+"""Metrics about the process that wrote the others."""
 
-SUFFIXES = {Kind.HISTOGRAM: ("_bucket", "_sum", "_count"), Kind.COUNTER: ("",), Kind.GAUGE: ("",)}
+SUFFIXES = {MetricKind.HISTOGRAM: ("_bucket", "_sum", "_count"), MetricKind.COUNTER: ("",), MetricKind.GAUGE: ("",)}
 BUCKET_LABEL = "le"
 
 
-def sample_names() -> frozenset[str]:
-    """All names of samples that are read."""
+def get_sample_names() -> frozenset[str]:
+    """Return the names of all samples that are read."""
     return frozenset(
-        name.text + suffix for metric in METRICS + ABOUT for name in metric.names for suffix in SUFFIXES[metric.kind]
+        name.text + suffix
+        for metric in METRICS + PROCESS_METRICS
+        for name in metric.names
+        for suffix in SUFFIXES[metric.kind]
     )

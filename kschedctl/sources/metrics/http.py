@@ -1,7 +1,7 @@
-"""GET requests for metrics: at the URL that was named alone, bounded in time and size, redirected nowhere.
+"""GET requests for metrics, which go only to the URL that was named, are limited in time and size, and not redirected.
 
-Credentials go where the user sends them: those of the URL and of --metrics-token-file to that URL, those of the
-kubeconfig only to its own API server, where the URL is a proxy of that.
+Credentials go only where the user sends them. Those of the URL and of --metrics-token-file go to that URL. Those of the
+kubeconfig go only to its own API server, if the URL is that of a proxy on this server.
 """
 
 from __future__ import annotations
@@ -39,50 +39,55 @@ HINTS = {
 
 @dataclass
 class MetricsAccess:
-    """How servers of metrics are asked. ``connect`` gives the way to the API server of the kubeconfig."""
+    """Access to servers of metrics."""
 
     connect: Callable[[], Connection]
+    """Connects to the API server of the kubeconfig."""
     token_file: str | None = None
     ca_file: str | None = None
     insecure: bool = False
     seconds: float = SECONDS
     _pool: urllib3.PoolManager | None = field(default=None, repr=False)
-    _ways: dict[str, Connection] = field(default_factory=dict, repr=False)
+    _connections: dict[str, Connection] = field(default_factory=dict, repr=False)
 
     def get(self, url: str, query: Mapping[str, str] | None = None) -> tuple[int, bytes]:
-        """Status and body. Raises ClusterError, InputError, UsageError."""
-        if not _names_a_server(url):
+        """Send a GET request and return status and body. Raises ClusterError, InputError, UsageError."""
+        if not _is_server_url(url):
             raise UsageError(f"not a server address: {strip_url(url)}", hint="http:// or https:// and a host")
-        through = self._api_server(url)
-        if through is not None:
-            return self._proxied(through, url, query)
-        return self._direct(url, query)
+        connection = self._connect_to_proxy(url)
+        if connection is not None:
+            return self._get_by_proxy(connection, url, query)
+        return self._get_directly(url, query)
 
-    def _api_server(self, url: str) -> Connection | None:
-        """The way to the API server whose proxy the URL names, None for other URLs. Raises as ``connect``."""
+    def _connect_to_proxy(self, url: str) -> Connection | None:
+        """Connect to the API server if the URL is that of one of its proxies, otherwise return None. Raises as
+        ``connect``.
+        """
         if not PROXY.search(urlsplit(url).path):
             return None
-        if "api" not in self._ways:
-            self._ways["api"] = self.connect()
-        connection = self._ways["api"]
-        inside = url.startswith(f"{connection.server.host}/")
-        return connection if inside and PROXY.match(urlsplit(url[len(connection.server.host) :]).path) else None
+        if "api" not in self._connections:
+            self._connections["api"] = self.connect()
+        connection = self._connections["api"]
+        is_same_host = url.startswith(f"{connection.server.host}/")
+        return connection if is_same_host and PROXY.match(urlsplit(url[len(connection.server.host) :]).path) else None
 
-    def _proxied(self, through: Connection, url: str, query: Mapping[str, str] | None) -> tuple[int, bytes]:
+    def _get_by_proxy(self, connection: Connection, url: str, query: Mapping[str, str] | None) -> tuple[int, bytes]:
+        """Send the request to a proxy on the API server. Raises ClusterError."""
         try:
-            return 200, through.server.get(url[len(through.server.host) :], query)
+            return 200, connection.server.get(url[len(connection.server.host) :], query)
         except RefusedError as error:
             raise ClusterError(f"answers {error.code}: {error.message}", where=strip_url(url)) from None
 
-    def _direct(self, url: str, query: Mapping[str, str] | None) -> tuple[int, bytes]:
-        shown, limit = strip_url(url), Limit(monotonic() + self.seconds, IDLE_SECONDS)
-        headers = self._headers(url)
+    def _get_directly(self, url: str, query: Mapping[str, str] | None) -> tuple[int, bytes]:
+        """Send the request to the URL itself. Raises ClusterError, InputError."""
+        shown_url, limit = strip_url(url), Limit(monotonic() + self.seconds, IDLE_SECONDS)
+        headers = self._build_headers(url)
         try:
             with limited(limit), warnings.catch_warnings():
                 warnings.simplefilter("ignore", InsecureRequestWarning)  # the user knows: --metrics-insecure
-                response = self._manager().request(
+                response = self._get_pool_manager().request(
                     "GET",
-                    f"{_without_user(url)}?{urlencode(query)}" if query else _without_user(url),
+                    f"{_remove_credentials(url)}?{urlencode(query)}" if query else _remove_credentials(url),
                     headers=headers,
                     timeout=urllib3.Timeout(connect=min(IDLE_SECONDS, self.seconds), read=min(30.0, self.seconds)),
                     preload_content=False,
@@ -90,42 +95,44 @@ class MetricsAccess:
                     redirect=False,
                 )
             try:
-                body = _body(response, shown)
+                body = _read_body(response, shown_url)
             finally:
                 response.close()
         except (HTTPError, OSError) as error:
-            raise _unreached(error, shown, limit, self.seconds) from None
+            raise _build_connection_error(error, shown_url, limit, self.seconds) from None
         if 300 <= response.status < 400:
-            raise ClusterError(f"redirects elsewhere ({response.status}), which is not followed", where=shown)
+            raise ClusterError(f"redirects elsewhere ({response.status}), which is not followed", where=shown_url)
         if response.status in HINTS:
-            raise ClusterError(f"answers {response.status}", where=shown, hint=HINTS[response.status])
+            raise ClusterError(f"answers {response.status}", where=shown_url, hint=HINTS[response.status])
         return response.status, body
 
-    def _headers(self, url: str) -> dict[str, str]:
+    def _build_headers(self, url: str) -> dict[str, str]:
+        """Build the headers, with the credentials of the URL or of the token file. Raises InputError."""
         headers = {"Accept": "text/plain;version=0.0.4, application/json, */*;q=0.1", "Accept-Encoding": "identity"}
         parts = urlsplit(url)
         if parts.username is not None:
             credentials = f"{unquote(parts.username)}:{unquote(parts.password or '')}".encode()
             headers["Authorization"] = f"Basic {b64encode(credentials).decode()}"
         if self.token_file is not None:
-            headers["Authorization"] = f"Bearer {_token(self.token_file)}"
+            headers["Authorization"] = f"Bearer {_read_token(self.token_file)}"
         return headers
 
-    def _manager(self) -> urllib3.PoolManager:
-        """Raises InputError for a CA that is none."""
+    def _get_pool_manager(self) -> urllib3.PoolManager:
+        """Return the pool of connections, creating it at first. Raises InputError if the CA file is invalid."""
         if self._pool is None:
             try:
                 context = ssl.create_default_context(cafile=self.ca_file)
             except (OSError, ValueError) as error:
-                what = getattr(error, "strerror", None) or "no PEM certificates"
-                raise InputError(what, where=str(self.ca_file), hint="--metrics-ca-file") from None
+                message = getattr(error, "strerror", None) or "no PEM certificates"
+                raise InputError(message, where=str(self.ca_file), hint="--metrics-ca-file") from None
             if self.insecure:
                 context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
             self._pool = with_limits(urllib3.PoolManager(num_pools=2, ssl_context=context))
         return self._pool
 
 
-def _names_a_server(url: str) -> bool:
+def _is_server_url(url: str) -> bool:
+    """Return whether the text is an HTTP URL with a host."""
     try:
         parts = urlsplit(url)
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -133,46 +140,49 @@ def _names_a_server(url: str) -> bool:
         return False
 
 
-def _without_user(url: str) -> str:
+def _remove_credentials(url: str) -> str:
+    """Return the URL without user, password and fragment."""
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2], fragment="").geturl()
 
 
-def _body(response: urllib3.BaseHTTPResponse, shown: str) -> bytes:
+def _read_body(response: urllib3.BaseHTTPResponse, shown_url: str) -> bytes:
+    """Read the body of a response. Raises ClusterError if it is too large."""
     chunks, size = [], 0
     while chunk := response.read(CHUNK, decode_content=False):
         chunks.append(chunk)
         size += len(chunk)
         if size > MOST_BYTES:
-            raise ClusterError(f"a response of more than {MOST_BYTES >> 20} MiB", where=shown)
+            raise ClusterError(f"a response of more than {MOST_BYTES >> 20} MiB", where=shown_url)
     return b"".join(chunks)
 
 
-def _token(path: str) -> str:
-    """The bearer token in a file. Raises InputError, which does not show it."""
+def _read_token(path: str) -> str:
+    """Read the bearer token in a file. Raises InputError, whose message does not show the token."""
     try:
         with Path(path).open("rb") as file:
             token = file.read(LONGEST_TOKEN + 1).decode("ascii").strip()
     except (OSError, ValueError) as error:
-        what = getattr(error, "strerror", None) or "not ASCII: no token"
-        raise InputError(what, where=path, hint="--metrics-token-file") from None
+        message = getattr(error, "strerror", None) or "not ASCII: no token"
+        raise InputError(message, where=path, hint="--metrics-token-file") from None
     if not token or len(token) > LONGEST_TOKEN or not token.isprintable() or " " in token:
         raise InputError("no bearer token: want one word", where=path, hint="--metrics-token-file")
     return token
 
 
-def _unreached(error: Exception, shown: str, limit: Limit, seconds: float) -> ClusterError:
+def _build_connection_error(error: Exception, shown_url: str, limit: Limit, seconds: float) -> ClusterError:
+    """Build the error about a server that cannot be reached or does not answer in time."""
     if limit.left() <= 0:
-        return ClusterError(f"no complete response within {seconds:g} s", where=shown)
+        return ClusterError(f"no complete response within {seconds:g} s", where=shown_url)
     if isinstance(error, LocationValueError):
-        return ClusterError("not a server address", where=shown)
+        return ClusterError("not a server address", where=shown_url)
     reason = getattr(error, "reason", None)
     text = str(reason if isinstance(reason, BaseException) else error)
-    wrapping, _, words = text.rpartition("Failed to establish a new connection: ")[2].rpartition("] ")
-    if wrapping.count("(") > wrapping.count(")"):  # "Failed to resolve 'x' ([Errno -2] Name or service not known)"
-        words = words.removesuffix(")")
-    what = strip_url(shortened(words or text)) or type(error).__name__
+    prefix, _, cause = text.rpartition("Failed to establish a new connection: ")[2].rpartition("] ")
+    if prefix.count("(") > prefix.count(")"):  # "Failed to resolve 'x' ([Errno -2] Name or service not known)"
+        cause = cause.removesuffix(")")
+    message = strip_url(shortened(cause or text)) or type(error).__name__
     if isinstance(error, SSLError) or isinstance(reason, SSLError):
         hint = "--metrics-ca-file names its authority; --metrics-insecure checks nothing"
-        return ClusterError(f"no trusted connection: {what}", where=shown, hint=hint)
-    return ClusterError(f"cannot be reached: {what}", where=shown)
+        return ClusterError(f"no trusted connection: {message}", where=shown_url, hint=hint)
+    return ClusterError(f"cannot be reached: {message}", where=shown_url)

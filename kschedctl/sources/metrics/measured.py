@@ -1,4 +1,4 @@
-"""What metrics say of some time: since the scheduler started, between two readings, or in a window of Prometheus."""
+"""The metrics of a period: since the scheduler started, between two readings, or in a window of Prometheus."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kschedctl.sources.metrics.catalogue import BUILD, DISABLED, LEADS, METRICS,
 from kschedctl.sources.metrics.histograms import Histogram
 
 Labels = tuple[str, ...]
-"""The values of the labels by which a metric of the catalogue is told apart, in its order."""
+"""Values of the labels that distinguish the series of a metric, in the catalogue's order."""
 
 
 class Period(StrEnum):
-    """What time counters are of."""
+    """The period that counters cover."""
 
     START = "since the scheduler started"
     BETWEEN = "between the two readings"
@@ -23,59 +23,63 @@ class Period(StrEnum):
 
 
 @dataclass(frozen=True)
-class Measured:
-    """By key of the catalogue: histograms and counters of the period, gauges as they are at its end.
-
-    ``seconds``: how long the period is, None where that is not known. ``restarted``: counters began anew within it.
-    ``unusable``: values that are no counts and were left out.
-    """
+class MetricsReading:
+    """The metrics of a period, by the catalogue's keys. Gauges have their values at the end of the period."""
 
     source: str
+    """The place from which the metrics were read, for messages."""
     period: Period
     histograms: Mapping[str, Mapping[Labels, Histogram]] = field(default_factory=dict)
     numbers: Mapping[str, Mapping[Labels, float]] = field(default_factory=dict)
     seconds: float | None = None
+    """Length of the period, or None if it is unknown."""
     restarted: bool = False
+    """Whether the scheduler restarted during the period, so that its counters began at 0 again."""
     unusable: int = 0
+    """Number of values that are not valid counts and were left out."""
 
     def of(self, metric: str) -> Mapping[Labels, Histogram]:
         return self.histograms.get(metric, {})
 
-    def number(self, metric: str, labels: Labels = ()) -> float | None:
-        """None where it is not known."""
+    def get_number(self, metric: str, labels: Labels = ()) -> float | None:
+        """Return the value of a counter or gauge, or None if it is unknown."""
         return self.numbers.get(metric, {}).get(labels)
 
     @property
     def version(self) -> str:
-        """The version, such as 1.36.2; empty where nothing says it."""
+        """kube-scheduler's version, such as 1.36.2, or "" if it is unknown."""
         return next(iter(self.numbers.get(BUILD, {})), ("",))[0].removeprefix("v")
 
-    def total(self, metric: str) -> float | None:
+    def get_total(self, metric: str) -> float | None:
+        """Return the sum of a counter or gauge over all labels, or None if it is unknown."""
         number = self.numbers.get(metric)
         return None if not number else sum(number.values())
 
     @property
-    def leads(self) -> bool | None:
-        """Whether this scheduler schedules at all, or waits to become the leader; None where nothing says so."""
+    def is_leader(self) -> bool | None:
+        """Whether this scheduler is the leader and schedules pods, or None if that is unknown."""
         status = self.numbers.get(LEADS)
         return None if not status else any(status.values())
 
     @property
-    def empty(self) -> bool:
-        """Whether nothing in it is of kube-scheduler."""
+    def is_empty(self) -> bool:
+        """Whether there is no metric of kube-scheduler."""
         own = {metric.key for metric in METRICS if not metric.shared}
         return not any(self.histograms.get(key) or self.numbers.get(key) for key in own)
 
-    def missing(self) -> dict[str, str]:
-        """Name of each metric that is not there -> why that may be. What has counted nothing is often not there."""
+    def explain_missing(self) -> dict[str, str]:
+        """Return the name of each missing metric and the probable reason. Metrics that have counted nothing are
+        often missing.
+        """
         absent = [m for m in METRICS if not m.shared and m.key not in self.histograms and m.key not in self.numbers]
-        return {metric.names[0].text: self._why(metric) for metric in absent}
+        return {metric.names[0].text: self._explain_missing_metric(metric) for metric in absent}
 
-    def _why(self, metric: Metric) -> str:
+    def _explain_missing_metric(self, metric: Metric) -> str:
+        """Return the probable reason why a metric is missing."""
         try:
             version = KubeVersion.parse(self.version)
         except ValueError:
             version = None
-        if version is not None and not any(name.holds(version) for name in metric.names):
+        if version is not None and not any(name.applies_to(version) for name in metric.names):
             return f"came with {metric.names[0].since}"
-        return "has counted nothing" if self.total(DISABLED) == 0 else "is not there"
+        return "has counted nothing" if self.get_total(DISABLED) == 0 else "is not there"

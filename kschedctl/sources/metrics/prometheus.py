@@ -1,6 +1,7 @@
-"""Prometheus' HTTP API: one instant query for each metric of the catalogue, added up over a window.
+"""Metrics from Prometheus' HTTP API, by one instant query per metric of the catalogue that adds it up over a window.
 
-Classic and native histograms are asked for at once; the answers tell them apart. Upstream: docs/querying/api.md.
+A query asks for classic and native histograms at once, and the answer shows which exist. Upstream:
+docs/querying/api.md.
 """
 
 from __future__ import annotations
@@ -16,11 +17,11 @@ import msgspec
 from kschedctl.api.decoding import convert_builtins, decode_json
 from kschedctl.errors import ClusterError, InputError, UsageError
 from kschedctl.sources.live.http import shortened
-from kschedctl.sources.metrics.catalogue import BUCKET_LABEL, METRICS, Kind, Metric
+from kschedctl.sources.metrics.catalogue import BUCKET_LABEL, METRICS, Metric, MetricKind
 from kschedctl.sources.metrics.histograms import Bucket, ClassicHistogram, Histogram, NativeBucket, NativeHistogram
 from kschedctl.sources.metrics.http import MetricsAccess
-from kschedctl.sources.metrics.measured import Labels, Measured, Period
-from kschedctl.sources.metrics.samples import bound_of
+from kschedctl.sources.metrics.measured import Labels, MetricsReading, Period
+from kschedctl.sources.metrics.samples import parse_bound
 from kschedctl.text.urls import strip_url
 
 ALL_SECONDS = 120.0
@@ -52,11 +53,11 @@ class _Response(msgspec.Struct, frozen=True, rename="camel"):
     error: str = ""
 
 
-def read_prometheus(access: MetricsAccess, url: str, window: int, matchers: str = "") -> Measured:
-    """What it says of kube-scheduler in the last ``window`` seconds; of several schedulers added up.
+def read_prometheus(access: MetricsAccess, url: str, window: int, matchers: str = "") -> MetricsReading:
+    """Read kube-scheduler's metrics of the last ``window`` seconds, added up over all schedulers.
 
-    ``matchers``: ``job="kube-scheduler"``, without which metrics that all components have are not asked for. Raises
-    ClusterError, UsageError, InputError where it knows nothing of kube-scheduler.
+    ``matchers`` are label matchers such as ``job="kube-scheduler"``. Without them, metrics that all components have are
+    left out. Raises ClusterError, UsageError, and InputError if Prometheus has no metric of kube-scheduler.
     """
     if matchers and not _MATCHERS.fullmatch(matchers):
         raise UsageError(f"no matchers of labels: {matchers[:100]}", where="--prometheus-labels", hint='job="x",…')
@@ -66,38 +67,41 @@ def read_prometheus(access: MetricsAccess, url: str, window: int, matchers: str 
         )
     histograms: dict[str, dict[Labels, Histogram]] = {}
     numbers: dict[str, dict[Labels, float]] = {}
-    unusable, end = 0, monotonic() + ALL_SECONDS
+    unusable, deadline = 0, monotonic() + ALL_SECONDS
     for metric in METRICS:
         if metric.shared and not matchers:
             continue
         for name in metric.names:
-            if monotonic() > end:
+            if monotonic() > deadline:
                 raise ClusterError(f"not all was answered within {ALL_SECONDS:g} s", where=strip_url(url))
-            samples = _asked(access, url, query_of(metric, name.text, window, matchers))
-            if metric.kind is Kind.HISTOGRAM:
-                histograms[metric.key], wrong = _histograms(metric, samples)
+            samples = _run_query(access, url, build_query(metric, name.text, window, matchers))
+            if metric.kind is MetricKind.HISTOGRAM:
+                histograms[metric.key], unusable_count = _read_histograms(metric, samples)
             else:
-                numbers[metric.key], wrong = _numbers(metric, samples)
-            unusable += wrong
+                numbers[metric.key], unusable_count = _read_numbers(metric, samples)
+            unusable += unusable_count
             if samples:
                 break
     histograms = {key: made for key, made in histograms.items() if made}
     numbers = {key: made for key, made in numbers.items() if made}
-    measured = Measured(strip_url(url), Period.WINDOW, histograms, numbers, float(window), unusable=unusable)
-    if measured.empty:
+    measured = MetricsReading(strip_url(url), Period.WINDOW, histograms, numbers, float(window), unusable=unusable)
+    if measured.is_empty:
         hint = "does it scrape kube-scheduler? --prometheus-labels name which, --window how far back"
         raise InputError("it has no metric of kube-scheduler", where=strip_url(url), hint=hint)
     return measured
 
 
-def query_of(metric: Metric, name: str, window: int, matchers: str = "") -> str:
-    """The PromQL. Gauges are those of the leader where it is known who that is, since others' queues only grow."""
+def build_query(metric: Metric, name: str, window: int, matchers: str = "") -> str:
+    """Build the PromQL query for a metric.
+
+    Gauges are the leader's if it is known which instance leads, because other instances' queues only grow.
+    """
     by = ", ".join(metric.labels)
-    if metric.kind is Kind.GAUGE:
+    if metric.kind is MetricKind.GAUGE:
         selected = f"{name}{{{matchers}}}"
-        led = f"{selected} and on (instance) (leader_election_master_status{{{matchers}}} == 1)"
-        return f"max by ({by}) ({led}) or max by ({by}) ({selected})"
-    if metric.kind is Kind.COUNTER:
+        of_leader = f"{selected} and on (instance) (leader_election_master_status{{{matchers}}} == 1)"
+        return f"max by ({by}) ({of_leader}) or max by ({by}) ({selected})"
+    if metric.kind is MetricKind.COUNTER:
         return f"sum by ({by}) (increase({name}{{{matchers}}}[{window}s]))"
     parts = {BUCKETS: f"{name}_bucket", SUM: f"{name}_sum", COUNT: f"{name}_count", NATIVE: name}
     labels = {BUCKETS: ", ".join((BUCKET_LABEL, *metric.labels))}
@@ -108,8 +112,8 @@ def query_of(metric: Metric, name: str, window: int, matchers: str = "") -> str:
     )
 
 
-def _asked(access: MetricsAccess, url: str, query: str) -> list[_Sample]:
-    """Raises ClusterError."""
+def _run_query(access: MetricsAccess, url: str, query: str) -> list[_Sample]:
+    """Run an instant query and return its samples. Raises ClusterError."""
     where = strip_url(url)
     status, body = access.get(f"{url.rstrip('/')}/api/v1/query", {"query": query})
     try:
@@ -120,55 +124,60 @@ def _asked(access: MetricsAccess, url: str, query: str) -> list[_Sample]:
             raise ClusterError("answers a query with no vector", where=where)
         return convert_builtins(response.data.result, list[_Sample])
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError):
-        what = f"answers {status}, and not" if status != 200 else "does not answer"
-        raise ClusterError(f"{what} as Prometheus' HTTP API", where=where, hint="name its base URL") from None
+        message = f"answers {status}, and not" if status != 200 else "does not answer"
+        raise ClusterError(f"{message} as Prometheus' HTTP API", where=where, hint="name its base URL") from None
 
 
-def _numbers(metric: Metric, samples: Iterable[_Sample]) -> tuple[dict[Labels, float], int]:
-    made = {_key(metric, sample): _number(sample.value[1]) for sample in samples if sample.value}
-    kept = {labels: value for labels, value in made.items() if not math.isnan(value)}
-    return kept, len(made) - len(kept)
+def _read_numbers(metric: Metric, samples: Iterable[_Sample]) -> tuple[dict[Labels, float], int]:
+    """Read the values of a counter or gauge by its labels, and count the unusable ones."""
+    values = {_get_label_values(metric, sample): _parse_count(sample.value[1]) for sample in samples if sample.value}
+    usable = {labels: value for labels, value in values.items() if not math.isnan(value)}
+    return usable, len(values) - len(usable)
 
 
-def _histograms(metric: Metric, samples: list[_Sample]) -> tuple[dict[Labels, Histogram], int]:
-    """Native ones where there are such; how many values were no counts."""
-    made: dict[Labels, Histogram] = {}
+def _read_histograms(metric: Metric, samples: list[_Sample]) -> tuple[dict[Labels, Histogram], int]:
+    """Read the histograms of a metric by its labels, native ones if they exist, and count unusable values."""
+    histograms: dict[Labels, Histogram] = {}
     buckets: dict[Labels, list[Bucket]] = defaultdict(list)
     totals: dict[tuple[Labels, str], float] = {}
     unusable = 0
     for sample in samples:
-        labels, part = _key(metric, sample), sample.metric.get(PART, "")
+        labels, part = _get_label_values(metric, sample), sample.metric.get(PART, "")
         if sample.histogram is not None:
             continue
-        value = _number(sample.value[1]) if sample.value else math.nan
-        bound = bound_of(sample.metric.get(BUCKET_LABEL, "")) if part == BUCKETS else 0.0
+        value = _parse_count(sample.value[1]) if sample.value else math.nan
+        bound = parse_bound(sample.metric.get(BUCKET_LABEL, "")) if part == BUCKETS else 0.0
         if math.isnan(value) or math.isnan(bound):
             unusable += 1
         elif part == BUCKETS:
             buckets[labels].append(Bucket(bound, value))
         else:
             totals[labels, part] = value
-    for labels, known in buckets.items():
-        highest = sum(bucket.observations for bucket in known if bucket.bound == math.inf)
+    for labels, label_buckets in buckets.items():
+        highest = sum(bucket.observations for bucket in label_buckets if bucket.bound == math.inf)
         count = totals.get((labels, COUNT), highest)
-        made[labels] = ClassicHistogram(tuple(known), count, totals.get((labels, SUM), math.nan))
-    natives = ((_key(metric, sample), sample.histogram[1]) for sample in samples if sample.histogram is not None)
-    return made | {labels: _native(histogram) for labels, histogram in natives}, unusable
+        histograms[labels] = ClassicHistogram(tuple(label_buckets), count, totals.get((labels, SUM), math.nan))
+    natives = (
+        (_get_label_values(metric, sample), sample.histogram[1]) for sample in samples if sample.histogram is not None
+    )
+    return histograms | {labels: _build_native_histogram(histogram) for labels, histogram in natives}, unusable
 
 
-def _native(histogram: _Native) -> NativeHistogram:
-    read: Callable[[str], float] = bound_of
-    bounded = [NativeBucket(read(low), read(high), _number(count)) for _, low, high, count in histogram.buckets]
-    kept = tuple(bucket for bucket in bounded if not any(map(math.isnan, bucket)))
-    count = _number(histogram.count)
-    return NativeHistogram(kept, 0.0 if math.isnan(count) else count, read(histogram.sum))
+def _build_native_histogram(histogram: _Native) -> NativeHistogram:
+    """Build a native histogram from its document."""
+    parse: Callable[[str], float] = parse_bound
+    bounded = [NativeBucket(parse(low), parse(high), _parse_count(count)) for _, low, high, count in histogram.buckets]
+    usable = tuple(bucket for bucket in bounded if not any(map(math.isnan, bucket)))
+    count = _parse_count(histogram.count)
+    return NativeHistogram(usable, 0.0 if math.isnan(count) else count, parse(histogram.sum))
 
 
-def _key(metric: Metric, sample: _Sample) -> Labels:
+def _get_label_values(metric: Metric, sample: _Sample) -> Labels:
+    """Return the values of the labels that distinguish the metric's series."""
     return tuple(sample.metric.get(label, "") for label in metric.labels)
 
 
-def _number(text: str) -> float:
-    """NaN for what is no count."""
-    value = bound_of(text)
+def _parse_count(text: str) -> float:
+    """Parse a count. Return NaN for anything else."""
+    value = parse_bound(text)
     return value if value >= 0 and math.isfinite(value) else math.nan

@@ -1,4 +1,4 @@
-"""Metrics from where the user says: a URL of a /metrics, a saved text of one, two of them, or Prometheus."""
+"""Metrics from the place that the user names: the URL of /metrics, saved text of it, two of them, or Prometheus."""
 
 from __future__ import annotations
 
@@ -8,33 +8,37 @@ from collections.abc import Sequence
 from kschedctl.errors import ClusterError, InputError, UsageError
 from kschedctl.sources.documents.files import display_path, open_file
 from kschedctl.sources.metrics.http import MetricsAccess
-from kschedctl.sources.metrics.measured import Measured
-from kschedctl.sources.metrics.samples import Exposition, between, since_start
+from kschedctl.sources.metrics.measured import MetricsReading
+from kschedctl.sources.metrics.samples import Exposition, compute_difference, compute_since_start
 from kschedctl.sources.metrics.text import MOST_BYTES, read_text
 from kschedctl.text.urls import strip_url
 
 NOT_ITS_OWN = "no metric of kube-scheduler is in it"
 
 
-def read_metrics(places: Sequence[str], access: MetricsAccess, window: int | None = None) -> Measured:
-    """One or two places, the older first. ``window``: how many seconds the two are apart, or to wait at a URL.
+def read_metrics(places: Sequence[str], access: MetricsAccess, window: int | None = None) -> MetricsReading:
+    """Read metrics from one place, or from two places of which the first is the older reading.
 
-    Raises InputError, ClusterError, UsageError.
+    ``window`` is the number of seconds between two readings, or to wait for a second reading from a URL. Raises
+    InputError, ClusterError, UsageError.
     """
     if len(places) > 2:
         raise UsageError("more than two readings", where="--metrics", hint="one, or an older and a newer one")
-    first = _exposition(places[0], access)
+    first = _read_exposition(places[0], access)
     if len(places) == 2:
-        return told(between(first, _exposition(places[1], access), None if window is None else float(window)))
+        return _require_scheduler_metrics(
+            compute_difference(first, _read_exposition(places[1], access), None if window is None else float(window))
+        )
     if window is None:
-        return measured_since_start(first)
+        return compute_reading_since_start(first)
     if not _is_url(places[0]):
         raise UsageError("--window is of two readings, of a URL or of Prometheus", hint="--metrics OLD --metrics NEW")
     time.sleep(window)
-    return told(between(first, _exposition(places[0], access)))
+    return _require_scheduler_metrics(compute_difference(first, _read_exposition(places[0], access)))
 
 
-def _exposition(place: str, access: MetricsAccess) -> Exposition:
+def _read_exposition(place: str, access: MetricsAccess) -> Exposition:
+    """Read an exposition from a file or URL. Raises InputError, ClusterError, UsageError."""
     if not _is_url(place):
         with open_file(place) as file:
             body = file.read(MOST_BYTES + 1)
@@ -51,13 +55,15 @@ def _is_url(place: str) -> bool:
     return place.startswith(("http://", "https://"))
 
 
-def measured_since_start(exposition: Exposition) -> Measured:
-    """What one reading says. Raises InputError."""
-    return told(since_start(exposition))
+def compute_reading_since_start(exposition: Exposition) -> MetricsReading:
+    """Compute the metrics since the scheduler's start from one reading. Raises InputError if none is
+    kube-scheduler's.
+    """
+    return _require_scheduler_metrics(compute_since_start(exposition))
 
 
-def told(measured: Measured) -> Measured:
-    """Raises InputError where nothing in it is of kube-scheduler."""
-    if measured.empty:
+def _require_scheduler_metrics(measured: MetricsReading) -> MetricsReading:
+    """Return the reading. Raises InputError if it has no metric of kube-scheduler."""
+    if measured.is_empty:
         raise InputError(NOT_ITS_OWN, where=measured.source, hint="want what kube-scheduler's /metrics says")
     return measured

@@ -1,4 +1,4 @@
-"""From the samples of an exposition to what is measured: since the start, or between two of them."""
+"""Computation of metrics from the samples of an exposition, since the start or between two expositions."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kschedctl.errors import InputError
-from kschedctl.sources.metrics.catalogue import ABOUT, BUCKET_LABEL, METRICS, SUFFIXES, Kind, Metric
+from kschedctl.sources.metrics.catalogue import BUCKET_LABEL, METRICS, PROCESS_METRICS, SUFFIXES, Metric, MetricKind
 from kschedctl.sources.metrics.histograms import Bucket, ClassicHistogram
-from kschedctl.sources.metrics.measured import Labels, Measured, Period
+from kschedctl.sources.metrics.measured import Labels, MetricsReading, Period
 
 IN_ORDER = "--metrics OLD --metrics NEW"
 Series = Mapping[tuple[tuple[str, str], ...], float]
@@ -19,132 +19,144 @@ Series = Mapping[tuple[tuple[str, str], ...], float]
 
 @dataclass(frozen=True)
 class Exposition:
-    """What one /metrics said: samples by name; ``source`` names it, ``read_at`` is the Unix time, where known.
-
-    ``unusable``: how many values were left out as they are no counts: NaN, infinite or negative.
-    """
+    """The samples of one reading of /metrics."""
 
     source: str
+    """The place from which it was read, for messages."""
     samples: Mapping[str, Series]
+    """Name -> samples."""
     read_at: float | None = None
+    """Unix time of the reading, or None if it is unknown."""
     unusable: int = 0
+    """Number of values that are not counts (NaN, infinite or negative) and were left out."""
 
-    def started(self) -> float | None:
-        """When the process started, in Unix time."""
+    def get_start_time(self) -> float | None:
+        """Return when the process started, as Unix time, or None if it is unknown."""
         return next(iter(self.samples.get("process_start_time_seconds", {}).values()), None)
 
 
-def since_start(exposition: Exposition) -> Measured:
-    """What happened since the scheduler started."""
-    started, at = exposition.started(), exposition.read_at
-    seconds = at - started if at is not None and started is not None and at > started else None
-    return _measured(exposition, exposition.samples, Period.START, seconds)
+def compute_since_start(exposition: Exposition) -> MetricsReading:
+    """Compute the metrics since the scheduler started."""
+    started, read_at = exposition.get_start_time(), exposition.read_at
+    seconds = read_at - started if read_at is not None and started is not None and read_at > started else None
+    return _build_reading(exposition, exposition.samples, Period.START, seconds)
 
 
-def between(old: Exposition, new: Exposition, seconds: float | None = None) -> Measured:
-    """What happened between two readings; ``seconds``: how far apart they are, where that is known otherwise.
+def compute_difference(old: Exposition, new: Exposition, seconds: float | None = None) -> MetricsReading:
+    """Compute the metrics between two readings, which are ``seconds`` apart if their own times are unknown.
 
-    Where the scheduler restarted in between: since then, as PromQL takes a counter that falls. Raises InputError for
-    readings in the wrong order.
+    If the scheduler restarted in between, its metrics since then are returned, as PromQL treats counters that fall.
+    Raises InputError if the readings are in the wrong order.
     """
-    started = old.started(), new.started()
+    started = old.get_start_time(), new.get_start_time()
     if started[0] is not None and started[1] is not None:
         if started[0] > started[1] + 1:
             raise InputError("of an older process than the first", where=new.source, hint=IN_ORDER)
         restarted = started[1] > started[0] + 1
-        if not restarted and _fell(old, new):
+        if not restarted and _has_decreased(old, new):
             raise InputError("its counters are below the first's", where=new.source, hint=IN_ORDER)
     else:
-        restarted = _fell(old, new)
+        restarted = _has_decreased(old, new)
     if old.read_at is not None and new.read_at is not None:
         seconds = new.read_at - old.read_at
     if restarted:
-        return _measured(new, new.samples, Period.BETWEEN, None, restarted=True)
-    return _measured(new, _difference(old.samples, new.samples), Period.BETWEEN, seconds)
+        return _build_reading(new, new.samples, Period.BETWEEN, None, restarted=True)
+    return _build_reading(new, _subtract_counters(old.samples, new.samples), Period.BETWEEN, seconds)
 
 
-def _counters() -> Iterator[str]:
+def _iter_counter_names() -> Iterator[str]:
+    """Yield the names of all samples that never decrease."""
     for metric in METRICS:
-        if metric.kind is not Kind.GAUGE:
+        if metric.kind is not MetricKind.GAUGE:
             yield from (name.text + suffix for name in metric.names for suffix in SUFFIXES[metric.kind])
 
 
-def _fell(old: Exposition, new: Exposition) -> bool:
-    """Whether something that only grows is smaller, or gone."""
+def _has_decreased(old: Exposition, new: Exposition) -> bool:
+    """Return whether a sample that can only grow is smaller or missing in the newer reading."""
     return any(
         new.samples.get(name, {}).get(labels, 0.0) < value
-        for name in _counters()
+        for name in _iter_counter_names()
         for labels, value in old.samples.get(name, {}).items()
     )
 
 
-def _difference(old: Mapping[str, Series], new: Mapping[str, Series]) -> dict[str, Series]:
-    grown = dict(new)
-    for name in _counters():
-        before = old.get(name, {})
-        grown[name] = {labels: value - before.get(labels, 0.0) for labels, value in new.get(name, {}).items()}
-    return grown
+def _subtract_counters(old: Mapping[str, Series], new: Mapping[str, Series]) -> dict[str, Series]:
+    """Return the newer samples with the older values of counters subtracted."""
+    differences = dict(new)
+    for name in _iter_counter_names():
+        old_series = old.get(name, {})
+        differences[name] = {labels: value - old_series.get(labels, 0.0) for labels, value in new.get(name, {}).items()}
+    return differences
 
 
-def _measured(
+def _build_reading(
     exposition: Exposition,
     samples: Mapping[str, Series],
     period: Period,
     seconds: float | None,
     restarted: bool = False,
-) -> Measured:
+) -> MetricsReading:
+    """Build the metrics of a period from samples by name."""
     histograms, numbers, unusable = {}, {}, exposition.unusable
-    for metric in METRICS + ABOUT:
+    for metric in METRICS + PROCESS_METRICS:
         for name in metric.names:
-            if metric.kind is Kind.HISTOGRAM:
-                by_labels, wrong = _histograms(metric, name.text, samples)
-                unusable += wrong
+            if metric.kind is MetricKind.HISTOGRAM:
+                by_labels, unusable_count = _build_histograms(metric, name.text, samples)
+                unusable += unusable_count
                 if by_labels:
                     histograms[metric.key] = by_labels
             elif samples.get(name.text):
-                numbers[metric.key] = _summed(metric, samples[name.text])
+                numbers[metric.key] = _sum_by_labels(metric, samples[name.text])
             if metric.key in histograms or metric.key in numbers:
                 break
-    return Measured(exposition.source, period, histograms, numbers, seconds, restarted, unusable)
+    return MetricsReading(exposition.source, period, histograms, numbers, seconds, restarted, unusable)
 
 
-def _key(metric: Metric, labels: Mapping[str, str]) -> Labels:
+def _get_label_values(metric: Metric, labels: Mapping[str, str]) -> Labels:
+    """Return the values of the labels that distinguish the metric's series."""
     return tuple(labels.get(label, "") for label in metric.labels)
 
 
-def _summed(metric: Metric, series: Series) -> dict[Labels, float]:
-    summed: dict[Labels, float] = defaultdict(float)
+def _sum_by_labels(metric: Metric, series: Series) -> dict[Labels, float]:
+    """Add up the series of a metric that agree in the catalogue's labels."""
+    sums: dict[Labels, float] = defaultdict(float)
     for labels, value in series.items():
-        summed[_key(metric, dict(labels))] += value
-    return dict(summed)
+        sums[_get_label_values(metric, dict(labels))] += value
+    return dict(sums)
 
 
-def _histograms(metric: Metric, name: str, samples: Mapping[str, Series]) -> tuple[dict[Labels, ClassicHistogram], int]:
-    """Buckets as ``sum by (le, …)`` adds them up; how many have no bound that is a number and were left out."""
+def _build_histograms(
+    metric: Metric, name: str, samples: Mapping[str, Series]
+) -> tuple[dict[Labels, ClassicHistogram], int]:
+    """Build the histograms of a metric, adding up buckets as PromQL's ``sum by (le, …)`` does.
+
+    The number of buckets without a valid bound, which are left out, is returned, too.
+    """
     buckets: dict[Labels, list[Bucket]] = defaultdict(list)
     unusable = 0
     for pairs, value in samples.get(f"{name}_bucket", {}).items():
         labels = dict(pairs)
-        bound = bound_of(labels.get(BUCKET_LABEL, ""))
+        bound = parse_bound(labels.get(BUCKET_LABEL, ""))
         if math.isnan(bound):
             unusable += 1
         else:
-            buckets[_key(metric, labels)].append(Bucket(bound, value))
-    totals = _summed(metric, samples.get(f"{name}_sum", {}))
-    counts = _summed(metric, samples.get(f"{name}_count", {}))
-    made = {
-        key: ClassicHistogram(tuple(bucket), counts.get(key, _highest(bucket)), totals.get(key, math.nan))
+            buckets[_get_label_values(metric, labels)].append(Bucket(bound, value))
+    totals = _sum_by_labels(metric, samples.get(f"{name}_sum", {}))
+    counts = _sum_by_labels(metric, samples.get(f"{name}_count", {}))
+    histograms = {
+        key: ClassicHistogram(tuple(bucket), counts.get(key, _count_observations(bucket)), totals.get(key, math.nan))
         for key, bucket in buckets.items()
     }
-    return made, unusable
+    return histograms, unusable
 
 
-def _highest(buckets: list[Bucket]) -> float:
+def _count_observations(buckets: list[Bucket]) -> float:
+    """Return the number of observations in the bucket for +Inf."""
     return sum(bucket.observations for bucket in buckets if bucket.bound == math.inf)
 
 
-def bound_of(text: str) -> float:
-    """The bound of a bucket, NaN for what is none."""
+def parse_bound(text: str) -> float:
+    """Parse the bound of a bucket. Return NaN for text that is not a number."""
     try:
         return float(text)
     except ValueError:

@@ -1,6 +1,6 @@
-"""The text of a /metrics: of its many samples those that the catalogue names.
+"""Parser for the text of /metrics, which reads only the samples that the catalogue names.
 
-Native histograms are not in it: a component gives them in the protobuf format alone, beside the classic ones.
+The text has no native histograms. Components write those only in the protobuf format, along with the classic ones.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from kschedctl.errors import InputError
 from kschedctl.sources.live.http import shortened
-from kschedctl.sources.metrics.catalogue import sample_names
+from kschedctl.sources.metrics.catalogue import get_sample_names
 from kschedctl.sources.metrics.samples import Exposition
 
 MOST_BYTES = 64 << 20
@@ -21,10 +21,10 @@ _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 
 
 def read_text(body: bytes, source: str, read_at: float | None = None) -> Exposition:
-    """What the text says. Raises InputError that names the line, or says that it is none of kube-scheduler."""
+    """Parse the text of /metrics. Raises InputError with the number of an invalid line."""
     samples: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
-    for count, (number, line) in enumerate(_wanted(body, source)):
-        name, labels, value = _sample(line, f"{source}, line {number}")
+    for count, (number, line) in enumerate(_iter_catalogue_lines(body, source)):
+        name, labels, value = _parse_sample(line, f"{source}, line {number}")
         if count >= MOST_SAMPLES:
             raise InputError(f"more than {MOST_SAMPLES:,} samples of kube-scheduler", where=source)
         series = samples.setdefault(name, {})
@@ -37,24 +37,24 @@ def read_text(body: bytes, source: str, read_at: float | None = None) -> Exposit
     return Exposition(source, kept, read_at, unusable)
 
 
-def _wanted(body: bytes, source: str) -> Iterator[tuple[int, str]]:
-    """The lines of samples that are read, with their numbers. Raises InputError."""
+def _iter_catalogue_lines(body: bytes, source: str) -> Iterator[tuple[int, str]]:
+    """Yield the lines with samples of the catalogue, with their numbers. Raises InputError."""
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError:
         raise InputError("not UTF-8: no text of metrics", where=source) from None
-    wanted = sample_names()
+    names = get_sample_names()
     for number, line in enumerate(text.split("\n"), 1):
         name = _NAME.match(line)
-        if name is None or name[0] not in wanted:
+        if name is None or name[0] not in names:
             continue
         if len(line) > LONGEST_LINE:
             raise InputError(f"longer than {LONGEST_LINE:,} characters", where=f"{source}, line {number}")
         yield number, line
 
 
-def _sample(line: str, where: str) -> tuple[str, tuple[tuple[str, str], ...], float]:
-    """Name, sorted labels and value. Raises InputError."""
+def _parse_sample(line: str, where: str) -> tuple[str, tuple[tuple[str, str], ...], float]:
+    """Parse a line into the sample's name, sorted labels and value. Raises InputError."""
     from prometheus_client.parser import text_string_to_metric_families  # noqa: PLC0415 - for metrics alone
 
     try:

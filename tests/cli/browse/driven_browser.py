@@ -70,7 +70,7 @@ async def settled(browser: Browser, pilot: Pilot[Any]) -> None:
     """Until nothing is being computed, and what was is shown: what is handed over is waited for in its turn."""
     for _ in range(2):
         await pilot.pause()
-        await until(pilot, lambda: not browser.desk.is_busy)
+        await until(pilot, lambda: not browser.questions.is_busy)
         await pilot.pause()
 
 

@@ -145,7 +145,7 @@ def test_keys_can_be_clicked() -> None:
         assert len(browser.screen_stack) == 1
         await pilot.click(offset=(line.index("Search"), bottom))
         await settled(browser, pilot)
-        assert browser.ask_line.asking == "search"
+        assert browser.ask_line.purpose == "search"
 
     drive(demo(), steps)
 

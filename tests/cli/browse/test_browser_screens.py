@@ -28,7 +28,7 @@ async def leave(browser: Browser, pilot: Pilot[Any]) -> None:
     """Back to the list with what was searched for, and to the first tab."""
     while (
         len(browser.screen_stack) > 1
-        or browser.ask_line.asking
+        or browser.ask_line.purpose
         or browser.assumptions
         or not browser.pod_list.has_focus
     ):

@@ -11,7 +11,7 @@ from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.leader.report import LeaderSection
 from kschedctl.commands.audit.leader.section import build_leader_section
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.sources.anonymize.cluster import anonymized
+from kschedctl.sources.anonymize.cluster import anonymize_cluster
 
 Json = dict[str, Any]
 NOW = "2026-01-31T12:00:00Z"
@@ -196,7 +196,7 @@ def test_a_lease_of_another_name_and_no_election_at_all() -> None:
 
 
 def test_under_pseudonyms_it_is_the_same_lease() -> None:
-    cluster = anonymized(Cluster.from_objects([lease("kube-scheduler", at(59, 40)), OTHER, elected(1)])).cluster
+    cluster = anonymize_cluster(Cluster.from_objects([lease("kube-scheduler", at(59, 40)), OTHER, elected(1)])).cluster
     made = build_leader_section(AuditedCluster(Scheduler(cluster), NOW))
     assert found(made) == {"stale": "error"}
     assert made.leases[0].elections == 1

@@ -11,8 +11,8 @@ from kschedctl.sources.metrics.histograms import (
     ClassicHistogram,
     NativeBucket,
     NativeHistogram,
-    bucket_quantile,
-    native_quantile,
+    estimate_classic_quantile,
+    estimate_native_quantile,
 )
 
 INF = math.inf
@@ -79,7 +79,7 @@ CLASSIC = [
 
 @pytest.mark.parametrize(("buckets", "q", "expected"), [case[1:] for case in CLASSIC], ids=[c[0] for c in CLASSIC])
 def test_classic_buckets(buckets: list[tuple[float, float]], q: float, expected: float) -> None:
-    found = bucket_quantile(q, [Bucket(*each) for each in reversed(buckets)])
+    found = estimate_classic_quantile(q, [Bucket(*each) for each in reversed(buckets)])
     assert found == pytest.approx(expected, rel=1e-12)
 
 
@@ -89,15 +89,15 @@ def test_classic_buckets(buckets: list[tuple[float, float]], q: float, expected:
     ids=["none", "only +Inf", "no +Inf", "no observations", "not counts"],
 )
 def test_nothing_to_tell_it_from(buckets: list[tuple[float, float]]) -> None:
-    assert math.isnan(bucket_quantile(0.5, [Bucket(*each) for each in buckets]))
+    assert math.isnan(estimate_classic_quantile(0.5, [Bucket(*each) for each in buckets]))
 
 
 def test_a_quantile_in_the_highest_bucket_is_a_lower_limit() -> None:
     histogram = ClassicHistogram(tuple(Bucket(*each) for each in POSITIVE), 120, 60)
     # 110 of 120 are at most 1: 91.66 %.
-    assert [histogram.at_least(q) for q in (0.5, 0.91, 0.92, 1)] == [False, False, True, True]
+    assert [histogram.is_lower_limit(q) for q in (0.5, 0.91, 0.92, 1)] == [False, False, True, True]
     half = ClassicHistogram((Bucket(1, 60), Bucket(math.inf, 120)), 120, 60)
-    assert [half.at_least(q) for q in (0.5, 0.51)] == [False, True]  # the 60th is at most 1
+    assert [half.is_lower_limit(q) for q in (0.5, 0.51)] == [False, True]  # the 60th is at most 1
 
 
 # promql/promqltest/testdata/native_histograms.test: histogram_quantile_1 to 3; buckets:[2 3 0 1 4] of schema 0
@@ -148,24 +148,24 @@ NATIVE = [
 @pytest.mark.parametrize(("histogram", "q", "expected"), NATIVE)
 def test_native_buckets(histogram: tuple[list[tuple[float, float, float]], float], q: float, expected: float) -> None:
     buckets, count = histogram
-    found = native_quantile(q, [NativeBucket(*each) for each in buckets], count, 100.0)
+    found = estimate_native_quantile(q, [NativeBucket(*each) for each in buckets], count, 100.0)
     assert found == pytest.approx(expected, rel=1e-9, abs=1e-12)
 
 
 def test_nans_among_the_observations_lie_above_all_buckets() -> None:
     buckets = [NativeBucket(*each) for each in SINGLE[0]]
     # Of 8 observations 4 are NaN: the third is in the middle of (1, 2], the seventh in no bucket.
-    assert native_quantile(2 / 8, buckets, 8, math.nan) == pytest.approx(2**0.5)
-    assert math.isnan(native_quantile(7 / 8, buckets, 8, math.nan))
+    assert estimate_native_quantile(2 / 8, buckets, 8, math.nan) == pytest.approx(2**0.5)
+    assert math.isnan(estimate_native_quantile(7 / 8, buckets, 8, math.nan))
 
 
 def test_a_native_histogram_without_observations_has_no_quantile() -> None:
-    assert math.isnan(NativeHistogram((), 0.0, 0.0).quantile(0.5))
+    assert math.isnan(NativeHistogram((), 0.0, 0.0).estimate_quantile(0.5))
 
 
 def test_how_many_were_at_most_so_much() -> None:
     native = NativeHistogram((NativeBucket(2, 4, 3), NativeBucket(0.5, 1, 1), NativeBucket(4, INF, 6)), 10, 40)
-    assert native.within() == [(1, 1), (4, 4)]
+    assert native.get_cumulative_buckets() == [(1, 1), (4, 4)]
     classic = ClassicHistogram(tuple(Bucket(*each) for each in [(INF, 9), (2, 9), (1, 4), (5, 9)]), 9, 12)
-    assert classic.within() == [(1, 4), (2, 9)]
-    assert ClassicHistogram((), 0, 0).within() == []
+    assert classic.get_cumulative_buckets() == [(1, 4), (2, 9)]
+    assert ClassicHistogram((), 0, 0).get_cumulative_buckets() == []

@@ -11,7 +11,7 @@ import pytest
 
 import kschedctl
 from kschedctl.api.kube_version import ByVersion
-from kschedctl.commands.versions.changes import compare_versions, group_rules_by_plugin, version_changes
+from kschedctl.commands.versions.changes import compare_versions, group_rules_by_plugin, list_all_changes
 from kschedctl.commands.versions.report import VersionChange
 from kschedctl.errors import ConfigurationError
 from kschedctl.scheduler.framework.feature_gates import GATE_STAGES, stage_at
@@ -78,7 +78,7 @@ def test_gates() -> None:
 
 
 def test_all_changes_are_those_from_each_version_to_the_next() -> None:
-    everything = version_changes()
+    everything = list_all_changes()
     minors = everything.versions
     assert (minors[0], minors[-1], everything.compared) == ("1.30", "1.37", False)
     gates = [change for change in everything.changes if change.sort == "gate"]

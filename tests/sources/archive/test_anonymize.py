@@ -17,7 +17,7 @@ import kschedctl
 from kschedctl.api import objects as api
 from kschedctl.api.kinds import KINDS
 from kschedctl.cluster import Cluster, Provenance
-from kschedctl.sources.anonymize.cluster import anonymized
+from kschedctl.sources.anonymize.cluster import anonymize_cluster
 from kschedctl.sources.anonymize.fields import FIELDS
 from kschedctl.sources.anonymize.kept_fields import KEPT
 from kschedctl.sources.anonymize.keys import is_well_known
@@ -46,7 +46,7 @@ def restored(document: Any, originals: dict[str, str]) -> Any:
 @pytest.mark.parametrize("make", [demo_cluster, recorded_cluster])
 def test_every_answer_is_the_same_in_every_word(make: Any, tmp_path: Path) -> None:
     cluster = make()
-    made, originals, _ = anonymized(cluster)
+    made, originals, _ = anonymize_cluster(cluster)
     write_archive(made, str(tmp_path / "s"), anonymized=True)
     again = read_archive(str(tmp_path / "s"))
     for pod in cluster.unbound_pods():
@@ -58,7 +58,7 @@ def test_every_answer_is_the_same_in_every_word(make: Any, tmp_path: Path) -> No
 def test_no_original_is_left_in_the_file(make: Any, tmp_path: Path) -> None:
     """Every text of every object is searched for, as a whole word, but for those that have to stay."""
     cluster = make()
-    made, _, stays = anonymized(cluster)
+    made, _, stays = anonymize_cluster(cluster)
     write_archive(made, str(tmp_path / "s"), anonymized=True, stays=stays)
     everything = unpacked(tmp_path / "s").decode("utf-8", "replace").replace("".join(stays), "")
     found = {text for kind in KINDS.values() for obj in getattr(cluster, kind.field) for text in texts(obj)}
@@ -122,7 +122,7 @@ def test_golden_clusters_answer_alike(family: str) -> None:
             expected = kschedctl.explain(cluster, case["pod"]).to_dict()
         except kschedctl.KschedctlError:
             continue
-        made, originals, _ = anonymized(cluster)
+        made, originals, _ = anonymize_cluster(cluster)
         found = kschedctl.explain(made, pseudonym_of(originals, cluster, made, case["pod"])).to_dict()
         assert comparable(restored(found, originals)) == comparable(expected), case["id"]
 
@@ -178,7 +178,7 @@ def test_numbers_that_are_compared_stay_in_order() -> None:
     term = {"matchExpressions": [{"key": "cores", "operator": "Gt", "values": ["8"]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}
     pod = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"affinity": affinity}}
-    made, *_ = anonymized(kschedctl.Cluster.from_objects([*nodes, pod]))
+    made, *_ = anonymize_cluster(kschedctl.Cluster.from_objects([*nodes, pod]))
     values = [value for node in made.nodes for value in node.metadata.labels.values()]
     assert values[:2] == ["0", "01"]
     assert PSEUDONYM.fullmatch(values[2])
@@ -187,7 +187,7 @@ def test_numbers_that_are_compared_stay_in_order() -> None:
 
 def test_a_value_that_no_label_may_have_stays_one() -> None:
     """The scheduler refuses the selector for it; signs of compared numbers stay for the same reason."""
-    made, *_ = anonymized(kschedctl.Cluster.from_objects([_preferring("-1"), _preferring("no label")]))
+    made, *_ = anonymize_cluster(kschedctl.Cluster.from_objects([_preferring("-1"), _preferring("no label")]))
     terms = [p.spec.affinity.node_affinity.preferred_during_scheduling_ignored_during_execution for p in made.pods]  # type: ignore[union-attr]
     values = {requirement.values for (term,) in terms for requirement in term.preference.match_expressions}
     assert ("-1",) in values
@@ -209,7 +209,7 @@ def test_an_image_without_a_tag_is_still_the_latest() -> None:
         {"name": "c", "image": "web@sha256:1"},
     ]
     pod = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": containers}}
-    made, *_ = anonymized(kschedctl.Cluster.from_objects([node, pod]))
+    made, *_ = anonymize_cluster(kschedctl.Cluster.from_objects([node, pod]))
     held, (bare, port, digest) = made.nodes[0].status.images[0].names, made.pods[0].spec.containers
     assert held[0] == f"{bare.image}:latest"
     assert held[1] == port.image
@@ -227,7 +227,7 @@ def test_nothing_tells_which_cluster_it_was() -> None:
         leader="acme-master-1_0f",
         configured_by="ConfigMap acme-system/scheduler",
     )
-    made, _, _ = anonymized(replace(demo_cluster(), provenance=provenance))
+    made, _, _ = anonymize_cluster(replace(demo_cluster(), provenance=provenance))
     assert made.provenance == Provenance("", server_version="v1.36.2", read_at="2026-01-02T03:04:05Z")
 
 
@@ -238,6 +238,6 @@ def test_words_of_conditions_that_somebody_chose_go() -> None:
     pod = {"kind": "Pod", "metadata": {"name": "p", "namespace": "d"}, "spec": {"containers": [{"name": "c"}]}}
     node = {"kind": "Node", "metadata": {"name": "n"}, "status": {"conditions": [ready]}}
     documents = [pod | {"status": {"conditions": [ready, resized]}}, node]
-    made, _, _ = anonymized(kschedctl.Cluster.from_objects([{"apiVersion": "v1", **each} for each in documents]))
+    made, _, _ = anonymize_cluster(kschedctl.Cluster.from_objects([{"apiVersion": "v1", **each} for each in documents]))
     told = [(c.type, c.reason, c.message) for each in (made.pods[0], made.nodes[0]) for c in each.status.conditions]
     assert told == [("Ready", "", ""), ("PodResizePending", "Infeasible", ""), ("Ready", "", "")]

@@ -15,8 +15,8 @@ import kschedctl
 from kschedctl.api import resource_names
 from kschedctl.cluster import Cluster
 from kschedctl.errors import ConfigurationError
-from kschedctl.sources.anonymize.cluster import anonymized
-from kschedctl.sources.anonymize.expressions import Expressions, computes
+from kschedctl.sources.anonymize.cluster import anonymize_cluster
+from kschedctl.sources.anonymize.expressions import Expressions, computes_with_texts
 from kschedctl.sources.anonymize.keys import is_well_known
 from kschedctl.sources.anonymize.labels import Numbers
 from kschedctl.sources.anonymize.pseudonyms import Pseudonyms
@@ -95,7 +95,7 @@ def test_what_is_no_key_stays_none(key: str) -> None:
 
 
 def rewriter(cluster: Cluster, pseudonyms: Pseudonyms) -> Rewriter:
-    return Rewriter({}, pseudonyms, Numbers.of(cluster), Expressions.of(cluster))
+    return Rewriter({}, pseudonyms, Numbers.from_cluster(cluster), Expressions.from_cluster(cluster))
 
 
 RESOURCES = (
@@ -260,7 +260,7 @@ CONFIGURATION: Json = {
 def test_nothing_of_ones_own_is_left_and_the_answers_are_the_same() -> None:
     """Keys, resources, gates, schedulers, kinds, groups, conditions, annotations and a configuration."""
     cluster = Cluster.from_objects(objects_of_everybody(), config=CONFIGURATION)
-    made, originals, _ = anonymized(cluster)
+    made, originals, _ = anonymize_cluster(cluster)
     for field in ("pods", "nodes", "pod_groups", "persistent_volume_claims", "csi_nodes"):
         assert SECRET not in everything_of(list(getattr(made, field))).lower(), field
     assert SECRET not in json.dumps(made.configuration)
@@ -276,7 +276,7 @@ def test_nothing_of_ones_own_is_left_and_the_answers_are_the_same() -> None:
 def test_the_mapping_gives_the_originals_back() -> None:
     """Of labels, taints, selectors, tolerations and resources: all but what was left out."""
     cluster = Cluster.from_objects(objects_of_everybody())
-    made, originals, _ = anonymized(cluster)
+    made, originals, _ = anonymize_cluster(cluster)
     for before, after in zip(cluster.nodes, made.nodes, strict=True):
         found = restored(json.loads(everything_of(after)), originals)
         conditions = [{"type": "Ready", "status": "True"}]
@@ -292,7 +292,7 @@ def test_the_mapping_gives_the_originals_back() -> None:
 def test_a_broken_configuration_is_refused() -> None:
     """Nobody knows what is in it."""
     with pytest.raises(ConfigurationError):
-        anonymized(Cluster(configuration={**CONFIGURATION, "profiles": 5}))
+        anonymize_cluster(Cluster(configuration={**CONFIGURATION, "profiles": 5}))
 
 
 # -- CEL ----------------------------------------------------------------------------------------------------------
@@ -310,7 +310,7 @@ def selected(expressions: list[str], **attributes: str) -> tuple[list[str], dict
         {"kind": "ResourceSlice", "metadata": {"name": "s"}, "spec": slices},
         {"kind": "DeviceClass", "metadata": {"name": "c"}, "spec": {"selectors": selectors}},
     ]
-    made, originals, _ = anonymized(Cluster.from_objects(objects))
+    made, originals, _ = anonymize_cluster(Cluster.from_objects(objects))
     values = made.resource_slices[0].spec.devices[0].attributes
     found = [s.cel.expression for s in made.device_classes[0].spec.selectors if s.cel]
     return found, {name.rpartition("/")[2]: str(value.string) for name, value in values.items()}, originals
@@ -368,7 +368,7 @@ def test_what_an_expression_computes_with_stays(expression: str) -> None:
     (made, plain, other), values, originals = selected(
         [expression, f"{D}.model == 'A100' || {D}.kind == 'k'", f"{D}.other == 'B'"], model="A100", kind="k", other="B"
     )
-    assert computes(expression)
+    assert computes_with_texts(expression)
     assert made == expression.replace("gpu.acme.com", pseudonym_of("gpu.acme.com", originals))
     assert (values["model"], values["kind"]) == ("A100", "k")
     assert "'A100'" in plain
@@ -389,7 +389,7 @@ def test_drivers_that_an_expression_computes_with_stay_and_it_is_said() -> None:
             "spec": {"selectors": [{"cel": {"expression": "device.driver.endsWith('acme.com')"}}]},
         },
     ]
-    made, _, stays = anonymized(Cluster.from_objects(objects))
+    made, _, stays = anonymize_cluster(Cluster.from_objects(objects))
     assert made.resource_slices[0].spec.driver == "gpu.acme.com"
     assert "the names of device drivers, as a CEL expression computes with them" in stays
     assert "the texts in 1 CEL expressions that compute with them" in stays

@@ -13,7 +13,7 @@ from live_fixtures import fixture_server_at, nobody  # noqa: F401 - fixtures
 from kschedctl.api.gangs import GangKey, GangProject, find_gangs
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
-from kschedctl.sources.anonymize.cluster import anonymized
+from kschedctl.sources.anonymize.cluster import anonymize_cluster
 from kschedctl.sources.archive.file import read_archive, write_archive
 from kschedctl.sources.live.connection import Connection
 from kschedctl.sources.live.reading import Wishes, read_live
@@ -115,7 +115,7 @@ def test_snapshots(tmp_path: Path) -> None:
 
 
 def test_pseudonyms_stay_the_same_on_both_sides() -> None:
-    made = anonymized(Cluster.from_objects([*GROUPS, *PODS])).cluster
+    made = anonymize_cluster(Cluster.from_objects([*GROUPS, *PODS])).cluster
     named = {each.metadata.name for each in (*made.coscheduling_pod_groups, *made.volcano_pod_groups)}
     gangs = [key for each in made.pods for key in find_gangs(each)]
     assert [key.project for key in gangs] == [WANTED[name] for name in "abc"]

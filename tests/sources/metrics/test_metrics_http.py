@@ -124,7 +124,7 @@ def test_an_url_read_twice_tells_what_happened_in_between() -> None:
     texts = iter([attempts({0.0005: 4}), attempts({0.0005: 4, 0.05: 2})])
     with serving(MetricsServer(lambda path, query: (200, next(texts).encode()))) as server:
         measured = read_metrics([f"{server.url}/metrics"], MetricsAccess(no_connection), window=1)
-    assert measured.number("schedule_attempts_total", ("scheduled", "default-scheduler")) == 2
+    assert measured.get_number("schedule_attempts_total", ("scheduled", "default-scheduler")) == 2
     assert measured.seconds == pytest.approx(1, abs=0.9)
 
 

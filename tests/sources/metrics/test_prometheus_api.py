@@ -13,8 +13,8 @@ from kschedctl.errors import ClusterError, KschedctlError, UsageError
 from kschedctl.sources.live.connection import Connection
 from kschedctl.sources.metrics.catalogue import METRICS
 from kschedctl.sources.metrics.http import MetricsAccess
-from kschedctl.sources.metrics.measured import Measured
-from kschedctl.sources.metrics.prometheus import query_of, read_prometheus
+from kschedctl.sources.metrics.measured import MetricsReading
+from kschedctl.sources.metrics.prometheus import build_query, read_prometheus
 
 LABELS = {"result": "scheduled", "profile": "default-scheduler"}
 KEY = ("scheduled", "default-scheduler")
@@ -32,7 +32,7 @@ def vector(*samples: dict[str, Any]) -> bytes:
     return json.dumps({"status": "success", "data": {"resultType": "vector", "result": samples}}).encode()
 
 
-def read(answer: Callable[[str], bytes], matchers: str = "") -> tuple[Measured, list[str]]:
+def read(answer: Callable[[str], bytes], matchers: str = "") -> tuple[MetricsReading, list[str]]:
     asked = []
 
     def answered(path: str, query: dict[str, str]) -> tuple[int, bytes]:
@@ -54,8 +54,8 @@ def test_a_classic_histogram_of_a_window() -> None:
     measured, asked = read(of_attempts(*buckets, part("sum", "6"), part("count", "12")))
     found = measured.of("scheduling_attempt")[KEY]
     # Prometheus' testhistogram: its 0.2-quantile is 0.048, 0.5 is 0.15.
-    assert found.quantile(0.2) == pytest.approx(0.048)
-    assert found.quantile(0.5) == pytest.approx(0.15)
+    assert found.estimate_quantile(0.2) == pytest.approx(0.048)
+    assert found.estimate_quantile(0.5) == pytest.approx(0.15)
     assert (found.count, found.total, measured.seconds) == (12, 6, 3600)
     assert not any("rest_client" in query for query in asked)
 
@@ -70,8 +70,8 @@ def test_a_native_histogram_goes_before_a_classic_one() -> None:
     }
     measured, _ = read(of_attempts(part("bucket", "12", le="+Inf"), part("bucket", "1", le="1"), native))
     found = measured.of("scheduling_attempt")[KEY]
-    assert found.quantile(0.9) == pytest.approx(12.99603834169977)
-    assert found.quantile(0.1) == pytest.approx(0.0006)
+    assert found.estimate_quantile(0.9) == pytest.approx(12.99603834169977)
+    assert found.estimate_quantile(0.1) == pytest.approx(0.0006)
 
 
 def test_shared_metrics_are_asked_for_where_matchers_say_whose() -> None:
@@ -88,7 +88,7 @@ def test_shared_metrics_are_asked_for_where_matchers_say_whose() -> None:
 
 def test_queues_are_the_leaders_where_it_is_known_who_leads() -> None:
     metric = next(metric for metric in METRICS if metric.key == "pending_pods")
-    assert query_of(metric, "scheduler_pending_pods", 60) == (
+    assert build_query(metric, "scheduler_pending_pods", 60) == (
         "max by (queue) (scheduler_pending_pods{} and on (instance) (leader_election_master_status{} == 1))"
         " or max by (queue) (scheduler_pending_pods{})"
     )
@@ -97,7 +97,7 @@ def test_queues_are_the_leaders_where_it_is_known_who_leads() -> None:
 def test_the_older_name_is_asked_for_where_the_newer_has_no_answer() -> None:
     nodes = {"metric": {"type": "nodes"}, "value": [1, "12"]}
     measured, _ = read(lambda query: vector(nodes) if "(scheduler_scheduler_cache_size" in query else vector())
-    assert measured.number("cache_size", ("nodes",)) == 12
+    assert measured.get_number("cache_size", ("nodes",)) == 12
 
 
 @pytest.mark.parametrize("value", ["NaN", "-1", "+Inf", "much"])

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterable
 
 from kschedctl.commands.audit.latency.report import LatencyCurve, Number, Timing
-from kschedctl.sources.metrics.catalogue import ATTEMPTS, METRICS, PERMIT, POINTS, Kind
+from kschedctl.sources.metrics.catalogue import ATTEMPTS, METRICS, PERMIT, POINTS, MetricKind
 from kschedctl.sources.metrics.histograms import Histogram
-from kschedctl.sources.metrics.measured import Measured
+from kschedctl.sources.metrics.measured import MetricsReading
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 POINTS_OUTSIDE_ATTEMPTS = (("PreEnqueue",),)
@@ -16,7 +16,7 @@ POINTS_OUTSIDE_ATTEMPTS = (("PreEnqueue",),)
 _METRICS = {metric.key: metric for metric in METRICS}
 
 
-def build_timings(measured: Measured, metric: str) -> tuple[Timing, ...]:
+def build_timings(measured: MetricsReading, metric: str) -> tuple[Timing, ...]:
     """Return the timings of a metric, largest total time first, with shares if they are parts of attempts."""
     attempts_seconds = sum_seconds(measured, ATTEMPTS) if metric in (POINTS, PERMIT) else None
     names = _METRICS[metric].labels
@@ -34,7 +34,7 @@ def build_timings(measured: Measured, metric: str) -> tuple[Timing, ...]:
     )
 
 
-def build_curves(measured: Measured, metric: str) -> tuple[LatencyCurve, ...]:
+def build_curves(measured: MetricsReading, metric: str) -> tuple[LatencyCurve, ...]:
     """Return the distribution of a metric's durations, the most frequent first, without those in a single bucket."""
     names = _METRICS[metric].labels
     histograms = sorted(measured.of(metric).items(), key=lambda labelled: (-labelled[1].count, labelled[0]))
@@ -42,7 +42,8 @@ def build_curves(measured: Measured, metric: str) -> tuple[LatencyCurve, ...]:
         LatencyCurve(
             labels=dict(zip(names, labels, strict=True)),
             within=tuple(
-                (bucket.bound, min(bucket.observations / histogram.count, 1.0)) for bucket in histogram.within()
+                (bucket.bound, min(bucket.observations / histogram.count, 1.0))
+                for bucket in histogram.get_cumulative_buckets()
             ),
         )
         for labels, histogram in histograms
@@ -55,12 +56,12 @@ def _build_timing(labels: dict[str, str], histogram: Histogram, attempts_seconds
     """Build a timing from a histogram. `whole` is the total time of attempts, None if the histogram is no part of
     it.
     """
-    values = {name: _finite_or_none(histogram.quantile(q)) for name, q in QUANTILES.items()}
+    values = {name: _finite_or_none(histogram.estimate_quantile(q)) for name, q in QUANTILES.items()}
     return Timing(
         labels=labels,
         count=histogram.count,
         mean=_finite_or_none(histogram.total / histogram.count),
-        at_least=tuple(name for name, q in QUANTILES.items() if histogram.at_least(q)),
+        at_least=tuple(name for name, q in QUANTILES.items() if histogram.is_lower_limit(q)),
         share=_finite_or_none(histogram.total / attempts_seconds) if attempts_seconds else None,
         **values,
     )
@@ -71,10 +72,10 @@ def _finite_or_none(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def build_numbers(measured: Measured, metric: str) -> tuple[Number, ...]:
+def build_numbers(measured: MetricsReading, metric: str) -> tuple[Number, ...]:
     """Return the values of a metric ordered by labels, with rates for counters."""
     description = _METRICS[metric]
-    seconds = measured.seconds if description.kind is Kind.COUNTER else None
+    seconds = measured.seconds if description.kind is MetricKind.COUNTER else None
     return tuple(
         Number(
             labels=dict(zip(description.labels, labels, strict=True)),
@@ -90,12 +91,12 @@ def get_only_number(numbers: Iterable[Number]) -> Number | None:
     return next(iter(numbers), None)
 
 
-def sum_seconds(measured: Measured, metric: str) -> float | None:
+def sum_seconds(measured: MetricsReading, metric: str) -> float | None:
     """Return the total seconds of all observations of a metric, or None if unknown."""
     totals = [histogram.total for histogram in measured.of(metric).values()]
     return _finite_or_none(math.fsum(totals)) if totals and all(map(math.isfinite, totals)) else None
 
 
-def count_observations(measured: Measured, metric: str) -> float:
+def count_observations(measured: MetricsReading, metric: str) -> float:
     """Return the number of observations of a metric."""
     return math.fsum(histogram.count for histogram in measured.of(metric).values())

@@ -13,7 +13,7 @@ from kschedctl.errors import UsageError
 
 if TYPE_CHECKING:
     from kschedctl.sources.live.connection import Connection
-    from kschedctl.sources.metrics.measured import Measured
+    from kschedctl.sources.metrics.measured import MetricsReading
 
 DEFAULT_WINDOW = 3600
 MAX_WINDOW = 366 * 86400
@@ -72,7 +72,7 @@ class MetricsOptions:
         """Return the limits above which a figure is a finding. Raises UsageError."""
         return LatencyLimits(target=_parse_positive_duration(self.target, "--target"))
 
-    def read_metrics(self, connect: Callable[[], Connection]) -> Measured:
+    def read_metrics(self, connect: Callable[[], Connection]) -> MetricsReading:
         """Read the metrics. `connect` is called only for metrics behind the API server's proxy. Raises
         KschedctlError.
         """

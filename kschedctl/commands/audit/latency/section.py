@@ -33,7 +33,7 @@ from kschedctl.sources.metrics.catalogue import (
     THROTTLING,
     VICTIMS,
 )
-from kschedctl.sources.metrics.measured import Measured
+from kschedctl.sources.metrics.measured import MetricsReading
 from kschedctl.text.counts import agreeing, counted
 
 TITLE = "Latency"
@@ -53,7 +53,7 @@ def build_latency_section(audited: AuditedCluster) -> LatencySection:
     return build_measured_section(audited.measured, audited.thresholds.latency, nodes)
 
 
-def build_measured_section(measured: Measured, limits: LatencyLimits, nodes: int | None = None) -> LatencySection:
+def build_measured_section(measured: MetricsReading, limits: LatencyLimits, nodes: int | None = None) -> LatencySection:
     """Build the section from metrics. `nodes` is the number of nodes in the cluster, None if unknown."""
     verdicts = (*judge_metrics(measured, limits), *_check_node_count(measured, nodes))
     timings = partial(build_timings, measured)
@@ -67,7 +67,7 @@ def build_measured_section(measured: Measured, limits: LatencyLimits, nodes: int
         restarted=measured.restarted,
         target=limits.target,
         verdicts=tuple(map(_build_verdict_report, verdicts)),
-        missing=measured.missing(),
+        missing=measured.explain_missing(),
         attempts=timings(ATTEMPTS),
         algorithm=timings(ALGORITHM),
         extension_points=timings(POINTS),
@@ -87,14 +87,16 @@ def build_measured_section(measured: Measured, limits: LatencyLimits, nodes: int
         preemption_victims=next(iter(timings(VICTIMS)), None),
         scheduled_after_flush=get_only_number(build_numbers(measured, FLUSHED)),
         **build_verdict(
-            RULES, _iter_findings(verdicts) if measured.leads is not False else (), _find_unknowns(measured, verdicts)
+            RULES,
+            _iter_findings(verdicts) if measured.is_leader is not False else (),
+            _find_unknowns(measured, verdicts),
         ),
     )
 
 
-def _find_unknowns(measured: Measured, verdicts: Sequence[Verdict]) -> Iterator[UnknownKind]:
+def _find_unknowns(measured: MetricsReading, verdicts: Sequence[Verdict]) -> Iterator[UnknownKind]:
     """Yield what the metrics do not tell."""
-    if measured.leads is False:
+    if measured.is_leader is False:
         yield STANDBY
     elif not any(histogram.count for histogram in measured.of(ATTEMPTS).values()):
         yield NO_ATTEMPTS
@@ -110,9 +112,9 @@ def _find_unknowns(measured: Measured, verdicts: Sequence[Verdict]) -> Iterator[
         yield UnknownKind("Metric", why, VERDICT)
 
 
-def _check_node_count(measured: Measured, nodes: int | None) -> Iterator[Verdict]:
+def _check_node_count(measured: MetricsReading, nodes: int | None) -> Iterator[Verdict]:
     """Yield a verdict if the scheduler's cache holds another number of nodes than the cluster."""
-    cached = measured.number(CACHE, ("nodes",))
+    cached = measured.get_number(CACHE, ("nodes",))
     if nodes is not None and cached is not None and cached != nodes:
         yield Verdict("nodes", f"{cached:,.0f} in the scheduler's cache, {nodes:,} in the cluster", STALE, STALE.fix)
 
@@ -135,9 +137,9 @@ def _build_verdict_report(verdict: Verdict) -> LatencyVerdict:
     return LatencyVerdict(about=verdict.about, state=state, told=verdict.figures, lever=verdict.lever)
 
 
-def _build_headline(measured: Measured, verdicts: Sequence[Verdict]) -> str:
+def _build_headline(measured: MetricsReading, verdicts: Sequence[Verdict]) -> str:
     """Return the figures of attempts and the aspects that are not well, as text."""
-    if measured.leads is False:
+    if measured.is_leader is False:
         return "This scheduler does not lead and schedules nothing: ask the leader"
     attempts = [verdict for verdict in verdicts if verdict.about.startswith("attempts")]
     wrong = [

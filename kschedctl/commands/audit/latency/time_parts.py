@@ -9,7 +9,7 @@ from typing import NamedTuple
 from kschedctl.commands.audit.latency.figures import POINTS_OUTSIDE_ATTEMPTS, sum_seconds
 from kschedctl.scheduler.registry.in_tree import IN_TREE
 from kschedctl.sources.metrics.catalogue import ATTEMPTS, PERMIT, PLUGINS, POINTS
-from kschedctl.sources.metrics.measured import Measured
+from kschedctl.sources.metrics.measured import MetricsReading
 
 PERMIT_WAIT, OUTSIDE = "WaitOnPermit", "outside of plugins"
 BINDING = (PERMIT_WAIT, "PreBindPreFlight", "PreBind", "Bind", "PostBind")
@@ -59,7 +59,7 @@ class TimePart(NamedTuple):
         )
 
 
-def split_attempt_time(measured: Measured) -> tuple[TimePart, ...]:
+def split_attempt_time(measured: MetricsReading) -> tuple[TimePart, ...]:
     """Return the parts of the time of attempts, the largest first, or () if the time is unknown."""
     attempts_seconds = sum_seconds(measured, ATTEMPTS)
     if not attempts_seconds:
@@ -80,7 +80,7 @@ def split_attempt_time(measured: Measured) -> tuple[TimePart, ...]:
     return tuple(sorted(parts, key=lambda part: -part.share))
 
 
-def _find_slowest_plugin(measured: Measured, point: str) -> tuple[str, float]:
+def _find_slowest_plugin(measured: MetricsReading, point: str) -> tuple[str, float]:
     """Return the plugin that takes most of the time at a point and its share, or ("", 0.0) if no plugin was timed."""
     seconds = {
         plugin: histogram.total

@@ -31,7 +31,7 @@ from kschedctl.sources.metrics.catalogue import (
     VICTIMS,
 )
 from kschedctl.sources.metrics.histograms import Histogram
-from kschedctl.sources.metrics.measured import Measured
+from kschedctl.sources.metrics.measured import MetricsReading
 
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 
@@ -113,7 +113,7 @@ class Verdict:
     """The severity if it differs from the rule's."""
 
 
-def judge_metrics(measured: Measured, limits: LatencyLimits) -> tuple[Verdict, ...]:
+def judge_metrics(measured: MetricsReading, limits: LatencyLimits) -> tuple[Verdict, ...]:
     """Return one or more verdicts for each aspect, in the order in which to read them."""
     return tuple(verdict for judge in JUDGES for verdict in judge(measured, limits))
 
@@ -123,7 +123,7 @@ def _build_no_data_verdict(about: str, figures: str = "nothing was counted") -> 
     return (Verdict(about, figures, has_data=False),)
 
 
-def _judge_attempts(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
+def _judge_attempts(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
     """Judge the duration of attempts by result and profile."""
     histograms = {labels: histogram for labels, histogram in measured.of(ATTEMPTS).items() if histogram.count > 0}
     if not histograms:
@@ -134,7 +134,9 @@ def _judge_attempts(measured: Measured, limits: LatencyLimits) -> Iterable[Verdi
     ]
 
 
-def _judge_attempt_histogram(measured: Measured, limits: LatencyLimits, about: str, histogram: Histogram) -> Verdict:
+def _judge_attempt_histogram(
+    measured: MetricsReading, limits: LatencyLimits, about: str, histogram: Histogram
+) -> Verdict:
     """Judge the duration of attempts with one result and profile."""
     words = format_quantiles(histogram)
     is_above = _is_p99_above(histogram, limits.target)
@@ -143,7 +145,7 @@ def _judge_attempt_histogram(measured: Measured, limits: LatencyLimits, about: s
     parts = split_attempt_time(measured)
     largest_part = f"; {parts[0].describe()}" if parts else ""
     lever = parts[0].find_advice() if parts else rules.ATTEMPTS.fix
-    severity = "error" if histogram.quantile(0.5) > limits.target else ""
+    severity = "error" if histogram.estimate_quantile(0.5) > limits.target else ""
     return Verdict(
         about,
         f"{words}, target {format_seconds(limits.target)}{largest_part}",
@@ -153,14 +155,14 @@ def _judge_attempt_histogram(measured: Measured, limits: LatencyLimits, about: s
     )
 
 
-def _judge_plugins(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
+def _judge_plugins(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
     """Judge plugins: those of which single calls may be long, or else the slowest plugin."""
     histograms = {labels: histogram for labels, histogram in measured.of(PLUGINS).items() if histogram.count > 0}
     if not histograms:
         return _build_no_data_verdict("plugins", "no cycle was timed: one in ten is")
-    slow = [labels for labels, histogram in histograms.items() if histogram.at_least(0.99)]
+    slow = [labels for labels, histogram in histograms.items() if histogram.is_lower_limit(0.99)]
     if not slow:
-        slowest = max(histograms, key=lambda labels: (histograms[labels].quantile(0.99), labels))
+        slowest = max(histograms, key=lambda labels: (histograms[labels].estimate_quantile(0.99), labels))
         return (
             Verdict("plugins", f"the longest is {slowest[0]} at {slowest[1]}: {format_quantiles(histograms[slowest])}"),
         )
@@ -175,7 +177,7 @@ def _judge_plugins(measured: Measured, limits: LatencyLimits) -> Iterable[Verdic
     ]
 
 
-def _judge_binding(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
+def _judge_binding(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
     """Judge the slowest step of binding."""
     points = {point: histogram for (point, _), histogram in measured.of(POINTS).items() if point in BINDING}
     points |= {f"{PERMIT_WAIT} ({result})": histogram for (result,), histogram in measured.of(PERMIT).items()}
@@ -183,7 +185,7 @@ def _judge_binding(measured: Measured, limits: LatencyLimits) -> Iterable[Verdic
     histograms = {point: histogram for point, histogram in points.items() if histogram.count > 0}
     if not histograms:
         return _build_no_data_verdict("binding", "nothing was bound")
-    slowest = max(histograms, key=lambda point: (_nan_to_zero(histograms[point].quantile(0.99)), point))
+    slowest = max(histograms, key=lambda point: (_nan_to_zero(histograms[point].estimate_quantile(0.99)), point))
     histogram = histograms[slowest]
     message = f"the longest is {slowest}: {format_quantiles(histogram)}"
     is_above = _is_p99_above(histogram, limits.target)
@@ -195,21 +197,21 @@ def _judge_binding(measured: Measured, limits: LatencyLimits) -> Iterable[Verdic
     return (Verdict("binding", f"{message}{requests_text}", rules.BINDING, lever),)
 
 
-def _judge_client_throttling(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
+def _judge_client_throttling(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
     """Judge the client's rate limit on requests. Without data there is no verdict, as not all sources have this
     metric.
     """
     by_verb = {verb: histogram for (verb,), histogram in measured.of(THROTTLING).items() if histogram.count > 0}
     if not by_verb:
         return ()
-    slowest = max(by_verb, key=lambda verb: (_nan_to_zero(by_verb[verb].quantile(0.99)), verb))
+    slowest = max(by_verb, key=lambda verb: (_nan_to_zero(by_verb[verb].estimate_quantile(0.99)), verb))
     message = f"{slowest} requests are held back: {format_quantiles(by_verb[slowest])}"
     if not _is_p99_above(by_verb[slowest], limits.target):
         return (Verdict("client", message),)
     return (Verdict("client", message, rules.CLIENT, rules.CLIENT.fix),)
 
 
-def _judge_pod_scheduling_sli(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
+def _judge_pod_scheduling_sli(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
     """Judge the time from queue to bound of pods that were scheduled at the first attempt."""
     histograms = {tries: histogram for (tries,), histogram in measured.of(SLI).items() if histogram.count > 0}
     if not histograms:
@@ -229,7 +231,7 @@ def _judge_pod_scheduling_sli(measured: Measured, limits: LatencyLimits) -> Iter
     return (Verdict("pods, from queue to bound", message, rules.SLI, rules.SLI.fix),)
 
 
-def _judge_results(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
+def _judge_results(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
     """Judge the results of attempts: errors, and many attempts without a node."""
     number = measured.numbers.get(RESULTS, {})
     by_result: dict[str, float] = {}
@@ -250,7 +252,7 @@ def _judge_results(measured: Measured, limits: LatencyLimits) -> Iterable[Verdic
     return (Verdict("results", message),)
 
 
-def _judge_queues(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
+def _judge_queues(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
     """Judge the lengths of the queues."""
     counts = {queue: count for (queue,), count in measured.numbers.get(QUEUES, {}).items()}
     if not counts:
@@ -260,7 +262,7 @@ def _judge_queues(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict
     return long_queues or (Verdict("queues", message),)
 
 
-def _iter_long_queues(measured: Measured, limits: LatencyLimits, by_queue: dict[str, float]) -> Iterable[Verdict]:
+def _iter_long_queues(measured: MetricsReading, limits: LatencyLimits, by_queue: dict[str, float]) -> Iterable[Verdict]:
     """Yield a verdict for each queue that is too long."""
     active, backoff, unschedulable = (by_queue.get(queue, 0.0) for queue in ("active", "backoff", "unschedulable"))
     attempts_seconds, attempts = sum_seconds(measured, ATTEMPTS), count_observations(measured, ATTEMPTS)
@@ -277,7 +279,7 @@ def _iter_long_queues(measured: Measured, limits: LatencyLimits, by_queue: dict[
             f"{format_count(active)} {_choose_form(active, 'is', 'are')} ready"
         )
         yield Verdict("queue backoff", message, rules.BACKOFF, rules.BACKOFF.fix)
-    pods = measured.number(CACHE, ("pods",))
+    pods = measured.get_number(CACHE, ("pods",))
     if unschedulable > limits.waiting and (pods is None or unschedulable > limits.unschedulable_share * pods):
         running_text = f", {format_count(pods)} {_choose_form(pods, 'runs', 'run')}" if pods is not None else ""
         verb = _choose_form(unschedulable, "fits", "fit")
@@ -285,9 +287,9 @@ def _iter_long_queues(measured: Measured, limits: LatencyLimits, by_queue: dict[
         yield Verdict("queue unschedulable", message, rules.UNSCHEDULABLE, rules.UNSCHEDULABLE.fix)
 
 
-def _judge_flushed_pods(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
+def _judge_flushed_pods(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
     """Judge the pods that fit and that only the flush of unschedulable pods woke."""
-    count = measured.number(FLUSHED)
+    count = measured.get_number(FLUSHED)
     if count is None:
         return ()
     if not count:
@@ -299,15 +301,15 @@ def _judge_flushed_pods(measured: Measured, limits: LatencyLimits) -> Iterable[V
     return (Verdict("wake-ups", message, rules.FLUSHED, rules.FLUSHED.fix),)
 
 
-def _judge_preemption(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
+def _judge_preemption(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
     """Judge how often preemption was tried, helped and failed."""
-    attempts, victims = measured.number(PREEMPTIONS), next(iter(measured.of(VICTIMS).values()), None)
+    attempts, victims = measured.get_number(PREEMPTIONS), next(iter(measured.of(VICTIMS).values()), None)
     if attempts is None:
         return _build_no_data_verdict("preemption")
     successes = victims.count if victims is not None else 0.0
     victims_text = f", {_format_count_of(victims.total, 'victim')}" if victims is not None and successes else ""
     message = f"{_format_count_of(attempts, 'attempt')}, {format_count(successes)} with victims{victims_text}"
-    failed = measured.number(PREEMPTION_CALLS, ("error",))
+    failed = measured.get_number(PREEMPTION_CALLS, ("error",))
     if failed:
         return (Verdict("preemption", f"{message}; {format_count(failed)} failed", rules.EVICTING, rules.EVICTING.fix),)
     if attempts >= limits.waiting and successes < attempts / 10:
@@ -315,7 +317,7 @@ def _judge_preemption(measured: Measured, limits: LatencyLimits) -> Iterable[Ver
     return (Verdict("preemption", message),)
 
 
-def _judge_cache(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
+def _judge_cache(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
     """Judge the number of assumed pods in the cache."""
     counts = {kind: count for (kind,), count in measured.numbers.get(CACHE, {}).items()}
     if not counts:
@@ -327,7 +329,7 @@ def _judge_cache(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]
     return (Verdict("cache", message),)
 
 
-def _judge_hints(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
+def _judge_hints(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
     """Judge the results of queueing hints."""
     histograms = measured.of(HINTS)
     if not histograms:
@@ -344,9 +346,9 @@ def _judge_hints(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]
     return (Verdict("hints", message),)
 
 
-def _judge_in_flight_events(measured: Measured, limits: LatencyLimits) -> Iterable[Verdict]:
+def _judge_in_flight_events(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
     """Judge the number of events kept for pods in flight."""
-    events = measured.total(IN_FLIGHT)
+    events = measured.get_total(IN_FLIGHT)
     if events is None:
         return _build_no_data_verdict("events in flight")
     message = f"{format_count(events)} {_choose_form(events, 'is', 'are')} kept for pods that are being tried"
@@ -359,8 +361,8 @@ def format_quantiles(histogram: Histogram) -> str:
     """Return the quantiles of a histogram, such as `P50 1.2 ms, P90 3 ms, P99 at least 200 ms`."""
     parts = []
     for name, q in (("P50", 0.5), ("P90", 0.9), ("P99", 0.99)):
-        value = histogram.quantile(q)
-        at_least = "at least " if histogram.at_least(q) else ""
+        value = histogram.estimate_quantile(q)
+        at_least = "at least " if histogram.is_lower_limit(q) else ""
         parts.append(f"{name} {at_least}{format_seconds(value)}" if math.isfinite(value) else f"{name} not known")
     return ", ".join(parts)
 
@@ -372,8 +374,8 @@ def _build_good_verdict(about: str, figures: str, is_above: bool | None) -> Verd
 
 def _is_p99_above(histogram: Histogram, limit: float) -> bool | None:
     """Return whether the 99th percentile is above the limit, or None if the last bucket begins below the limit."""
-    p99 = histogram.quantile(0.99)
-    if math.isnan(p99) or (p99 <= limit and histogram.at_least(0.99)):
+    p99 = histogram.estimate_quantile(0.99)
+    if math.isnan(p99) or (p99 <= limit and histogram.is_lower_limit(0.99)):
         return None
     return p99 > limit
 
@@ -383,7 +385,7 @@ def _nan_to_zero(value: float) -> float:
     return 0.0 if math.isnan(value) else value
 
 
-JUDGES: tuple[Callable[[Measured, LatencyLimits], Iterable[Verdict]], ...] = (
+JUDGES: tuple[Callable[[MetricsReading, LatencyLimits], Iterable[Verdict]], ...] = (
     _judge_attempts,
     _judge_plugins,
     _judge_binding,

@@ -12,16 +12,16 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.pending.report import GateHolder, PendingSection, WaitingPods
-from kschedctl.commands.explain.group_headline import describe_deadlock_end
+from kschedctl.commands.explain.group_headline import suggest_deadlock_end
 from kschedctl.commands.explain.waiting import (
     CONDITION,
     LOOK_AT_SCHEDULER,
     ReplayedCluster,
     WaitingPod,
     find_terminating_victims,
-    find_unread_pods,
+    find_unread_pods_doubt,
     find_waiting_pods,
-    is_left_alone,
+    is_overlooked,
 )
 from kschedctl.commands.explain.waiting_report import LastWords
 from kschedctl.replay.audit_rules import ERROR, NOTE, WARNING, AuditRule, build_verdict
@@ -190,7 +190,7 @@ def build_pending_section(audited: AuditedCluster) -> PendingSection:
     groups = _group_waiting_pods(waiting)
     unknown = [
         *merge_unknown_kinds(replayed.explanation.unknown for replayed in audited.replay),
-        *find_unread_pods(audited),
+        *find_unread_pods_doubt(audited),
     ]
     unknown += _find_unknowns_of_stuck_pods(waiting, audited)
     if any(waiting_pod.cause == "unserved" for waiting_pod in waiting):
@@ -345,7 +345,7 @@ def _find_severity(group: Sequence[WaitingPod], rule: AuditRule, audited: Audite
         return rule.severity
     if not audited.now:
         return NOTE
-    return ERROR if any(is_left_alone(waiting, audited) for waiting in group) else WARNING
+    return ERROR if any(is_overlooked(waiting, audited) for waiting in group) else WARNING
 
 
 def _iter_waiting_times(first: WaitingPod, audited: AuditedCluster) -> Iterator[str]:
@@ -372,7 +372,7 @@ def _find_fix(first: WaitingPod, rule: AuditRule) -> str:
     """Return the fix for a pod: ending a gang's deadlock, asking the holders of its gates, or the rule's fix."""
     pod_group = first.explanation.pod_group
     if pod_group and pod_group.deadlocked_with:
-        return describe_deadlock_end(pod_group)
+        return suggest_deadlock_end(pod_group)
     gates = find_gate_holders(first.pod) if rule is GATED else ()
     fixes = [gate.fix for gate in gates if gate.fix]
     if fixes:

@@ -17,9 +17,15 @@ from kschedctl.api.times import subtract_seconds
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.queue.report import PodsInQueue, QueueSection
-from kschedctl.commands.explain.waiting import WaitingPod, find_unread_pods, find_waiting_pods, is_left_alone, was_tried
-from kschedctl.commands.wakes.between import wakes_between
-from kschedctl.commands.wakes.changes_that_wake import wake_ups_after_attempt
+from kschedctl.commands.explain.waiting import (
+    WaitingPod,
+    find_unread_pods_doubt,
+    find_waiting_pods,
+    is_overlooked,
+    was_tried,
+)
+from kschedctl.commands.wakes.between import find_wakes_between
+from kschedctl.commands.wakes.changes_that_wake import build_wake_ups_report
 from kschedctl.commands.wakes.event_replay import RejectedPod, build_basis, merge_bases
 from kschedctl.commands.wakes.many import iter_rejected_groups
 from kschedctl.commands.wakes.report import PodBetween, WakesBetween, WakeUps
@@ -151,7 +157,7 @@ def _group_by_queue(queued: Iterable[AuditedQueuePod]) -> list[list[AuditedQueue
 def _build_pods_in_queue(group: Sequence[AuditedQueuePod], audited: AuditedCluster) -> PodsInQueue:
     """Build the report about a group of pods."""
     first = group[0]
-    wake_ups = wake_ups_after_attempt(audited.scheduler, first.rejected) if first.rejected else None
+    wake_ups = build_wake_ups_report(audited.scheduler, first.rejected) if first.rejected else None
     return PodsInQueue(
         queue=first.queue,
         pods=tuple(in_queue.waiting.pod.key for in_queue in group),
@@ -197,7 +203,7 @@ def _merge_attempt_bases(queued: Iterable[AuditedQueuePod], audited: AuditedClus
 
 def _find_unknowns(basis: Basis, between: WakesBetween | None, audited: AuditedCluster) -> Iterator[UnknownKind]:
     """Yield the unread data that the answers depend on."""
-    yield from find_unread_pods(audited)
+    yield from find_unread_pods_doubt(audited)
     yield from basis["unknown"]
     if between is not None:
         yield from between.unknown
@@ -211,7 +217,7 @@ def _find_wakes_since_earlier(audited: AuditedCluster) -> WakesBetween | None:
     if audited.earlier is None:
         return None
     names = _describe_time(audited.earlier.cluster), audited.now
-    return wakes_between(audited.earlier, audited.scheduler, _find_stuck_pods(audited), names, CHANGES_KEPT)
+    return find_wakes_between(audited.earlier, audited.scheduler, _find_stuck_pods(audited), names, CHANGES_KEPT)
 
 
 def _describe_time(cluster: Cluster) -> str:
@@ -258,7 +264,7 @@ def _iter_findings(
             name,
             f"{rejection}; {changes}{more} woke it, and it waits",
             namespace=waiting.pod.metadata.namespace,
-            severity=ERROR if is_left_alone(waiting, audited) else WARNING,
+            severity=ERROR if is_overlooked(waiting, audited) else WARNING,
         )
 
 

@@ -33,7 +33,7 @@ from kschedctl.scheduler.plugins.dynamic_resources.inventory import Inventory, g
 from kschedctl.scheduler.plugins.dynamic_resources.pod_groups import find_group
 from kschedctl.scheduler.plugins.helper.device_features import Features
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.node_masks import match_node_selector
+from kschedctl.snapshot.nodes import match_node_selector
 from kschedctl.snapshot.pod_info import PodInfo
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode

@@ -26,8 +26,7 @@ from kschedctl.scheduler.plugins.dynamic_resources.pools import (
     build_pool,
 )
 from kschedctl.scheduler.plugins.dynamic_resources.requests import AllocationError
-from kschedctl.snapshot.node_masks import match_node_selector
-from kschedctl.snapshot.nodes import NodeColumns
+from kschedctl.snapshot.nodes import NodeColumns, match_node_selector
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
 
