@@ -265,7 +265,10 @@ TABLE = (
         "What would the Cluster Autoscaler do next, and why not more?",
         HelpHeading.AUTOSCALERS,
         2,
-        schemas={"scale-up": "reports.cluster_autoscaler:ScaleUp", "scale-down": "reports.cluster_autoscaler:ScaleDown"},
+        schemas={
+            "scale-up": "reports.cluster_autoscaler:ScaleUp",
+            "scale-down": "reports.cluster_autoscaler:ScaleDown",
+        },
         pages={"ScaleUp": "commands.scale.page:scale_up_page", "ScaleDown": "commands.scale.page:scale_down_page"},
     ),
     CommandEntry(

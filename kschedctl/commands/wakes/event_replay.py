@@ -25,8 +25,7 @@ from kschedctl.replay.unknown import (
     unknown_fields,
 )
 from kschedctl.reports.unknown import Basis
-from kschedctl.scheduler.engine.messages import fit_error
-from kschedctl.scheduler.engine.rejectors import NO_REJECTORS
+from kschedctl.scheduler.engine.diagnosis import NO_REJECTORS, fit_error
 from kschedctl.scheduler.event_handling.event_handlers import Occurrence
 from kschedctl.scheduler.event_handling.registrations import Registrations
 from kschedctl.scheduler.framework.dependencies import Unknown

@@ -15,13 +15,12 @@ from kschedctl.lint.objects.subject import Path, format_path
 from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
 from kschedctl.reports.report import Report
-from kschedctl.scheduler.configuration import other_versions
+from kschedctl.scheduler.configuration import validation
 from kschedctl.scheduler.configuration.configuration import SchedulerConfiguration, load_configuration
 from kschedctl.scheduler.configuration.document import parse_document, with_document_defaults
-from kschedctl.scheduler.configuration.other_versions import VersionMismatch
 from kschedctl.scheduler.configuration.profile import Profile
 from kschedctl.scheduler.configuration.secrets import redact_secrets
-from kschedctl.scheduler.configuration.validation import validate_configuration
+from kschedctl.scheduler.configuration.validation import VersionMismatch, validate_configuration
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.strict_decoding import GoDuration, split_path
 from kschedctl.scheduler.registry.scheduler_plugins import find_registered_plugins
@@ -169,7 +168,7 @@ def list_unknown_to_version(document: JsonObject | None, gates: FeatureGates) ->
     """Return what other versions have and this one does not, apart from plugins that a package registers."""
     registered = find_registered_plugins(other_builds=True)
     return [
-        other for other in other_versions.iter_version_mismatches(document, gates.minor) if other.name not in registered
+        other for other in validation.iter_version_mismatches(document, gates.minor) if other.name not in registered
     ]
 
 

@@ -13,7 +13,7 @@ from kschedctl.errors import UsageError
 from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import IN_SIMULATIONS, find_unread_dependencies, summarize_unknowns
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.engine.messages import fit_error
+from kschedctl.scheduler.engine.diagnosis import fit_error
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.following import StepwiseScheduler, TriedPod
