@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
-from kschedctl.commands.audit.creation.section import build_creation_section
-from kschedctl.commands.audit.latency.section import build_latency_section
-from kschedctl.commands.audit.leader.section import build_leader_section
-from kschedctl.commands.audit.packing.section import build_packing_section
-from kschedctl.commands.audit.pending.section import build_pending_section
-from kschedctl.commands.audit.placed.section import build_placed_section
-from kschedctl.commands.audit.priorities.section import build_priorities_section
-from kschedctl.commands.audit.queue.section import build_queue_section
-from kschedctl.commands.audit.races.section import build_races_section
+from kschedctl.commands.audit.creation import build_creation_section
+from kschedctl.commands.audit.latency import build_latency_section
+from kschedctl.commands.audit.leader import build_leader_section
+from kschedctl.commands.audit.packing import build_packing_section
+from kschedctl.commands.audit.pending import build_pending_section
+from kschedctl.commands.audit.placed import build_placed_section
+from kschedctl.commands.audit.priorities import build_priorities_section
+from kschedctl.commands.audit.queue import build_queue_section
+from kschedctl.commands.audit.races import build_races_section
 from kschedctl.commands.audit.report import AnySection, Audit
-from kschedctl.commands.audit.sampling.section import build_sampling_section
-from kschedctl.commands.audit.topology.section import build_topology_section
+from kschedctl.commands.audit.sampling import build_sampling_section
+from kschedctl.commands.audit.topology import build_topology_section
 from kschedctl.replay.audit_rules import NOTE
 from kschedctl.reports.findings import SEVERITIES_BY_GRAVITY
 from kschedctl.reports.section import FINDINGS, SOUND, UNKNOWN

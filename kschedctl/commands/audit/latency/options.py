@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kschedctl.commands.audit.latency.verdicts import LatencyLimits
+from kschedctl.commands.audit.audited_cluster import LatencyLimits
 from kschedctl.errors import UsageError
 
 if TYPE_CHECKING:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from kschedctl.api.ownership import find_owner
+from kschedctl.commands.audit.audited_cluster import PriorityLimits
 from kschedctl.commands.audit.priorities.report import EvictedWorkload, GrownTier
 from kschedctl.commands.audit.priorities.tiers import Tiers
 from kschedctl.errors import UsageError
@@ -20,19 +20,6 @@ from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.pod_info import PodInfo
-
-
-@dataclass(frozen=True)
-class PriorityLimits:
-    """How much a tier grows in the replay, and when pods starve."""
-
-    grow: int = 10
-    """The number of pods by which the tier grows, 0 for none."""
-    tier: str = ""
-    """The tier by PriorityClass or value, empty for the top tier of users."""
-    starving_seconds: float = 3600.0
-    """Pods that wait longer starve."""
-
 
 NOT_GROWING_KINDS = ("DaemonSet", "Node")
 """Owner kinds whose pods are bound to nodes one by one, so that there cannot be more of them."""
