@@ -1,4 +1,7 @@
-"""The report of an audit (kind Audit)."""
+"""The report of an audit (kind Audit), with its sections about pending pods, uncreated pods and the queue.
+
+The sections that have a folder have a report of their own there.
+"""
 
 from __future__ import annotations
 

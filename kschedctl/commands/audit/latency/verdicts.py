@@ -9,8 +9,13 @@ from dataclasses import dataclass
 from kschedctl.api.digits import format_significant
 from kschedctl.commands.audit.audited_cluster import LatencyLimits
 from kschedctl.commands.audit.latency import rules
-from kschedctl.commands.audit.latency.figures import count_observations, sum_seconds
-from kschedctl.commands.audit.latency.time_parts import BINDING, PERMIT_WAIT, split_attempt_time
+from kschedctl.commands.audit.latency.figures import (
+    BINDING,
+    PERMIT_WAIT,
+    count_observations,
+    split_attempt_time,
+    sum_seconds,
+)
 from kschedctl.replay.audit_rules import AuditRule
 from kschedctl.sources.metrics.catalogue import (
     API_CALLS,

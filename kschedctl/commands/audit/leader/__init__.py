@@ -7,9 +7,14 @@ from collections.abc import Iterator, Sequence
 from kschedctl.api.ages import DAY
 from kschedctl.api.kinds import LEASE
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
-from kschedctl.commands.audit.leader.leases import compare_with_newest_renewal, find_own_lease, find_scheduler_leases
+from kschedctl.commands.audit.leader.instances import (
+    compare_with_newest_renewal,
+    find_differing_settings,
+    find_own_lease,
+    find_scheduler_leases,
+    find_served_names,
+)
 from kschedctl.commands.audit.leader.report import DifferentSetting, LeaderSection, SchedulerLease, ServedName
-from kschedctl.commands.audit.leader.served_names import find_differing_settings, find_served_names
 from kschedctl.replay.audit_rules import ERROR, NOTE, WARNING, AuditRule, build_verdict
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.unknown import VERDICT, UnknownKind

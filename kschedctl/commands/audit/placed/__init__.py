@@ -12,13 +12,13 @@ from kschedctl.api.arrays import Rows
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import format_in_one_unit
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
-from kschedctl.commands.audit.placed.left_over import (
+from kschedctl.commands.audit.placed.placement_errors import (
     MAX_EXAMPLES,
     iter_orphaned_pods,
+    iter_overcommitted_nodes,
     iter_rejected_pods,
     iter_shared_devices,
 )
-from kschedctl.commands.audit.placed.overcommitted import iter_overcommitted_nodes
 from kschedctl.commands.audit.placed.replayed import (
     INTER_POD_AFFINITY,
     NO_EXECUTE,

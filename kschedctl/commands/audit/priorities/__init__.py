@@ -14,8 +14,12 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.times import parse_microseconds
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
-from kschedctl.commands.audit.priorities.evictions import find_exposed_workloads, find_preempted_workloads
-from kschedctl.commands.audit.priorities.growth import Growth, grow_tier
+from kschedctl.commands.audit.priorities.preemptions import (
+    Growth,
+    find_exposed_workloads,
+    find_preempted_workloads,
+    grow_tier,
+)
 from kschedctl.commands.audit.priorities.report import (
     EvictedWorkload,
     ExposedWorkload,

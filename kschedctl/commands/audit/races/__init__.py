@@ -9,12 +9,13 @@ import numpy as np
 
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.races.compare import compare_expiries, format_percent
-from kschedctl.commands.audit.races.measured import Measures, measure_cluster
 from kschedctl.commands.audit.races.question import (
     MIN_ARRIVAL_SECONDS,
     NEVER,
+    Measures,
     RaceFields,
     build_question,
+    measure_cluster,
     parse_expiry,
 )
 from kschedctl.commands.audit.races.report import RaceResult, Races, RacesSection
