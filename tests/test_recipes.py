@@ -264,7 +264,7 @@ def test_a_plugin_with_a_fact_a_remedy_and_a_wake(copy: Path) -> None:
 SIGNED = """if True:
     from kschedctl import Cluster
     from kschedctl.api.copying import replace
-    from kschedctl.scheduler.queue_run.batching import Signer
+    from kschedctl.scheduler.queue_run.exact_search import Signer
     from kschedctl.scheduler.scheduler import Scheduler
     from kschedctl.snapshot.pod_info import PodInfo
 

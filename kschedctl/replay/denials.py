@@ -30,7 +30,7 @@ from kschedctl.api.validation.options import ValidationOptions
 from kschedctl.api.workloads import identity
 from kschedctl.cluster import Cluster, describe, drop_nulls
 from kschedctl.errors import InputError
-from kschedctl.scheduler.configuration.validation_options import build_validation_options
+from kschedctl.scheduler.configuration.version_fields import build_validation_options
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
 

@@ -15,8 +15,8 @@ from kschedctl.api.resource_names import PODS
 from kschedctl.replay.missing_storage_classes import MissingStorageClasses
 from kschedctl.reports.eviction_chain import EvictionChain
 from kschedctl.reports.placements import EvictedPod, EvictionFate, Headroom, PodCount, RetriedPods, UnplacedPods
+from kschedctl.scheduler.engine.diagnosis import NO_REJECTORS
 from kschedctl.scheduler.engine.permit import WAITS_AT_PLUGIN, run_permit
-from kschedctl.scheduler.engine.rejectors import NO_REJECTORS
 from kschedctl.scheduler.framework import SUCCESS, Code, PermitPlugin, offers
 from kschedctl.scheduler.queueing.scheduling_queue import BACKOFF
 from kschedctl.scheduler.queueing.scheduling_queue import UNSCHEDULABLE as UNSCHEDULABLE_PODS

@@ -17,7 +17,7 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.replay.repeated_runs import spread_over_runs
 from kschedctl.reports.placements import Spread, UnplacedPods
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.engine.post_filter import run_post_filter
+from kschedctl.scheduler.engine.diagnosis import run_post_filter
 from kschedctl.scheduler.engine.pre_filter import selected_by_name
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread

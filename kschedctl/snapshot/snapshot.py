@@ -22,11 +22,10 @@ from kschedctl.api.priority import resolve_priority
 from kschedctl.api.quantity import QuantityError
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
-from kschedctl.snapshot.changed_nodes import ChangedNodes
+from kschedctl.snapshot.changed_nodes import ChangedNodes, NodeSubset
 from kschedctl.snapshot.demands import Demands
 from kschedctl.snapshot.indexes import Indexes
 from kschedctl.snapshot.node_order import interleave_zones
-from kschedctl.snapshot.node_subset import NodeSubset
 from kschedctl.snapshot.nodes import AllNodes, NodeColumns
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.pods import PodColumns

@@ -13,7 +13,7 @@ from table_extenders import table_extenders
 
 from kschedctl.scheduler.configuration.configuration import load_configuration
 from kschedctl.scheduler.engine.cycle import run_cycle
-from kschedctl.scheduler.engine.messages import fit_error
+from kschedctl.scheduler.engine.diagnosis import fit_error
 from kschedctl.scheduler.engine.scoring import ScoreOutcome
 from kschedctl.scheduler.framework import Code, Status
 from kschedctl.scheduler.framework.feature_gates import FeatureGates

@@ -12,7 +12,7 @@ from golden_cases import SETTINGS, Json, family_lines
 from kschedctl.api.arrays import Rows
 from kschedctl.cluster import Cluster
 from kschedctl.replay.settling import find_pending
-from kschedctl.scheduler.engine.post_filter import PostFilterOutcome
+from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome
 from kschedctl.scheduler.engine.preemption.candidates import Candidate
 from kschedctl.scheduler.engine.preemption.evaluator import tied_candidates
 from kschedctl.scheduler.scheduler import Scheduler

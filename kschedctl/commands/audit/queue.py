@@ -24,8 +24,8 @@ from kschedctl.commands.explain.waiting import (
     is_overlooked,
     was_tried,
 )
-from kschedctl.commands.wakes.between import wakes_between
-from kschedctl.commands.wakes.changes_that_wake import wake_ups_after_attempt
+from kschedctl.commands.wakes.between import find_wakes_between
+from kschedctl.commands.wakes.changes_that_wake import build_wake_ups_report
 from kschedctl.commands.wakes.event_replay import RejectedPod, build_basis, merge_bases
 from kschedctl.commands.wakes.many import iter_rejected_groups
 from kschedctl.commands.wakes.report import PodBetween, WakesBetween, WakeUps
@@ -157,7 +157,7 @@ def _group_by_queue(queued: Iterable[AuditedQueuePod]) -> list[list[AuditedQueue
 def _build_pods_in_queue(group: Sequence[AuditedQueuePod], audited: AuditedCluster) -> PodsInQueue:
     """Build the report about a group of pods."""
     first = group[0]
-    wake_ups = wake_ups_after_attempt(audited.scheduler, first.rejected) if first.rejected else None
+    wake_ups = build_wake_ups_report(audited.scheduler, first.rejected) if first.rejected else None
     return PodsInQueue(
         queue=first.queue,
         pods=tuple(in_queue.waiting.pod.key for in_queue in group),
@@ -217,7 +217,7 @@ def _find_wakes_since_earlier(audited: AuditedCluster) -> WakesBetween | None:
     if audited.earlier is None:
         return None
     names = _describe_time(audited.earlier.cluster), audited.now
-    return wakes_between(audited.earlier, audited.scheduler, _find_stuck_pods(audited), names, CHANGES_KEPT)
+    return find_wakes_between(audited.earlier, audited.scheduler, _find_stuck_pods(audited), names, CHANGES_KEPT)
 
 
 def _describe_time(cluster: Cluster) -> str:

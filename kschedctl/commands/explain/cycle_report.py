@@ -48,11 +48,10 @@ from kschedctl.reports.plugin_answers import (
     StatusReport,
 )
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
+from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome, fit_error, format_histogram, run_post_filter
 from kschedctl.scheduler.engine.extenders.extender import CallWithFullPods
-from kschedctl.scheduler.engine.messages import fit_error, format_histogram
 from kschedctl.scheduler.engine.permit import run_permit
 from kschedctl.scheduler.engine.pod_groups.gangs import find_gang_object, find_gang_plugin
-from kschedctl.scheduler.engine.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.engine.pre_filter import selected_by_name
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.framework import Code, PreFilterResult, Reservation, ReservePlugin, Status, offers

@@ -10,7 +10,7 @@ from kschedctl.api.arrays import Position
 from kschedctl.api.ownership import find_controller
 from kschedctl.commands.explain.report import CandidateReport, NoLowerPriority, PreemptionReport, VictimReport
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.engine.post_filter import PostFilterOutcome
+from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome
 from kschedctl.scheduler.engine.preemption.budgets import find_budgets
 from kschedctl.scheduler.engine.preemption.candidates import Candidate
 from kschedctl.scheduler.engine.preemption.evaluator import (

@@ -1,4 +1,4 @@
-"""Queueing hints replayed: the events that the rejectors of a pod registered for, and their answers to one event."""
+"""Replay of queueing hints: which events a pod's rejectors registered for, and how they answer a given event."""
 
 from __future__ import annotations
 
@@ -25,8 +25,7 @@ from kschedctl.replay.unknown import (
     unknown_fields,
 )
 from kschedctl.reports.unknown import Basis
-from kschedctl.scheduler.engine.messages import fit_error
-from kschedctl.scheduler.engine.rejectors import NO_REJECTORS
+from kschedctl.scheduler.engine.diagnosis import NO_REJECTORS, fit_error
 from kschedctl.scheduler.event_handling.event_handlers import Occurrence
 from kschedctl.scheduler.event_handling.registrations import Registrations
 from kschedctl.scheduler.framework.dependencies import Unknown
@@ -41,12 +40,12 @@ POP_FROM_BACKOFF_GATE = "SchedulerPopFromBackoffQ"
 """The feature gate without which PreEnqueue plugins run only when the pod leaves the backoff queue."""
 UNSCHEDULABLE, BACKOFF, ACTIVE, NONE = "unschedulable", "backoff", "active", ""
 """The queues of the scheduler; a pod that fits is in none for long."""
-WHEN_FITTING = {effect: affects for effect, affects in WHEN_SCHEDULABLE.items() if affects == VERDICT}
-"""How unknown kinds affect the answer about a pod that fits, where nobody asks for the best node."""
+EFFECTS_WHEN_FITTING = {effect: affects for effect, affects in WHEN_SCHEDULABLE.items() if affects == VERDICT}
+"""How unread kinds affect the answer about a pod that fits. Which node is best does not matter."""
 
 
 class RejectedPod(NamedTuple):
-    """A pod after one attempt, with its profile and the unread kinds that the answer depends on."""
+    """A pod after one scheduling attempt, with its profile and the doubts about the attempt."""
 
     info: PodInfo
     framework: Framework
@@ -54,13 +53,13 @@ class RejectedPod(NamedTuple):
     attempt: Attempt
     unknown: tuple[Unknown, ...] = ()
     gang: GangResult | None = None
-    """The gang without which the pod is not bound. The rejectors are then those of the attempt at the whole gang."""
+    """The gang with which the pod is bound. The rejectors are then those of the whole gang."""
     pod_group: PodGroupReport | None = None
-    """The pod group with which the pod is tried."""
+    """The pod group with which the pod is scheduled."""
 
     @property
     def fits(self) -> bool:
-        """Return whether the pod gets a node together with those it is bound with."""
+        """Whether the pod gets a node, together with the pods of its group if it has one."""
         if self.pod_group is not None:
             return is_placed(self.pod_group, self.info.pod)
         cycle, failure = self.attempt.cycle, self.gang and self.gang.failure
@@ -68,7 +67,7 @@ class RejectedPod(NamedTuple):
 
     @property
     def queue(self) -> str:
-        """Return the queue that the pod is in. Without rejectors to wait for, and in pod groups, pods back off.
+        """The queue in which the pod waits. Pods without rejectors, and pods in groups, only back off.
 
         Upstream: determineSchedulingHintForInFlightPod in the queue's scheduling_queue.go.
         """
@@ -78,7 +77,7 @@ class RejectedPod(NamedTuple):
 
     @property
     def message(self) -> str | None:
-        """Return the scheduler's message, or None for a pod that was not tried or fits."""
+        """The scheduler's message, or None if the pod fits or was not tried."""
         cycle = self.attempt.cycle
         if cycle is None or self.fits:
             return None
@@ -91,7 +90,7 @@ class RejectedPod(NamedTuple):
 
 
 def wakes(cluster: Cluster, pod: PodReference, event: JsonObject) -> Wakes:
-    """Return what an event does to a rejected pod of the cluster (``namespace/name``) or to a manifest of one.
+    """Replay an event for a rejected pod of the cluster (`namespace/name`) or of a manifest.
 
     ``event`` is ``{"action": "Add" | "Update" | "Delete", "old": object or None, "new": object or None}``. Raises
     UsageError for a pod that is not pending, InputError and ConfigurationError for what cannot be read.
@@ -105,16 +104,17 @@ def wakes(cluster: Cluster, pod: PodReference, event: JsonObject) -> Wakes:
     (True, 'NodeUpdateNodeLabel', ['Queue'])
     """
     scheduler = Scheduler(cluster)
-    refused = try_once(scheduler, find_pod(scheduler, pod))
+    refused = try_pod(scheduler, find_pod(scheduler, pod))
     return replay_change(scheduler, refused, parse_change(event, scheduler.view))
 
 
-def try_once(
+def try_pod(
     scheduler: Scheduler, pod: Pod, info: PodInfo | None = None, gangs: TriedGroups | None = None
 ) -> RejectedPod:
-    """Try a pod as the API server stores it. ``info`` is its shared PodInfo, ``gangs`` those already tried.
+    """Try to schedule a pod once, given as the API server stores it.
 
-    Raises UsageError for a pod that is not tried at all.
+    `info` is the pod's shared PodInfo, and `gangs` has the groups that were tried already. Raises UsageError if the
+    scheduler would not try the pod.
     """
     if pod.terminated or pod.spec.node_name:
         raise UsageError(f'pod "{pod.key}" is not pending', hint="only pods that wait can be woken")
@@ -128,11 +128,11 @@ def try_once(
     tried = try_without_post_filter(framework, info, scheduler.view)
     if tried.cycle is None:
         return RejectedPod(info, framework, registrations, tried, unknown)
-    known = TriedGroups() if gangs is None else gangs
-    gang = try_gang(scheduler, framework, pod, known)
+    tried_groups = TriedGroups() if gangs is None else gangs
+    gang = try_gang(scheduler, framework, pod, tried_groups)
     if gang and gang.failure and tried.cycle.schedulable:
         tried = tried._replace(rejectors=gang.failure.rejectors)
-    group = try_pod_group(scheduler, framework, pod, known)
+    group = try_pod_group(scheduler, framework, pod, tried_groups)
     if group and is_placed(group, pod):
         tried = tried._replace(rejectors=NO_REJECTORS)
     return RejectedPod(info, framework, registrations, tried, unknown, gang, group)
@@ -141,14 +141,16 @@ def try_once(
 def replay_change(
     scheduler: Scheduler, refused: RejectedPod, change: ChangedObject | None, view: Fork | None = None
 ) -> Wakes:
-    """Return what a change does to a rejected pod. None stands for a change that the scheduler does not watch.
+    """Replay a change for a rejected pod. A change that the scheduler does not watch is None.
 
-    ``view`` is the view after the change, except changes of nodes and pods, if known.
+    `view` is the view after the change, if it has already been computed. Nodes and pods in it may be unchanged.
     """
-    heard = filter_relevant(scheduler.event_handlers.list_occurrences(change) if change else (), refused.info)
+    occurrences = drop_updates_of_other_pods(
+        scheduler.event_handlers.list_occurrences(change) if change else (), refused.info
+    )
     if view is None:
         view = apply_to_view(scheduler.view, change) if change else scheduler.view
-    events, after = replay_hints(refused, heard, view)
+    events, after = replay_hints(refused, occurrences, view)
     if change is not None and _removes_pod(change, refused.info.pod):
         after = NONE
     rejectors = refused.attempt.rejectors
@@ -169,21 +171,21 @@ def replay_change(
 
 
 def _removes_pod(change: ChangedObject, pod: Pod) -> bool:
-    """Return whether the change takes the pod out of the queue for good: deleted, terminated, or bound."""
+    """Return whether the change removes the pod from the queue for good, because it is deleted, ended or bound."""
     if change.kind != POD or not is_same_pod(change.object, pod):
         return False
     return change.new is None or bool(change.new.spec.node_name or change.new.terminated)
 
 
 def build_basis(scheduler: Scheduler, refused: RejectedPod) -> Basis:
-    """Return what an answer about a rejected pod depends on."""
-    affected = WHEN_FITTING if refused.queue == NONE else WHEN_WOKEN
+    """Build the report fields about what limits the answer for a rejected pod."""
+    affected = EFFECTS_WHEN_FITTING if refused.queue == NONE else WHEN_WOKEN
     unknown = summarize_unknowns(refused.unknown, affected)
     return {"not_replayed": find_unreplayed_parts(refused.framework), **unknown_fields(unknown)}
 
 
 def merge_bases(bases: Sequence[Basis]) -> Basis:
-    """Return what several answers depend on together."""
+    """Merge the report fields about what limits several answers."""
     return {
         "not_replayed": tuple(dict.fromkeys(line for basis in bases for line in basis["not_replayed"])),
         "unknown": merge_unknown_kinds(basis["unknown"] for basis in bases),
@@ -191,8 +193,8 @@ def merge_bases(bases: Sequence[Basis]) -> Basis:
     }
 
 
-def filter_relevant(occurrences: Iterable[Occurrence], info: PodInfo) -> list[Occurrence]:
-    """Return the events without those about other waiting pods."""
+def drop_updates_of_other_pods(occurrences: Iterable[Occurrence], info: PodInfo) -> list[Occurrence]:
+    """Drop the updates of other waiting pods from the events."""
     return [
         occurrence
         for occurrence in occurrences
@@ -201,8 +203,9 @@ def filter_relevant(occurrences: Iterable[Occurrence], info: PodInfo) -> list[Oc
 
 
 def is_registered(refused: RejectedPod, occurrences: Iterable[Occurrence]) -> bool:
-    """Return whether a rejector registered for one of the events. Without hints, changes of the pod itself count,
-    too.
+    """Return whether a rejector registered for one of the events.
+
+    If queueing hints are disabled, an update of the pod itself counts as well.
     """
     registrations, rejectors = refused.registrations, refused.attempt.rejectors.all
     if any(registrations.hints(plugin, occurrence.event) for occurrence in occurrences for plugin in rejectors):
@@ -213,7 +216,7 @@ def is_registered(refused: RejectedPod, occurrences: Iterable[Occurrence]) -> bo
 def replay_hints(
     refused: RejectedPod, occurrences: Iterable[Occurrence], view: Fork
 ) -> tuple[tuple[EventReport, ...], str]:
-    """Return the rejectors' answers to each event, and the queue of the pod afterwards."""
+    """Replay the rejectors' queueing hints for the events. Return their answers and the pod's queue afterwards."""
     occurrences = tuple(occurrences)
     info = _apply_pod_update(refused.info, occurrences)
     registrations, rejectors = refused.registrations, refused.attempt.rejectors
@@ -231,12 +234,14 @@ def replay_hints(
 
 
 def _apply_pod_update(info: PodInfo, occurrences: Iterable[Occurrence]) -> PodInfo:
-    """Return the pod as it is after an update of itself."""
+    """Return the pod's info after the events, which may update the pod itself."""
     return next((PodInfo(occurrence.change.new, info.options) for occurrence in occurrences if occurrence.itself), info)
 
 
 def _choose_queue(refused: RejectedPod, info: PodInfo, hinted: QueueingStrategy, view: Fork) -> str:
-    """Return the queue that the pod moves to. A plugin may keep it out, and it only backs off if it was tried."""
+    """Choose the queue to which the pod moves. PreEnqueue plugins may hold it back, and a gated pod needs no
+    back-off.
+    """
     if hinted is QueueingStrategy.SKIP:
         return UNSCHEDULABLE
     tried = refused.attempt.cycle is not None

@@ -1,6 +1,4 @@
-"""The kinds of change that wake a pod which a plugin rejected, in the plugin's words or derived from its
-registrations.
-"""
+"""The kinds of changes that wake a pod, as a rejecting plugin describes them or as derived from its registrations."""
 
 from __future__ import annotations
 
@@ -31,67 +29,69 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 
 class WakeQuery(NamedTuple):
-    """A rejected pod, and the plugin that is asked what wakes it."""
+    """A rejected pod and one of its rejectors: the question is what wakes the pod."""
 
     info: PodInfo
     plugin: Plugin | None
-    """None for extenders, which register no events."""
+    """The plugin; None for extenders, which register no events."""
     view: Fork
     gates: FeatureGates
     gated: bool = False
-    """Whether the plugin keeps the pod from being tried until it changes its answer."""
+    """Whether the plugin gates the pod, so that the pod is not tried at all."""
 
 
 FREEING = {NODE: ActionType.DELETE, POD: ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN}
 OF_RESIZES = " that is being resized"
 REACHING = {NODE: " that would then take it", POD: " at which its pod affinity or spreading may look"}
-"""Which changes of a kind reach the pod (scheduler/queueing/pre_checks.py)."""
-THEN = {NODE: ", and would then take the pod", POD: ", and the pod's own affinity may look at that one"}
-"""Which changes of a kind reach the pod, as a continuation of a plugin's own words."""
+"""Kind of object -> a clause about which of its changes reach the pod (scheduler/queueing/pre_checks.py)."""
+REACHING_CLAUSES = {NODE: ", and would then take the pod", POD: ", and the pod's own affinity may look at that one"}
+"""Kind of object -> a clause about which changes reach the pod, to follow a plugin's own description."""
 ITSELF = "the pod itself is updated, in more than its status"
 ANY_TAINTS = "any taint of a node changes (the scheduler adds this, lest a new node is missed)"
 
 
 def iter_wake_triggers(
-    waiting: WakeQuery, asked: tuple[ClusterEventWithHint, ...], hinted: bool
+    query: WakeQuery, registrations: tuple[ClusterEventWithHint, ...], hinted: bool
 ) -> Iterator[WakeTrigger]:
-    """Yield the kinds of change that wake the pod among those that the plugin registered for.
+    """Yield the kinds of changes that wake the pod, among those for which the plugin registered.
 
-    Without queueing hints (``hinted``) every registered change that reaches the pod wakes it, and so does any update of
-    the pod itself. The same holds for events that older versions, which pre-check nodes anyway, register without a
-    hint.
+    Without queueing hints (`hinted`), every registered change that reaches the pod wakes it, and so does any update of
+    the pod itself. The same holds for node events without a hint in older versions, which pre-check nodes.
     """
-    info, plugin, view, gates, gated = waiting
+    info, plugin, view, gates, gated = query
     if gated and offers(plugin, AdmittingPlugin):
         yield from plugin.admitting_changes(info, view, gates)
         return
     checked = pre_checked_resources(gates)
-    plain = [event for event in asked if not hinted or (NODE in checked and event.hint is None)]
-    yield from (change for event in plain for change in _iter_unhinted_triggers(event, checked))
+    unhinted = [event for event in registrations if not hinted or (NODE in checked and event.hint is None)]
+    yield from (change for event in unhinted for change in _iter_unhinted_triggers(event, checked))
     if hinted:
-        yield from _iter_hinted_triggers(waiting, [event for event in asked if event not in plain], checked)
+        yield from _iter_hinted_triggers(query, [event for event in registrations if event not in unhinted], checked)
     else:
         yield WakeTrigger(POD, UPDATE, ITSELF)
 
 
 def _iter_hinted_triggers(
-    waiting: WakeQuery, asked: Sequence[ClusterEventWithHint], checked: Collection[str]
+    query: WakeQuery, registrations: Sequence[ClusterEventWithHint], checked: Collection[str]
 ) -> Iterator[WakeTrigger]:
-    info, plugin, view, gates, _ = waiting
+    """Yield the kinds of changes for which the plugin registered with a hint."""
+    info, plugin, view, gates, _ = query
     if not offers(plugin, WakingPlugin):
         yield from (
-            WakeTrigger(registration.kind, registration.action, _describe_any(registration.kind, registration.action))
-            for registration in asked
+            WakeTrigger(
+                registration.kind, registration.action, _describe_any_change(registration.kind, registration.action)
+            )
+            for registration in registrations
         )
         return
-    wanted: dict[str, ActionType] = {}
-    for event in asked:
-        wanted[event.kind] = wanted.get(event.kind, ActionType(0)) | event.action
+    registered_actions: dict[str, ActionType] = {}
+    for event in registrations:
+        registered_actions[event.kind] = registered_actions.get(event.kind, ActionType(0)) | event.action
     for change in plugin.waking_changes(info, view, gates):
-        if change.action & wanted.get(change.kind, ActionType(0)) or change.action == BY_THE_PLUGIN:
-            reaching = "" if _reaches_all_pods(change, checked) else THEN[change.kind]
+        if change.action & registered_actions.get(change.kind, ActionType(0)) or change.action == BY_THE_PLUGIN:
+            reaching = "" if _reaches_all_pods(change, checked) else REACHING_CLAUSES[change.kind]
             yield change._replace(words=f"{change.words}{reaching}")
-    if any(registration.hint is None and registration.event == _IMPLIED for registration in asked):
+    if any(registration.hint is None and registration.event == _IMPLIED for registration in registrations):
         yield WakeTrigger(NODE, ActionType.UPDATE_NODE_TAINT, ANY_TAINTS)
 
 
@@ -99,41 +99,50 @@ _IMPLIED = ClusterEventWithHint(NODE, ActionType.UPDATE_NODE_TAINT).event
 
 
 def _reaches_all_pods(change: WakeTrigger, checked: Collection[str]) -> bool:
+    """Return whether the change is not pre-checked, so that it reaches every pod."""
     if change.kind == NODE:
         return NODE not in checked
     return change.kind != POD or ASSIGNED_POD not in checked or bool(change.action & FREEING[POD])
 
 
-def _iter_unhinted_triggers(asked: ClusterEventWithHint, checked: Collection[str]) -> Iterator[WakeTrigger]:
-    """Yield triggers for an event without a hint. Changes that free resources reach all pods.
+def _iter_unhinted_triggers(registration: ClusterEventWithHint, checked: Collection[str]) -> Iterator[WakeTrigger]:
+    """Yield the kinds of changes for which the plugin registered without a hint.
 
-    Other changes of pre-checked nodes and pods reach the pods they may concern.
+    Changes that free resources reach all pods. Other changes of pre-checked nodes and pods only reach the pods that
+    they may concern.
     """
-    if (ASSIGNED_POD if asked.kind == POD else asked.kind) not in checked:
-        yield WakeTrigger(asked.kind, asked.action, _describe_any(asked.kind, asked.action))
+    if (ASSIGNED_POD if registration.kind == POD else registration.kind) not in checked:
+        yield WakeTrigger(
+            registration.kind, registration.action, _describe_any_change(registration.kind, registration.action)
+        )
         return
-    freeing = asked.action & FREEING.get(asked.kind, asked.action)
-    if asked.kind == POD and UPDATE in asked.action:  # then no kind of update has an event of its own
+    freeing = registration.action & FREEING.get(registration.kind, registration.action)
+    if registration.kind == POD and UPDATE in registration.action:  # then no kind of update has an event of its own
         freeing &= ~UPDATE
-    others = asked.action & ~freeing
+    not_freeing = registration.action & ~freeing
     if freeing:
-        yield WakeTrigger(asked.kind, freeing, _describe_any(asked.kind, freeing))
-    if others:
-        resizes = asked.kind == POD and not others & ActionType.ADD  # who asks for updates alone asks for these
-        reaching = OF_RESIZES if resizes else REACHING[asked.kind]
-        yield WakeTrigger(asked.kind, others, f"{_describe_any(asked.kind, others)}{reaching}")
+        yield WakeTrigger(registration.kind, freeing, _describe_any_change(registration.kind, freeing))
+    if not_freeing:
+        resizes = (
+            registration.kind == POD and not not_freeing & ActionType.ADD
+        )  # who asks for updates alone asks for these
+        reaching = OF_RESIZES if resizes else REACHING[registration.kind]
+        yield WakeTrigger(
+            registration.kind, not_freeing, f"{_describe_any_change(registration.kind, not_freeing)}{reaching}"
+        )
 
 
-def _describe_any(kind: str, action: ActionType) -> str:
-    return f"any {join_words([label.lower() for label in action_labels(action)], 'or')} of a {get_api_kind(kind)}"
+def _describe_any_change(kind: str, action: ActionType) -> str:
+    """Describe any of these actions on an object of a kind."""
+    return f"any {join_words([label.lower() for label in list_action_labels(action)], 'or')} of a {get_api_kind(kind)}"
 
 
-def action_labels(action: ActionType) -> tuple[str, ...]:
-    """Return upstream's names of the actions.
+def list_action_labels(action: ActionType) -> tuple[str, ...]:
+    """List upstream's names of the actions.
 
-    >>> action_labels(ActionType.ADD | ActionType.UPDATE_NODE_LABEL)
+    >>> list_action_labels(ActionType.ADD | ActionType.UPDATE_NODE_LABEL)
     ('Add', 'UpdateNodeLabel')
-    >>> action_labels(ActionType.DELETE | ActionType.UPDATE)
+    >>> list_action_labels(ActionType.DELETE | ActionType.UPDATE)
     ('Delete', 'Update')
     """
     update = UPDATE in action

@@ -21,7 +21,7 @@ from kschedctl.replay.controllers.creation import admit_pod
 from kschedctl.replay.edits import change_pods
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
-from kschedctl.scheduler.engine.post_filter import run_post_filter
+from kschedctl.scheduler.engine.diagnosis import run_post_filter
 from kschedctl.scheduler.engine.preemption.candidates import NO_CANDIDATES
 from kschedctl.scheduler.engine.preemption.evaluator import Preemption
 from kschedctl.scheduler.framework.dependencies import Effect, Unknown

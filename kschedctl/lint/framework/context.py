@@ -38,7 +38,7 @@ from kschedctl.lint.objects.variants import NO_SETS, AppliedSet, AppliedSets, Va
 from kschedctl.lint.objects.workload import Workload, compile_selector
 from kschedctl.reports.findings import PassedOver
 from kschedctl.reports.unknown import INSTANCE_TYPES
-from kschedctl.scheduler.configuration.validation_options import build_validation_options
+from kschedctl.scheduler.configuration.version_fields import build_validation_options
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
 T = TypeVar("T")

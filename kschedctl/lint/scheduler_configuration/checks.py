@@ -20,8 +20,8 @@ from kschedctl.lint.scheduler_configuration.configuration_errors import (
 )
 from kschedctl.scheduler.configuration.configuration import SchedulerConfiguration
 from kschedctl.scheduler.configuration.document import API_VERSION, GROUP, KIND
-from kschedctl.scheduler.configuration.other_versions import VersionMismatch
 from kschedctl.scheduler.configuration.profile import Profile, list_default_plugins
+from kschedctl.scheduler.configuration.validation import VersionMismatch
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.registry.in_tree import IN_TREE, get_in_tree_plugins
 from kschedctl.scheduler.registry.scheduler_plugins import SCHEDULER_PLUGINS, find_registered_plugins

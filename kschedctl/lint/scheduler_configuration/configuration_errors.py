@@ -9,11 +9,10 @@ from copy import deepcopy
 from kschedctl.api.json_values import JsonObject, array_at, field_at
 from kschedctl.errors import ConfigurationError
 from kschedctl.lint.objects.subject import Path
-from kschedctl.scheduler.configuration import other_versions
+from kschedctl.scheduler.configuration import validation
 from kschedctl.scheduler.configuration.configuration import SchedulerConfiguration, load_configuration
 from kschedctl.scheduler.configuration.document import parse_document, with_document_defaults
-from kschedctl.scheduler.configuration.other_versions import VersionMismatch
-from kschedctl.scheduler.configuration.validation import validate_configuration
+from kschedctl.scheduler.configuration.validation import VersionMismatch, validate_configuration
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.strict_decoding import split_path
 from kschedctl.scheduler.registry.scheduler_plugins import find_registered_plugins
@@ -35,7 +34,7 @@ def list_unknown_to_version(document: JsonObject | None, gates: FeatureGates) ->
     """Return what other versions have and this one does not, apart from plugins that a package registers."""
     registered = find_registered_plugins(other_builds=True)
     return [
-        other for other in other_versions.iter_version_mismatches(document, gates.minor) if other.name not in registered
+        other for other in validation.iter_version_mismatches(document, gates.minor) if other.name not in registered
     ]
 
 

@@ -27,7 +27,7 @@ from kschedctl.replay.controllers.creation_fix_steps import DeniedPod, FixObject
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.replay.patches import build_json_patch, build_strategic_patch, to_document, wrap_in_template
 from kschedctl.reports.not_created import CreationFix
-from kschedctl.scheduler.engine.messages import fit_error
+from kschedctl.scheduler.engine.diagnosis import fit_error
 from kschedctl.scheduler.scheduler import Scheduler
 
 SMALL_AMOUNTS = {"cpu": "1m", "memory": "1Mi"}

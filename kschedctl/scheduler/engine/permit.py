@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kschedctl.scheduler.engine.messages import format_histogram
+from kschedctl.scheduler.engine.diagnosis import format_histogram
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.framework import SUCCESS, Code, PermitPlugin, PluginError, Status, offers
 from kschedctl.snapshot.fork import Fork

@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from kschedctl.api.arrays import Position
-from kschedctl.scheduler.engine.rejectors import NO_REJECTORS, Rejectors
+from kschedctl.scheduler.engine.diagnosis import NO_REJECTORS, Rejectors
 
 NANOSECONDS = 10**9
 """Nanoseconds in a second. Times are nanoseconds of a clock that starts at 0."""

@@ -9,10 +9,9 @@ from typing import ClassVar, Self
 from kschedctl.api.arrays import Position
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.engine.pod_groups.of_members import find_member_ineligibility, preemptor_key
+from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import IN_PREEMPTION
-from kschedctl.scheduler.engine.pod_groups.victims import AS_GROUPS
-from kschedctl.scheduler.engine.post_filter import PostFilterOutcome
+from kschedctl.scheduler.engine.pod_groups.victims import AS_GROUPS, find_member_ineligibility, preemptor_key
 from kschedctl.scheduler.engine.preemption.evaluator import (
     DEFAULT_PREEMPTION,
     NEVER,
@@ -21,7 +20,7 @@ from kschedctl.scheduler.engine.preemption.evaluator import (
     PreemptionPlugin,
     is_being_preempted,
 )
-from kschedctl.scheduler.engine.preemption.selection import SORTED_AGAIN, LowerPriority
+from kschedctl.scheduler.engine.preemption.victims import SORTED_AGAIN, LowerPriority
 from kschedctl.scheduler.framework import SUCCESS, Code, Status
 from kschedctl.scheduler.framework.arguments import PluginArgs
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect

@@ -16,7 +16,7 @@ from kschedctl.api.arrays import NO_ROW, Position, Row
 from kschedctl.api.objects import Pod
 from kschedctl.api.workloads import made_again
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
-from kschedctl.scheduler.engine.post_filter import PostFilterOutcome, run_post_filter
+from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.engine.preemption.candidates import NO_CANDIDATES, Candidate, Candidates
 from kschedctl.scheduler.engine.preemption.evaluator import Preemption, tied_candidates
 from kschedctl.scheduler.engine.reserve import find_reserve_plugins, release, reserve

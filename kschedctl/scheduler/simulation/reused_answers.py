@@ -15,16 +15,20 @@ import numpy as np
 
 from kschedctl.api.arrays import Position
 from kschedctl.api.gangs import GangKey
-from kschedctl.scheduler.engine.messages import fit_error
-from kschedctl.scheduler.engine.post_filter import PostFilterOutcome, run_post_filter
+from kschedctl.scheduler.engine.diagnosis import (
+    NO_REJECTORS,
+    PostFilterOutcome,
+    Rejectors,
+    find_rejectors,
+    fit_error,
+    run_post_filter,
+)
 from kschedctl.scheduler.engine.preemption.candidates import Candidate
 from kschedctl.scheduler.engine.preemption.evaluator import clears_nomination, find_preemption_plugins, tied_candidates
 from kschedctl.scheduler.engine.profile import FrameworkLike
-from kschedctl.scheduler.engine.rejectors import NO_REJECTORS, Rejectors, find_rejectors
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.plugins.default_preemption import are_victims_evicted_asynchronously
-from kschedctl.scheduler.queueing.nominations import Nominations
-from kschedctl.scheduler.queueing.pods_on_nodes import Choice
+from kschedctl.scheduler.queueing.pods_on_nodes import Choice, Nominations
 from kschedctl.scheduler.queueing.scheduling_loop import Failed, PostFilterEffect
 from kschedctl.scheduler.queueing.waiting_pods import PREEMPTION_LOOP
 from kschedctl.scheduler.scheduler import Framework

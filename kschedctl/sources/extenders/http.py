@@ -27,8 +27,7 @@ from urllib3.exceptions import (
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.scheduler.engine.extenders.answers import ExtenderError
-from kschedctl.scheduler.engine.extenders.extender import UnknownAnswerError
-from kschedctl.scheduler.engine.extenders.settings import Extender
+from kschedctl.scheduler.engine.extenders.extender import Extender, UnknownAnswerError
 from kschedctl.scheduler.framework.strict_decoding import decode_strictly
 from kschedctl.sources.extenders.go_json import decode_first_value
 from kschedctl.sources.extenders.tls import build_tls_context

@@ -15,7 +15,7 @@ from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.kept_victims import VictimCache
 from kschedctl.scheduler.engine.preemption.candidates import choose_best
 from kschedctl.scheduler.engine.preemption.dry_run import dry_run
-from kschedctl.scheduler.engine.preemption.selection import LowerPriority
+from kschedctl.scheduler.engine.preemption.victims import LowerPriority
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
 

@@ -22,7 +22,7 @@ from kschedctl.scheduler.engine.preemption.budgets import find_budgets
 from kschedctl.scheduler.engine.preemption.candidates import Candidate, choose_best
 from kschedctl.scheduler.engine.preemption.dry_run import DryRun, dry_run
 from kschedctl.scheduler.engine.preemption.evaluator import Preemption
-from kschedctl.scheduler.engine.preemption.selection import LowerPriority
+from kschedctl.scheduler.engine.preemption.victims import LowerPriority
 from kschedctl.scheduler.framework import Code, PluginVerdict, Rejection
 from kschedctl.scheduler.plugins.default_preemption import DefaultPreemption, DefaultPreemptionArgs
 from kschedctl.scheduler.scheduler import Scheduler

@@ -33,7 +33,7 @@ from kschedctl.replay.unknown import (
 from kschedctl.reports.not_created import describe_not_created
 from kschedctl.scheduler.engine.cycle import NO_NODES, Cycle, run_cycle
 from kschedctl.scheduler.engine.sampling import LEAST_NODES, SampledFrom, SearchTerms, adaptive_percentage
-from kschedctl.scheduler.engine.start_indexes.searches import EveryStart, Searches
+from kschedctl.scheduler.engine.start_indexes import EveryStart, Searches
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.framework.dependencies import Unknown
 from kschedctl.scheduler.scheduler import Framework, Scheduler

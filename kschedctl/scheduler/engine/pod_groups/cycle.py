@@ -18,7 +18,15 @@ from kschedctl.api.copying import replace
 from kschedctl.api.gangs import GangKey
 from kschedctl.api.objects import PodGroup
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
-from kschedctl.scheduler.engine.messages import fit_error, format_histogram
+from kschedctl.scheduler.engine.diagnosis import (
+    NO_REJECTORS,
+    PostFilterOutcome,
+    Rejectors,
+    find_rejectors,
+    fit_error,
+    format_histogram,
+    run_post_filter,
+)
 from kschedctl.scheduler.engine.permit import PermitOutcome, run_permit
 from kschedctl.scheduler.engine.pod_groups.placement import (
     GroupPlacement,
@@ -29,10 +37,8 @@ from kschedctl.scheduler.engine.pod_groups.placement import (
 )
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import UNTIL_INFEASIBLE, GroupProgress, run_placement_feasible
 from kschedctl.scheduler.engine.pod_groups.state import find_pod_group, find_state, is_unread
-from kschedctl.scheduler.engine.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.engine.preemption.evaluator import Preemption
 from kschedctl.scheduler.engine.profile import FrameworkLike
-from kschedctl.scheduler.engine.rejectors import NO_REJECTORS, Rejectors, find_rejectors
 from kschedctl.scheduler.engine.reserve import find_reserve_plugins, reserve
 from kschedctl.scheduler.engine.sampling import Sampling
 from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, Status

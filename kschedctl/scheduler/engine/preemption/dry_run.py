@@ -20,8 +20,14 @@ from kschedctl.scheduler.engine.cycle import Cycle, Filtering, FilterOutcome
 from kschedctl.scheduler.engine.preemption.budgets import find_budgets
 from kschedctl.scheduler.engine.preemption.candidates import Candidates
 from kschedctl.scheduler.engine.preemption.nodes_alone import dry_run_changed_nodes, is_decided_per_node
-from kschedctl.scheduler.engine.preemption.selection import NO_VICTIMS, DecidedByFilters, Selection
-from kschedctl.scheduler.engine.preemption.victims import Judge, Victims, put_back_order
+from kschedctl.scheduler.engine.preemption.victims import (
+    NO_VICTIMS,
+    DecidedByFilters,
+    Judge,
+    Selection,
+    Victims,
+    put_back_order,
+)
 from kschedctl.scheduler.framework import Code
 
 NOT_HELPFUL = "Preemption is not helpful for scheduling"

@@ -21,8 +21,7 @@ from kschedctl.scheduler.engine.kept_victims import (
 )
 from kschedctl.scheduler.engine.preemption.budgets import find_budgets
 from kschedctl.scheduler.engine.preemption.candidates import Positions
-from kschedctl.scheduler.engine.preemption.selection import DecidedByFilters, Selection
-from kschedctl.scheduler.engine.preemption.victims import put_back_order
+from kschedctl.scheduler.engine.preemption.victims import DecidedByFilters, Selection, put_back_order
 from kschedctl.scheduler.engine.reserve import has_backed_resources
 from kschedctl.scheduler.framework import Reads
 from kschedctl.snapshot.delta import Delta, find_run_starts

@@ -10,7 +10,7 @@ import pytest
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.sampling import Sampling, SearchTerms
-from kschedctl.scheduler.engine.start_indexes.searches import EveryStart
+from kschedctl.scheduler.engine.start_indexes import EveryStart
 from kschedctl.scheduler.framework import Peers
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kschedctl.scheduler.scheduler import Scheduler
