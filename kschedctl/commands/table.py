@@ -288,7 +288,7 @@ TABLE = (
             "LintRules": "commands.lint.page:build_rule_list_page",
             "LintRule": "commands.lint.page:build_rule_page",
         },
-        formats={"diff": "commands.lint.diff:render_diff"},
+        formats={"diff": "commands.lint.fixes:render_diff"},
     ),
     CommandEntry(
         "pools",

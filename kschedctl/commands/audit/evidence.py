@@ -9,7 +9,7 @@ from kschedctl.commands.audit.leader.report import DifferentSetting, LeaderSecti
 from kschedctl.commands.audit.packing.report import PackingSection, PoolRoom, TypicalPods
 from kschedctl.commands.audit.placed.report import OvercommittedNode, PlacedSection
 from kschedctl.commands.audit.priorities.report import EvictedWorkload, PrioritiesSection, PriorityTier
-from kschedctl.commands.audit.queue.report import PodsInQueue, QueueSection
+from kschedctl.commands.audit.report import PodsInQueue, QueueSection
 from kschedctl.commands.audit.topology.report import (
     BrokenDomain,
     PlacedWorkload,
