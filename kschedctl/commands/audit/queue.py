@@ -16,7 +16,7 @@ from kschedctl.api.ages import format_age
 from kschedctl.api.times import subtract_seconds
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
-from kschedctl.commands.audit.queue.report import PodsInQueue, QueueSection
+from kschedctl.commands.audit.report import PodsInQueue, QueueSection
 from kschedctl.commands.explain.waiting import (
     WaitingPod,
     find_unread_pods_doubt,
