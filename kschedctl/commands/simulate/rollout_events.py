@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kschedctl.api.decoding import type_name
+from kschedctl.api.events import first_seen, get_reporter, parse_assignment
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Event
-from kschedctl.api.observed.events import first_seen, get_reporter, parse_assignment
 from kschedctl.api.times import parse_nanoseconds
 from kschedctl.commands.simulate.following.rollout import RealPlacement
 from kschedctl.errors import InputError

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from kschedctl.api.ages import format_age
+from kschedctl.api.events import LEADER_ELECTION
 from kschedctl.api.objects import Lease
-from kschedctl.api.observed.events import LEADER_ELECTION
-from kschedctl.api.times import parse_nanoseconds
+from kschedctl.api.times import format_age, parse_nanoseconds
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.leader.report import SchedulerLease

@@ -9,8 +9,8 @@ from itertools import pairwise
 import numpy as np
 
 from kschedctl.api.defaults import DEFAULT_SCHEDULER_NAME
+from kschedctl.api.events import first_seen, get_reporter, parse_assignment
 from kschedctl.api.objects import Event
-from kschedctl.api.observed.events import first_seen, get_reporter, parse_assignment
 from kschedctl.cluster import SchedulerInstance
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.leader.report import DifferentSetting, ServedName, WorkingInstance

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from kschedctl.api.arrays import Rows
+from kschedctl.api.events import is_kubelet_rejection
 from kschedctl.api.objects import Pod
-from kschedctl.api.observed.events import is_kubelet_rejection
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.placed.report import OrphanedPods, RefusedPods, SharedDevice
