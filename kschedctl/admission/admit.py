@@ -38,7 +38,7 @@ from kschedctl.api.quantity import QuantityError
 from kschedctl.api.validation import around_pods, manifests, unknown_fields
 from kschedctl.cluster import Cluster, drop_nulls
 from kschedctl.errors import InputError
-from kschedctl.reports.admission import Admission, OtherOutcome
+from kschedctl.reports.not_created import Admission, OtherOutcome
 from kschedctl.scheduler.configuration.version_fields import build_validation_options
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 

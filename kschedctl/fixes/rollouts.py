@@ -44,7 +44,7 @@ from kschedctl.replay.edits import add_pods, change_pods
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.replay.placements import report_evictions, summarize_evictions
 from kschedctl.replay.settling import recreate_evicted
-from kschedctl.reports.eviction_chain import EvictionChain
+from kschedctl.reports.placements import EvictionChain
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork

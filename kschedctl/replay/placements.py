@@ -13,8 +13,15 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import PODS
 from kschedctl.replay.missing_storage_classes import MissingStorageClasses
-from kschedctl.reports.eviction_chain import EvictionChain
-from kschedctl.reports.placements import EvictedPod, EvictionFate, Headroom, PodCount, RetriedPods, UnplacedPods
+from kschedctl.reports.placements import (
+    EvictedPod,
+    EvictionChain,
+    EvictionFate,
+    Headroom,
+    PodCount,
+    RetriedPods,
+    UnplacedPods,
+)
 from kschedctl.scheduler.engine.diagnosis import NO_REJECTORS
 from kschedctl.scheduler.engine.permit import WAITS_AT_PLUGIN, run_permit
 from kschedctl.scheduler.framework import SUCCESS, Code, PermitPlugin, offers

@@ -22,8 +22,8 @@ from kschedctl.autoscaling.cluster_autoscaler.template_gaps import iter_template
 from kschedctl.autoscaling.growth import mark_unschedulable
 from kschedctl.autoscaling.node_groups.found import NodeGroups
 from kschedctl.cluster import Cluster
+from kschedctl.reports.cluster_autoscaler import ScaleUp
 from kschedctl.reports.new_node import AutoscalerSaid, NewNode, PoolVerdict
-from kschedctl.reports.scale_up import ScaleUp
 
 NAME = "the Cluster Autoscaler"
 ROOM = "a node that exists or is on its way"

@@ -25,7 +25,7 @@ from kschedctl.commands.config import check_configuration, effective_configurati
 from kschedctl.commands.lint.command import CLEAN, FOUND, DisplayOptions
 from kschedctl.errors import InputError, UsageError
 from kschedctl.lint.framework.rule import Severity
-from kschedctl.reports.configuration import EffectiveConfiguration
+from kschedctl.lint.scheduler_configuration.effective import EffectiveConfiguration
 from kschedctl.scheduler.configuration.document import KIND
 from kschedctl.sources.documents.positions import LocatedObject, load_objects
 

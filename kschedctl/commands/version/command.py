@@ -11,7 +11,7 @@ from kschedctl.cli.options import Source, Untabled, with_options
 from kschedctl.cli.source import connect_to_cluster
 from kschedctl.commands.version.report import ClusterVersion, Version
 from kschedctl.errors import ClusterError
-from kschedctl.text.urls import strip_credentials
+from kschedctl.text.printable import strip_credentials
 from kschedctl.text.version import VERSION
 
 EXAMPLES = (

@@ -83,9 +83,9 @@ class ClusterFacts:
         """Return the nodes whose taints and cordon the workload tolerates."""
         key = _encode(("tolerations", workload.spec.tolerations))
         if key not in self._masks:
-            nodes, tolerations = self.view.nodes, workload.spec.tolerations
+            columns, tolerations = self.view.nodes, workload.spec.tolerations
             cordon = is_tolerated(tolerations, UNSCHEDULABLE_TAINT)
-            self._masks[key] = nodes.find_tolerated(nodes, tolerations) & (cordon | ~nodes.unschedulable)
+            self._masks[key] = nodes.find_tolerated(columns, tolerations) & (cordon | ~columns.unschedulable)
         return self._masks[key]
 
     def get_eligible_nodes(self, workload: Workload) -> Bools:

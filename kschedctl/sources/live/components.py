@@ -28,7 +28,7 @@ from kschedctl.errors import ClusterError, InputError
 from kschedctl.scheduler.framework.feature_gates import BOOLEANS
 from kschedctl.sources.documents.yaml_documents import parse_yaml
 from kschedctl.sources.live.http import RefusedError, Server, segment
-from kschedctl.text.urls import strip_url
+from kschedctl.text.printable import strip_url
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)

@@ -45,7 +45,7 @@ from kschedctl.sources.live.connection import Connection
 from kschedctl.sources.live.http import BrokenOffError, RefusedError, Server
 from kschedctl.sources.live.lists import FORBIDDEN, NOT_FOUND, LeftOutError, Listing, Others, read_list, read_path
 from kschedctl.sources.live.watch import caught_up
-from kschedctl.text.urls import strip_credentials
+from kschedctl.text.printable import strip_credentials
 
 log = logging.getLogger(__name__)
 

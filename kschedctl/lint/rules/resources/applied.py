@@ -22,7 +22,7 @@ from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, Rule
 from kschedctl.lint.objects.subject import Problem
 from kschedctl.lint.objects.workload import Workload
-from kschedctl.reports.admission import Admission
+from kschedctl.reports.not_created import Admission
 from kschedctl.text.counts import counted
 
 PLUGINS_WITH_OWN_RULES = frozenset({"Priority"})

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from kschedctl.api.times import format_age, subtract_seconds
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
-from kschedctl.commands.audit.queue.report import PodsInQueue, QueueSection
+from kschedctl.commands.audit.report import PodsInQueue, QueueSection
 from kschedctl.commands.explain.waiting import (
     WaitingPod,
     find_unread_pods_doubt,

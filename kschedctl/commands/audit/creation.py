@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
-from kschedctl.commands.audit.creation.report import CreationSection
+from kschedctl.commands.audit.report import CreationSection
 from kschedctl.replay.audit_rules import ERROR, AuditRule, build_verdict
 from kschedctl.replay.controllers.creation_failures import CreationFailures, find_unread_kinds
 from kschedctl.reports.findings import Finding

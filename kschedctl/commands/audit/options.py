@@ -1,19 +1,112 @@
-"""Command line options that say where kube-scheduler's metrics are and which latency is expected."""
+"""Options of commands that report findings: output and exit code, the cluster's time, and kube-scheduler's metrics."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kschedctl.commands.audit.latency.verdicts import LatencyLimits
-from kschedctl.errors import UsageError
+from kschedctl.api.times import parse_nanoseconds
+from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, UNDECIDED, Answer
+from kschedctl.cli.forms import PICTURES, TABLE, OutputFormat, output_option
+from kschedctl.cli.option_groups.drawn import FORMS, Drawing
+from kschedctl.cli.option_groups.fail_on import FailOn
+from kschedctl.cli.options import FINDING_FORMATS, Output, Source
+from kschedctl.cli.source import load_cluster
+from kschedctl.cluster import Cluster
+from kschedctl.commands.audit.audited_cluster import LatencyLimits
+from kschedctl.commands.audit.report import Audit
+from kschedctl.demo import DEMO_TIME
+from kschedctl.errors import InputError, UsageError
+from kschedctl.render.page import NO_COMMANDS, Commands
+from kschedctl.reports.section import Section
 
 if TYPE_CHECKING:
     from kschedctl.sources.live.connection import Connection
     from kschedctl.sources.metrics.measured import MetricsReading
+
+
+@dataclass(frozen=True)
+class FindingsOutput(Output):
+    """How to show findings, and from which severity up they are a failure."""
+
+    output: Annotated[
+        OutputFormat, output_option("table", "wide", "json", "yaml", "markdown", "html", "sarif", "junit", "github")
+    ] = TABLE
+    fail_on: Annotated[
+        FailOn, typer.Option("--fail-on", metavar="|".join(FailOn), help="Exit 1 from this severity up.")
+    ] = FailOn.WARNING
+
+    def build_answer(self, report: Audit | Section, commands: Commands = NO_COMMANDS) -> Answer:
+        """Return the answer with its exit code: failed, undecided if needed data was not read, or successful.
+
+        `commands` are the commands that help with the findings, by fingerprint.
+        """
+        answer = self.answer(report, commands=commands)
+        if self.fail_on is not FailOn.NEVER and report.has_at_least(self.fail_on):
+            return replace(answer, exit_code=DOES_NOT_SCHEDULE)
+        return replace(answer, exit_code=UNDECIDED if report.undecided else SCHEDULES)
+
+
+@dataclass(frozen=True)
+class DrawableFindingsOutput(Drawing, FindingsOutput):
+    """How to show findings, including as pictures."""
+
+    output: Annotated[OutputFormat, output_option(*FORMS, *PICTURES, *FINDING_FORMATS)] = TABLE
+
+
+@dataclass(frozen=True)
+class TimeOption:
+    """The option `--now`."""
+
+    now: Annotated[
+        str,
+        typer.Option(
+            "--now", metavar="TIME", help="When the cluster was as it is, RFC 3339.  [default: when it was read]"
+        ),
+    ] = ""
+
+    def resolve_time(self, source: Source, cluster: Cluster) -> str:
+        """Return the RFC 3339 time of the cluster, empty if unknown. Raises UsageError for a malformed time."""
+        if self.now:
+            try:
+                parse_nanoseconds(self.now)
+            except InputError as error:
+                raise UsageError(str(error), where="--now") from None
+            return self.now
+        if source.demo:
+            return DEMO_TIME
+        return cluster.provenance.read_at if cluster.provenance else ""
+
+
+@dataclass(frozen=True)
+class AuditTimeOptions(TimeOption):
+    """The options `--now` and `--since`."""
+
+    since: Annotated[
+        str,
+        typer.Option(
+            "--since", metavar="FILE", help="A snapshot of it from before: whether what changed since woke pods."
+        ),
+    ] = ""
+
+    def load_earlier_cluster(self, source: Source, cluster: Cluster) -> Cluster | None:
+        """Load the cluster of `--since`, or return None without it. Raises UsageError if it is not older."""
+        if not self.since:
+            return None
+        earlier = load_cluster(replace(source, snapshot=[self.since], filename=[], demo=False))
+        times = [
+            provenance.read_at
+            for provenance in (earlier.provenance, cluster.provenance)
+            if provenance and provenance.read_at
+        ]
+        if len(times) == 2 and parse_nanoseconds(times[0]) >= parse_nanoseconds(times[1]):
+            moments = f"{self.since} is of {times[0]}, the cluster of {times[1]}"
+            raise UsageError(moments, where="--since", hint="want a snapshot from before")
+        return earlier
+
 
 DEFAULT_WINDOW = 3600
 MAX_WINDOW = 366 * 86400

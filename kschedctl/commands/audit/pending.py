@@ -11,7 +11,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.times import format_age
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
-from kschedctl.commands.audit.pending.report import GateHolder, PendingSection, WaitingPods
+from kschedctl.commands.audit.report import GateHolder, PendingSection, WaitingPods
 from kschedctl.commands.explain.group_headline import suggest_deadlock_end
 from kschedctl.commands.explain.waiting import (
     CONDITION,

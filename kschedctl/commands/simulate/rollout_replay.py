@@ -16,14 +16,6 @@ from kschedctl.api.objects import Struct
 from kschedctl.api.times import parse_nanoseconds
 from kschedctl.cluster import Cluster
 from kschedctl.commands.simulate import prepare
-from kschedctl.commands.simulate.following.nearby import (
-    MAX_UNEXPLAINED,
-    MOST_WITHIN,
-    WITHIN,
-    NearbyPlacement,
-    find_overlapping,
-    iter_reorderings,
-)
 from kschedctl.commands.simulate.following_report import (
     AS_REPLAYED,
     BEST_OF_A_PART,
@@ -38,6 +30,14 @@ from kschedctl.commands.simulate.following_report import (
     FollowedPlacement,
     FollowedRollout,
     OverlappingBinding,
+)
+from kschedctl.commands.simulate.nearby import (
+    MAX_UNEXPLAINED,
+    MOST_WITHIN,
+    WITHIN,
+    NearbyPlacement,
+    find_overlapping,
+    iter_reorderings,
 )
 from kschedctl.replay.shared_cluster import build_cluster_basis, describe_search_start
 from kschedctl.replay.unknown import IN_SIMULATIONS, find_unread_dependencies, merge_unknown_kinds, summarize_unknowns
@@ -69,7 +69,7 @@ class RealPlacement(NamedTuple):
     """The scheduler, or "" if unknown."""
 
 
-def follow_rollout(
+def replay_rollout(
     cluster: Cluster,
     placements: Sequence[RealPlacement],
     manifests: Iterable[JsonObject | Struct] = (),
