@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from kschedctl.api.copying import replace
+from kschedctl.api.events import NOT_TRIGGERED, is_event_about, last_seen
 from kschedctl.api.objects import Pod
-from kschedctl.api.observed.events import NOT_TRIGGERED, is_event_about, last_seen
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, NodeGroupList, read_groups, read_options
 from kschedctl.autoscaling.cluster_autoscaler.scale_up import (

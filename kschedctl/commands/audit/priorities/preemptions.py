@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kschedctl.api.events import PREEMPTED, count_occurrences, last_seen
 from kschedctl.api.objects import Pod
-from kschedctl.api.observed.events import PREEMPTED, count_occurrences, last_seen
 from kschedctl.api.ownership import Owner, find_controller, find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.audited_cluster import PriorityLimits
