@@ -18,7 +18,7 @@ from kschedctl.api.container_states import NotableContainers
 from kschedctl.api.labels import EVERYTHING, Selector, selector_from_api
 from kschedctl.api.objects import LabelSelector, Pod
 from kschedctl.descheduling.arguments import ChosenNamespaces
-from kschedctl.scheduler.scheduler_plugins.quality_of_service import QualityOfService, quality_of_service
+from kschedctl.scheduler.scheduler_plugins.quality_of_service import QualityOfService, compute_qos_class
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -109,7 +109,7 @@ class SeenPods:
     @cached_property
     def _qos_class(self) -> Rows:
         """Return the rank of each info's QoS class, (T,)."""
-        return np.array([QUALITIES.index(quality_of_service(info.pod)) for info in self.infos], np.int64)
+        return np.array([QUALITIES.index(compute_qos_class(info.pod)) for info in self.infos], np.int64)
 
     @cached_property
     def _prefers_no_eviction(self) -> Bools:

@@ -17,7 +17,7 @@ from kschedctl.autoscaling.cluster_autoscaler.drainability import Drainability
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
 from kschedctl.autoscaling.cluster_autoscaler.removal import RemovalSimulator, mask_rows, report_blocking_pod
 from kschedctl.autoscaling.progress import Begin, ignore_progress, iter_with_progress
-from kschedctl.reports.scale_down import AloneRemoval, BlockingPod, NodeKeepers
+from kschedctl.reports.cluster_autoscaler import AloneRemoval, BlockingPod, NodeKeepers
 
 
 @dataclass(eq=False)

@@ -19,7 +19,7 @@ from kschedctl.autoscaling.cluster_autoscaler.drainability import Drainability, 
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
 from kschedctl.autoscaling.cluster_autoscaler.nodes import TO_BE_DELETED
 from kschedctl.autoscaling.cluster_autoscaler.placing import Hints, place_pods
-from kschedctl.reports.scale_down import BlockingPod
+from kschedctl.reports.cluster_autoscaler import BlockingPod
 
 NO_PLACE, BLOCKED = "NoPlaceToMovePods", "BlockedByPod"
 

@@ -30,7 +30,7 @@ from kschedctl.autoscaling.karpenter.setting import NO_POOLS, KarpenterSetting
 from kschedctl.autoscaling.karpenter.soft_constraints import describe_soft_constraints
 from kschedctl.autoscaling.progress import Begin, ignore_progress
 from kschedctl.cluster import Cluster
-from kschedctl.reports.disruption import (
+from kschedctl.reports.karpenter import (
     AloneAnswer,
     Disruption,
     DisruptionCandidate,

@@ -12,7 +12,7 @@ from kschedctl.autoscaling.karpenter.instance_types import InstanceType, Instanc
 from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, HOSTNAME, INITIALIZED, NORMALIZED, REGISTERED, ZONE
 from kschedctl.autoscaling.karpenter.state_nodes import StateNode
 from kschedctl.cluster import Cluster
-from kschedctl.reports.provisioning import LaunchedClaim
+from kschedctl.reports.karpenter import LaunchedClaim
 
 READY = Condition("Ready", "True")
 

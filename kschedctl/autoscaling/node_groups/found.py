@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from kschedctl.api.component_flags import AutoscalerInstance
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kinds import STATUS_MAP
 from kschedctl.api.node_pools import find_pool
-from kschedctl.api.observed.autoscaler import AutoscalerInstance
 from kschedctl.autoscaling.node_groups.flags import RELEASE, Flags, parse_minor_version, read_flags
 from kschedctl.autoscaling.node_groups.machines import find_machine_groups
 from kschedctl.autoscaling.node_groups.members import assign_nodes

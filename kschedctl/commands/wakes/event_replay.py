@@ -28,10 +28,9 @@ from kschedctl.replay.unknown import (
     unknown_fields,
 )
 from kschedctl.reports.unknown import Basis
-from kschedctl.scheduler.engine.messages import fit_error
+from kschedctl.scheduler.engine.diagnosis import NO_REJECTORS, build_fit_error
 from kschedctl.scheduler.engine.pod_groups.gangs import find_gang_plugin
 from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure
-from kschedctl.scheduler.engine.rejectors import NO_REJECTORS
 from kschedctl.scheduler.event_handling.event_handlers import Occurrence
 from kschedctl.scheduler.event_handling.registrations import Registrations
 from kschedctl.scheduler.framework.dependencies import Unknown
@@ -93,7 +92,7 @@ class RejectedPod(NamedTuple):
         if cycle.schedulable and self.pod_group:
             member = find_member(self.pod_group, self.info.pod)
             return (member and member.message) or self.pod_group.message
-        return cycle.error or fit_error(cycle)
+        return cycle.error or build_fit_error(cycle)
 
 
 def wakes(cluster: Cluster, pod: PodReference, event: JsonObject) -> Wakes:
