@@ -452,7 +452,7 @@ def test_a_section_of_the_audit(copy: Path) -> None:
     add(copy, report, imported, after="from kschedctl.commands.audit.leader.report import LeaderSection")
     add(copy, report, "    | LegendSection", after="    | PackingSection")
     add(copy, f"{folder}/legends.py", SECTION_STUDY)
-    after = "from kschedctl.commands.audit.leader.section import build_leader_section"
+    after = "from kschedctl.commands.audit.leader import build_leader_section"
     add(copy, sections, "from kschedctl.commands.audit.legends import legends_section", after=after)
     add(copy, sections, '    "legends": legends_section,', after='    "packing": build_packing_section,')
     add(copy, page, imported, after="from kschedctl.commands.audit.leader.report import LeaderSection")

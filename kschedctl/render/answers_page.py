@@ -6,8 +6,8 @@ from kschedctl.api.copying import replace
 from kschedctl.render.page import Block, Marked, Page, Paragraph, Style, Table, build_subsection, paragraph, with_tone
 from kschedctl.render.plots.plot import Plot
 from kschedctl.render.renderers import build_page
-from kschedctl.reports.answers import Answers
 from kschedctl.reports.columns import Column, Tone
+from kschedctl.reports.report import Answers
 
 
 def build_answers_page(report: Answers, style: Style) -> Page:

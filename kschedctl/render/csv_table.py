@@ -6,10 +6,9 @@ import csv
 import io
 
 from kschedctl.errors import UsageError
-from kschedctl.reports.answers import kind_of_answers
 from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
-from kschedctl.reports.report import Report
+from kschedctl.reports.report import Report, kind_of_answers
 from kschedctl.text.printable import printable
 
 _FORMULA = ("=", "+", "-", "@")

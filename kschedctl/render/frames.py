@@ -13,13 +13,11 @@ import msgspec
 
 from kschedctl.errors import UsageError
 from kschedctl.render.csv_table import get_csv_table
-from kschedctl.reports.admission import Admission
-from kschedctl.reports.disruption import Disruption
+from kschedctl.reports.cluster_autoscaler import ScaleDown, ScaleUp
 from kschedctl.reports.document import Document
-from kschedctl.reports.provisioning import Provisioning
+from kschedctl.reports.karpenter import Disruption, Provisioning
+from kschedctl.reports.not_created import Admission
 from kschedctl.reports.report import Report
-from kschedctl.reports.scale_down import ScaleDown
-from kschedctl.reports.scale_up import ScaleUp
 from kschedctl.reports.unknown import UnknownKind
 
 LIBRARIES = ("polars", "pandas")

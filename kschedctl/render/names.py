@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from kschedctl.errors import UsageError
-from kschedctl.reports.answers import kind_of_answers
 from kschedctl.reports.document import Document
-from kschedctl.reports.report import Report
+from kschedctl.reports.report import Report, kind_of_answers
 from kschedctl.text.printable import printable
 
 

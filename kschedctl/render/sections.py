@@ -23,14 +23,24 @@ from kschedctl.render.page import (
 from kschedctl.render.plots.plot import MAX_PLACES, Plot, build_bar_plot
 from kschedctl.render.tables import Row, build_struct_table, build_table, format_rounded, number_columns, return_row
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.reports.eviction_chain import EvictionChain, list_victims
 from kschedctl.reports.not_created import NOT_CREATED
-from kschedctl.reports.placements import EvictedPod, Headroom, PodCount, RetriedPods, Spread, UnplacedPods, Variation
+from kschedctl.reports.placements import (
+    NO_POOL,
+    EvictedPod,
+    EvictionChain,
+    Headroom,
+    PodCount,
+    PoolChange,
+    RetriedPods,
+    Spread,
+    UnplacedPods,
+    Variation,
+    list_victims,
+)
 from kschedctl.reports.plugin_answers import SearchedNodes, SearchStart
-from kschedctl.reports.pool_change import NO_POOL, PoolChange
 from kschedctl.reports.unknown import VERDICT, UnknownKind, describe_unread
 from kschedctl.text.counts import agreeing
-from kschedctl.text.fit_errors import rewrite_fit_error
+from kschedctl.text.printable import rewrite_fit_error
 
 TIES_SHOWN = 3
 WIDE_WIDTH = 140

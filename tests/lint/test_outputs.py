@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 import xmlschema
 
-from kschedctl.commands.schema.schemas import build_schema
+from kschedctl.commands.schema import build_schema
 from kschedctl.render.github import to_github
 from kschedctl.render.junit import to_junit
 from kschedctl.render.page import Style

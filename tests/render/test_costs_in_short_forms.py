@@ -20,9 +20,9 @@ from kschedctl.commands.remedies import pending_remedies, remedies
 from kschedctl.commands.remedies.report import Remedies, RemediesOfMany
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
-from kschedctl.reports.fix_costs import CostKind
 from kschedctl.reports.remedy import Remedy
 from kschedctl.reports.report import Report
+from kschedctl.reports.summary import CostKind
 
 FIELD = Path(__file__).parents[1] / "field"
 CASES = tuple(sorted(path.parent.name for path in FIELD.glob("*/in.yaml")))

@@ -20,7 +20,7 @@ from kschedctl.api.workloads import made_again
 from kschedctl.autoscaling.cluster_autoscaler.pods import compute_similarity_key, get_controller, is_daemon_set_pod
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.engine.cycle import Filtering, FilterOutcome
-from kschedctl.scheduler.engine.pre_filter import PreFilterOutcome, run_pre_filter, selected_by_name
+from kschedctl.scheduler.engine.pre_filter import PreFilterOutcome, run_pre_filter, select_allowed_nodes
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.framework.facts import describe_fact
 from kschedctl.scheduler.scheduler import Framework, Scheduler
@@ -165,7 +165,7 @@ class ClusterSnapshot:
             return FilterRejection(", ".join(sorted(pre_filter.narrowed_by)), ())
         if filtered.first[view_row] < 0:
             return None
-        plugin, status = filtered.first_fail(view_row)
+        plugin, status = filtered.find_first_rejection(view_row)
         return FilterRejection(plugin, status.reasons)
 
     def describe_rejection(self, position: Position, row: Row) -> str | None:
@@ -208,7 +208,7 @@ class ClusterSnapshot:
         if filtered is None or not self.order:
             return None
         view, rows = self._current_view()
-        feasible = filtered.passing & selected_by_name(pre_filter, view) & ~view.nodes.unschedulable
+        feasible = filtered.passing & select_allowed_nodes(pre_filter, view) & ~view.nodes.unschedulable
         order = self._rows
         fits = feasible[rows[order]]
         if acceptable is not None:

@@ -25,7 +25,7 @@ from kschedctl.autoscaling.cluster_autoscaler.drainability import (
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
 from kschedctl.autoscaling.cluster_autoscaler.nodes import TO_BE_DELETED
 from kschedctl.autoscaling.growth import Begin, ignore_progress, iter_with_progress
-from kschedctl.reports.scale_down import AloneRemoval, BlockingPod, NodeKeepers
+from kschedctl.reports.cluster_autoscaler import AloneRemoval, BlockingPod, NodeKeepers
 
 NO_PLACE, BLOCKED = "NoPlaceToMovePods", "BlockedByPod"
 

@@ -33,7 +33,7 @@ from kschedctl.autoscaling.cluster_autoscaler.utilization import UtilizationRule
 from kschedctl.autoscaling.durations import parse_go_duration
 from kschedctl.autoscaling.growth import Begin, ignore_progress
 from kschedctl.cluster import Cluster
-from kschedctl.reports.scale_down import (
+from kschedctl.reports.cluster_autoscaler import (
     AloneRemoval,
     NodeRemoval,
     RemovedNodes,

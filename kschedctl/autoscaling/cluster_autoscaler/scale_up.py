@@ -30,7 +30,7 @@ from kschedctl.autoscaling.cluster_autoscaler.similar_groups import (
 from kschedctl.autoscaling.cluster_autoscaler.template_gaps import iter_template_gaps
 from kschedctl.autoscaling.growth import Begin, ignore_progress, iter_with_progress
 from kschedctl.cluster import Cluster
-from kschedctl.reports.scale_up import (
+from kschedctl.reports.cluster_autoscaler import (
     AutoscalerEvent,
     ExpansionOption,
     GroupIncrease,

@@ -25,7 +25,7 @@ from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, R
 from kschedctl.autoscaling.karpenter.scheduler import SchedulerRun
 from kschedctl.autoscaling.karpenter.setting import KarpenterSetting
 from kschedctl.autoscaling.karpenter.type_columns import TypeColumns
-from kschedctl.reports.disruption import DisruptionCommand
+from kschedctl.reports.karpenter import DisruptionCommand
 
 MIN_SPOT_TYPES = 15
 MOST_ERRORS = 5

@@ -30,7 +30,7 @@ from kschedctl.autoscaling.karpenter.provision import iter_overlay_verdicts
 from kschedctl.autoscaling.karpenter.requirements import Requirements
 from kschedctl.autoscaling.karpenter.setting import NO_POOLS, KarpenterSetting
 from kschedctl.cluster import Cluster
-from kschedctl.reports.disruption import (
+from kschedctl.reports.karpenter import (
     AloneAnswer,
     Disruption,
     DisruptionCandidate,

@@ -23,7 +23,7 @@ from kschedctl.autoscaling.karpenter.new_node import NAME
 from kschedctl.autoscaling.karpenter.provision import provision
 from kschedctl.autoscaling.karpenter.state_nodes import StateNode
 from kschedctl.cluster import Cluster
-from kschedctl.reports.provisioning import LaunchedClaim
+from kschedctl.reports.karpenter import LaunchedClaim
 from kschedctl.text.counts import counted
 
 

@@ -32,7 +32,7 @@ from kschedctl.autoscaling.karpenter.setting import KarpenterSetting, UsablePool
 from kschedctl.autoscaling.karpenter.state_nodes import NODES
 from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
 from kschedctl.autoscaling.karpenter.type_columns import TypeColumns
-from kschedctl.reports.provisioning import shorten_error
+from kschedctl.reports.karpenter import shorten_error
 from kschedctl.text.counts import agreeing, counted, first_few
 
 ONE = Quantity(1)

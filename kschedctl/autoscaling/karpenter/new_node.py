@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from kschedctl.api.events import FAILED_SCHEDULING, NOMINATED, is_event_about, last_seen
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Event, Pod
-from kschedctl.api.observed.events import FAILED_SCHEDULING, NOMINATED, is_event_about, last_seen
 from kschedctl.api.tolerations import is_tolerated
 from kschedctl.autoscaling.karpenter.existing_nodes import ExistingColumns
 from kschedctl.autoscaling.karpenter.instance_types import derive_instance_types, read_instance_types

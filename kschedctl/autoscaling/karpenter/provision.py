@@ -28,7 +28,7 @@ from kschedctl.autoscaling.karpenter.scheduler import SchedulerRun
 from kschedctl.autoscaling.karpenter.setting import NO_POOLS, KarpenterSetting, explain_unusable_pool
 from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
 from kschedctl.cluster import Cluster
-from kschedctl.reports.provisioning import (
+from kschedctl.reports.karpenter import (
     GivenUp,
     KarpenterEvent,
     NominatedNode,

@@ -39,7 +39,7 @@ from kschedctl.autoscaling.karpenter.type_columns import TypeColumns
 from kschedctl.autoscaling.karpenter.validation import find_rejection
 from kschedctl.autoscaling.karpenter.volumes import Volumes
 from kschedctl.cluster import Cluster
-from kschedctl.reports.provisioning import KarpenterEvent
+from kschedctl.reports.karpenter import KarpenterEvent
 from kschedctl.text.counts import counted
 
 NO_POOLS = "no nodepools found"

@@ -14,11 +14,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from kschedctl.api.component_flags import AutoscalerInstance
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kinds import STATUS_MAP
 from kschedctl.api.node_pools import POOL_ANNOTATION, POOL_LABELS, PoolLabel, find_pool
 from kschedctl.api.objects import Node
-from kschedctl.api.observed.autoscaler import AutoscalerInstance
 from kschedctl.autoscaling.node_groups.flags import RELEASE, Flags, parse_minor_version, read_flags
 from kschedctl.autoscaling.node_groups.machines import find_machine_groups
 from kschedctl.autoscaling.node_groups.status import BACKOFF, IN_PROGRESS, UNHEALTHY, AutoscalerStatus, read_status

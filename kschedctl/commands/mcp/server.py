@@ -25,7 +25,7 @@ from mcp.shared.exceptions import MCPError
 from kschedctl.cluster import Cluster
 from kschedctl.commands.mcp.prompts import PROMPTS
 from kschedctl.commands.mcp.tools import TOOLS, Arguments, Tool, ToolCall
-from kschedctl.commands.schema.schemas import build_schema
+from kschedctl.commands.schema import build_schema
 from kschedctl.errors import KschedctlError
 from kschedctl.render.data import to_json
 from kschedctl.reports.report import Report

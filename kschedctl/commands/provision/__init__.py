@@ -18,8 +18,7 @@ from kschedctl.autoscaling.karpenter.node_classes import find_class_kind
 from kschedctl.cluster import NOT_GIVEN, NOT_LISTED, Cluster
 from kschedctl.fixes.new_node_rivals import replay_queue_with_new_nodes
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
-from kschedctl.reports.disruption import Disruption
-from kschedctl.reports.provisioning import Provisioning
+from kschedctl.reports.karpenter import Disruption, Provisioning
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.sources.cluster import get_read_time
 

@@ -1,7 +1,6 @@
-"""``rebalance``: what would the descheduler evict, where to, and does that end?
+"""`rebalance`: what would the descheduler evict, where to, and does that end?
 
-Read ``rounds``, then ``replay`` for one round. ``lingering`` and ``removed_pods`` handle pods that leave. The plugins
-are in ``kschedctl/descheduling``.
+Read `rounds`, then `replay` for the evictions of one round. The plugins are in `kschedctl/descheduling`.
 """
 
 from __future__ import annotations

@@ -21,8 +21,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.fixes.new_node import get_node_groups
 from kschedctl.fixes.new_node_rivals import replay_queue_with_new_nodes
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
-from kschedctl.reports.scale_down import ScaleDown
-from kschedctl.reports.scale_up import ScaleUp
+from kschedctl.reports.cluster_autoscaler import ScaleDown, ScaleUp
 from kschedctl.sources.cluster import get_read_time
 
 
