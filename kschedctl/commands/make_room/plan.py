@@ -40,10 +40,10 @@ def make_room(
     Raises UsageError, InputError, and ClusterError if workers are lost.
     """
     shared = SharedRoom(cluster, tuple(dict.fromkeys(keys)), wishes, seed)
-    room = shared.made = _start(Scheduler(cluster, call_extender), shared)
+    room = shared.made = start_room_making(Scheduler(cluster, call_extender), shared)
     with open_worker_pool(judge_draft, shared, limit_workers(workers, call_extender)) as room.crew:
         room.done = progress.begin("Trying plans", 0)
-        return _finish(room)
+        return run_to_report(room)
 
 
 @dataclass(eq=False)
@@ -64,17 +64,17 @@ def judge_draft(shared: SharedRoom, task: DraftTask) -> bool:
     """Return whether a draft holds after the plans that were adopted."""
     with STATE_LOCK:
         if shared.made is None:
-            shared.made = _start(Scheduler(shared.cluster), shared)
+            shared.made = start_room_making(Scheduler(shared.cluster), shared)
         shared.made.adopt(task.taken[len(shared.made.adopted) :])
         return shared.made.accepts(task.draft)
 
 
-def _start(scheduler: Scheduler, shared: SharedRoom) -> RoomMaking:
+def start_room_making(scheduler: Scheduler, shared: SharedRoom) -> RoomMaking:
     wanted = [Position(scheduler.view.pods.index[key]) for key in shared.keys]
     return RoomMaking.start(scheduler, wanted, shared.wishes, shared.seed)
 
 
-def _finish(room: RoomMaking) -> MakeRoom:
+def run_to_report(room: RoomMaking) -> MakeRoom:
     try:
         room.make()
     except KeyboardInterrupt:

@@ -26,7 +26,7 @@ from kschedctl.autoscaling.karpenter.amounts import sum_quantities
 from kschedctl.autoscaling.karpenter.disruption_budgets import UNLIMITED, get_allowed_disruptions
 from kschedctl.autoscaling.karpenter.node_classes import NodeClasses
 from kschedctl.autoscaling.karpenter.state_nodes import StateNode, build_state_nodes
-from kschedctl.autoscaling.node_groups.found import NodeGroups, UserGroups
+from kschedctl.autoscaling.node_groups.discovery import NodeGroups, UserGroups
 from kschedctl.cluster import Cluster
 from kschedctl.commands.pools.report import NodePools, PoolReport
 from kschedctl.fixes.new_node import get_node_groups, has_any_node_groups

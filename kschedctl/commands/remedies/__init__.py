@@ -16,12 +16,12 @@ from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Struct
 from kschedctl.api.ownership import Owner
-from kschedctl.autoscaling.node_groups.found import UserGroups
+from kschedctl.autoscaling.node_groups.discovery import UserGroups
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.one_pod import PodReference, find_target
 from kschedctl.commands.explain.report import UNSCHEDULABLE
 from kschedctl.commands.make_room.movable import find_movable
-from kschedctl.commands.make_room.plan import SharedRoom, _finish, _start, collect_waiting
+from kschedctl.commands.make_room.plan import SharedRoom, collect_waiting, run_to_report, start_room_making
 from kschedctl.commands.make_room.room import RoomWishes
 from kschedctl.commands.make_room.search import depends_on_other_nodes
 from kschedctl.commands.make_room.sets import SetsOnNodes
@@ -161,7 +161,7 @@ def add_room_plan(report: Remedies, asked: TargetPod, wishes: RemedyWishes) -> R
     scheduler = asked.scheduler if known else Scheduler(cluster, asked.scheduler.call_extender)
     if not _may_moves_help(scheduler, keys[0]):
         return report
-    room = _finish(_start(scheduler, SharedRoom(cluster, tuple(keys), BESIDE_REMEDIES, seed=0)))
+    room = run_to_report(start_room_making(scheduler, SharedRoom(cluster, tuple(keys), BESIDE_REMEDIES, seed=0)))
     return replace(report, make_room=room) if room.fits and room.moves else report
 
 
