@@ -15,8 +15,8 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import Position
+from kschedctl.api.events import shorten_api_message
 from kschedctl.api.objects import OwnerReference, Pod, PodSpec, PodStatus, Struct
-from kschedctl.api.observed.failed_creation import shorten_api_message
 from kschedctl.api.ownership import REVISION, TEMPLATE_HASH, Owner, find_owner
 from kschedctl.api.workloads import (
     NEW,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kschedctl.api.ages import format_age
 from kschedctl.api.gangs import find_gangs
 from kschedctl.api.kinds import LEASE
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
+from kschedctl.api.times import format_age
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.report import GateHolder, PendingSection, WaitingPods
 from kschedctl.commands.explain.group_headline import suggest_deadlock_end

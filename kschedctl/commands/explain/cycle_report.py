@@ -48,11 +48,11 @@ from kschedctl.reports.plugin_answers import (
     StatusReport,
 )
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
-from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome, fit_error, format_histogram, run_post_filter
+from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome, build_fit_error, format_histogram, run_post_filter
 from kschedctl.scheduler.engine.extenders.extender import CallWithFullPods
 from kschedctl.scheduler.engine.permit import run_permit
 from kschedctl.scheduler.engine.pod_groups.gangs import find_gang_object, find_gang_plugin
-from kschedctl.scheduler.engine.pre_filter import selected_by_name
+from kschedctl.scheduler.engine.pre_filter import select_allowed_nodes
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.framework import Code, PreFilterResult, Reservation, ReservePlugin, Status, offers
 from kschedctl.scheduler.framework.dependencies import Unknown
@@ -152,7 +152,7 @@ def report_cycle(cycle: Cycle, scheduler: Scheduler, framework: Framework, *, no
         verdict = "Error"
     else:
         verdict = "Schedulable" if cycle.schedulable else "Unschedulable"
-    message = fit_error(cycle, post_filter.message) if unschedulable else cycle.error
+    message = build_fit_error(cycle, post_filter.message) if unschedulable else cycle.error
     if verdict == "Schedulable" and permit:
         verdict, message = _find_permit_verdict(cycle, permit)
 
@@ -189,7 +189,7 @@ def _add_node_answers(
     """Add the answers about single nodes, in the form of the conformance contract."""
     nodes, reserved = report_nodes(rejections, cycle), _find_reservations(cycle)
     scores, names = cycle.scores, cycle.passed.names
-    looked_at = cycle.considered & selected_by_name(cycle.pre_filter, cycle.view)
+    looked_at = cycle.considered & select_allowed_nodes(cycle.pre_filter, cycle.view)
     return replace(
         report,
         eliminations=report_eliminations(rejections, cycle),
@@ -232,7 +232,7 @@ def _report_search(cycle: Cycle, sampled: SampledFrom | None) -> SearchedNodes |
         return None
     return SearchedNodes(
         SearchStart(cycle.search.start, known=sampled.start is not None),
-        nodes=int(selected_by_name(cycle.pre_filter, cycle.view).sum()),
+        nodes=int(select_allowed_nodes(cycle.pre_filter, cycle.view).sum()),
         examined=int(cycle.search.examined.sum()),
         found=len(cycle.search.feasible),
         next=cycle.search.next,
@@ -252,7 +252,7 @@ def _report_first_rejections(cycle: Cycle, looked_at: Bools) -> dict[str, FirstF
     """Return the first Filter rejection of each node in the mask `looked_at` (N,)."""
     reports = {}
     for row in np.flatnonzero(looked_at & ~cycle.filter.passing).tolist():
-        plugin, status = cycle.filter.first_fail(row)
+        plugin, status = cycle.filter.find_first_rejection(row)
         reports[cycle.view.nodes.names[row]] = FirstFailReport(plugin, status.code, status.reasons)
     return reports
 

@@ -54,4 +54,4 @@ def _describe_difference(cycle: Cycle, corrected: Cycle) -> str:
 
 def _count_reasons(cycle: Cycle) -> dict[str, int]:
     """Count the rejected nodes by reported reason."""
-    return dict(cycle.filter.reason_counts(cycle.considered))
+    return dict(cycle.filter.count_reasons(cycle.considered))

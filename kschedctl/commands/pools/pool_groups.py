@@ -10,7 +10,7 @@ from kschedctl.api.copying import replace
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, read_groups, read_options
 from kschedctl.autoscaling.cluster_autoscaler.scale_up import ScaleUpRun
-from kschedctl.autoscaling.node_groups.found import NodeGroups
+from kschedctl.autoscaling.node_groups.discovery import NodeGroups
 from kschedctl.cluster import Cluster
 from kschedctl.commands.pools.report import PoolReport
 from kschedctl.replay.pools import Pools

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kschedctl.api.decoding import type_name
+from kschedctl.api.events import first_seen, get_reporter, parse_assignment
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Event, Struct
-from kschedctl.api.observed.events import first_seen, get_reporter, parse_assignment
 from kschedctl.api.times import parse_nanoseconds
 from kschedctl.cluster import Cluster
 from kschedctl.commands.simulate.following_report import FollowedRollout

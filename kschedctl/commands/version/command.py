@@ -60,7 +60,7 @@ def _read_snapshot_version(path: str) -> ClusterVersion:
 
 
 def _read_live_version(source: Source) -> ClusterVersion:
-    from kschedctl.sources.live.scheduler import read_version  # noqa: PLC0415 - only live clusters need the client
+    from kschedctl.sources.live.components import read_version  # noqa: PLC0415 - only live clusters need the client
 
     connected = connect_to_cluster(replace(source, request_timeout=source.request_timeout or TIMEOUT))
     replayed, server, warnings = read_version(connected.server)

@@ -25,7 +25,7 @@ from kschedctl.replay.unknown import (
     unknown_fields,
 )
 from kschedctl.reports.unknown import Basis
-from kschedctl.scheduler.engine.diagnosis import NO_REJECTORS, fit_error
+from kschedctl.scheduler.engine.diagnosis import NO_REJECTORS, build_fit_error
 from kschedctl.scheduler.event_handling.event_handlers import Occurrence
 from kschedctl.scheduler.event_handling.registrations import Registrations
 from kschedctl.scheduler.framework.dependencies import Unknown
@@ -86,7 +86,7 @@ class RejectedPod(NamedTuple):
         if cycle.schedulable and self.pod_group:
             member = find_member(self.pod_group, self.info.pod)
             return (member and member.message) or self.pod_group.message
-        return cycle.error or fit_error(cycle)
+        return cycle.error or build_fit_error(cycle)
 
 
 def wakes(cluster: Cluster, pod: PodReference, event: JsonObject) -> Wakes:

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from kschedctl.api.api_object import object_key
 from kschedctl.api.arrays import Position, Row
-from kschedctl.api.objects import Pod, Struct
+from kschedctl.api.objects import Pod, Struct, object_key
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.fixes.trial.changes import EditedObject, Fix, apply_fixes, build_object_reader

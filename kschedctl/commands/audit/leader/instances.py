@@ -13,11 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kschedctl.api.ages import format_age
 from kschedctl.api.defaults import DEFAULT_SCHEDULER_NAME
+from kschedctl.api.events import LEADER_ELECTION, first_seen, get_reporter, parse_assignment
 from kschedctl.api.objects import Event, Lease
-from kschedctl.api.observed.events import LEADER_ELECTION, first_seen, get_reporter, parse_assignment
-from kschedctl.api.times import parse_nanoseconds
+from kschedctl.api.times import format_age, parse_nanoseconds
 from kschedctl.cluster import Cluster, SchedulerInstance
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.leader.report import DifferentSetting, SchedulerLease, ServedName, WorkingInstance

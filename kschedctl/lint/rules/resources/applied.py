@@ -13,10 +13,10 @@ from kschedctl.admission.pod_security_policy import extract_pod
 from kschedctl.admission.request import AdmissionRequest
 from kschedctl.admission.unknown import find_undecidable_plugins, find_undecidable_plugins_for_pod
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
+from kschedctl.api.events import shorten_api_message
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.objects import ResourceQuota
-from kschedctl.api.observed.failed_creation import shorten_api_message
-from kschedctl.api.pod_templates import POD_TEMPLATE_PATHS
+from kschedctl.api.workloads import POD_TEMPLATE_PATHS
 from kschedctl.cluster import LIMITS, NOT_GIVEN, NOT_LISTED, Cluster, drop_nulls
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, Rule

@@ -1,4 +1,4 @@
-"""Detection of a live cluster's kube-scheduler setup: version, flags, configuration and leader."""
+"""Detection of the settings of a live cluster's kube-scheduler, kube-apiserver and Cluster Autoscaler."""
 
 from __future__ import annotations
 
@@ -9,11 +9,22 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from kschedctl.api.component_flags import (
+    API_SERVER,
+    API_SERVER_NAMESPACE,
+    AS_BY_DEFAULT,
+    AUTOSCALER,
+    ApiServerInstance,
+    AutoscalerInstance,
+    ContainerOwner,
+    find_api_server,
+    find_autoscaler,
+)
 from kschedctl.api.decoding import get_json_decoder
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion, clamp_minor, describe_substitute
 from kschedctl.cluster import SchedulerInstance
-from kschedctl.errors import InputError
+from kschedctl.errors import ClusterError, InputError
 from kschedctl.scheduler.framework.feature_gates import BOOLEANS
 from kschedctl.sources.documents.yaml_documents import parse_yaml
 from kschedctl.sources.live.http import RefusedError, Server, segment
@@ -241,3 +252,49 @@ def _get_object(server: Server, path: str, into: type[T], query: Mapping[str, st
     except RefusedError as error:
         log.info("%s: %s", path, error.message)
         return None
+
+
+AUTOSCALER_PODS = "/api/v1/pods"
+CLOUDS = ("aws", "azure", "civo", "clusterapi", "exoscale", "gce", "hetzner", "magnum", "oci", "rancher")
+_CHARTS = ",".join((AUTOSCALER, *(f"{cloud}-{AUTOSCALER}" for cloud in CLOUDS)))
+AUTOSCALER_SELECTORS = (f"app={AUTOSCALER}", f"k8s-app={AUTOSCALER}", f"app.kubernetes.io/name in ({_CHARTS})")
+"""How upstream's examples, kOps and OpenShift, and the Helm chart label it."""
+
+
+class _Pods(msgspec.Struct, frozen=True):
+    items: tuple[ContainerOwner, ...] | None = None
+
+
+def owners_of_containers(server: Server, path: str, selector: str) -> tuple[ContainerOwner, ...]:
+    """Return the command lines of the pods that a label selector selects.
+
+    Raises RefusedError, ClusterError.
+    """
+    return server.decoded(path, {"labelSelector": selector}, get_json_decoder(_Pods).decode).items or ()
+
+
+def read_autoscaler(server: Server) -> AutoscalerInstance | None:
+    """Read the autoscaler's flags and version, or return None if no such pod is visible."""
+    for selector in AUTOSCALER_SELECTORS:
+        try:
+            owners = owners_of_containers(server, AUTOSCALER_PODS, selector)
+        except (RefusedError, ClusterError) as error:
+            log.info("pods of the %s: %s", AUTOSCALER, error)
+            return None
+        if instance := find_autoscaler(owners, "Pod"):
+            return instance
+    return None
+
+
+API_SERVER_PODS, API_SERVER_SELECTOR = f"/api/v1/namespaces/{API_SERVER_NAMESPACE}/pods", f"component={API_SERVER}"
+"""Where kubeadm, and most who follow it, run it, and how they label it."""
+
+
+def read_api_server(server: Server) -> ApiServerInstance:
+    """Read the relevant flags of kube-apiserver, or return the defaults if no such pod is visible."""
+    try:
+        owners = owners_of_containers(server, API_SERVER_PODS, API_SERVER_SELECTOR)
+    except (RefusedError, ClusterError) as error:
+        log.info("pods of %s: %s", API_SERVER, error)
+        owners = ()
+    return find_api_server(owners, "Pod") or AS_BY_DEFAULT

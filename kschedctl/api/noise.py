@@ -1,7 +1,7 @@
 """Removal of data that scheduling does not read before objects are stored.
 
-Dropped are most annotations, messages and times of node conditions, host paths, and the conditions of workloads except
-those that report a failed creation.
+The removed data are most annotations, messages and times of node conditions, host paths, and the conditions of
+workloads except those that report a failed creation.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from kschedctl.api.events import reports_failure
 from kschedctl.api.objects import (
     Condition,
     Node,
@@ -21,7 +22,6 @@ from kschedctl.api.objects import (
     Struct,
     Volume,
 )
-from kschedctl.api.observed.failed_creation import reports_failure
 
 KEPT_ANNOTATIONS = frozenset(
     {
