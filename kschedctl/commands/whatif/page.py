@@ -15,7 +15,6 @@ from kschedctl.commands.whatif.report import (
     Replacement,
     WhatIf,
 )
-from kschedctl.render.not_created import build_not_created_section
 from kschedctl.render.page import Cell, Marked, Page, Paragraph, Stack, Style, Table, count, names, paragraph, section
 from kschedctl.render.plots.plot import MAX_PLACES, Plot, build_bar_plot
 from kschedctl.render.sections import (
@@ -27,6 +26,7 @@ from kschedctl.render.sections import (
     build_zone_plot,
 )
 from kschedctl.render.tables import Cells, build_struct_table
+from kschedctl.render.unseen_pods import build_not_created_section
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.placements import PodCount, UnplacedPods
 
