@@ -265,7 +265,7 @@ def test_a_plugin_with_a_fact_a_remedy_and_a_wake(copy: Path) -> None:
 SIGNED = """if True:
     from kschedctl import Cluster
     from kschedctl.api.copying import replace
-    from kschedctl.scheduler.queue_run.batching import Signer
+    from kschedctl.scheduler.queue_run.exact_search import Signer
     from kschedctl.scheduler.scheduler import Scheduler
     from kschedctl.snapshot.pod_info import PodInfo
 
@@ -291,7 +291,7 @@ def test_a_plugin_that_signs(copy: Path) -> None:
 
 def test_a_json_field(copy: Path) -> None:
     assert "Add the field to the struct in the command's `report.py`" in recipe("A JSON field")
-    report, analysis = ("kschedctl/commands/pools/report.py", "kschedctl/commands/pools/pool_reports.py")
+    report, analysis = ("kschedctl/commands/pools/report.py", "kschedctl/commands/pools/__init__.py")
     field = '    legends: Annotated[int, Column("legends")] = 0'
     add(copy, report, field, after='    node_class: Annotated[str, Column("node class")] = ""')
     counted = '        legends=sum("legend" in node.metadata.labels for node in nodes),'
@@ -453,7 +453,7 @@ def test_a_section_of_the_audit(copy: Path) -> None:
     add(copy, report, imported, after="from kschedctl.commands.audit.leader.report import LeaderSection")
     add(copy, report, "    | LegendSection", after="    | PackingSection")
     add(copy, f"{folder}/legends.py", SECTION_STUDY)
-    after = "from kschedctl.commands.audit.leader.section import build_leader_section"
+    after = "from kschedctl.commands.audit.leader import build_leader_section"
     add(copy, sections, "from kschedctl.commands.audit.legends import legends_section", after=after)
     add(copy, sections, '    "legends": legends_section,', after='    "packing": build_packing_section,')
     add(copy, page, imported, after="from kschedctl.commands.audit.leader.report import LeaderSection")

@@ -22,8 +22,8 @@ from kschedctl.fixes.trial.trials import RemedyTrial, is_resized
 from kschedctl.replay.controllers.plan_change import ExistingPods
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.replay.patches import build_json_patch, to_document
-from kschedctl.reports.fix_costs import CostKind, FixCost, build_restart_costs, list_clauses
 from kschedctl.reports.remedy import Remedy
+from kschedctl.reports.summary import CostKind, FixCost, build_restart_costs, list_clauses
 from kschedctl.text.counts import counted, first_few
 
 

@@ -20,9 +20,8 @@ from kschedctl.commands.explain.pod_group_report import (
     PodGroupReport,
 )
 from kschedctl.commands.explain.report import Explanation
-from kschedctl.scheduler.engine.pod_groups.crossing import find_crossing
 from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult, PodGroupCycle
-from kschedctl.scheduler.engine.pod_groups.deadlock import find_deadlocked_gangs
+from kschedctl.scheduler.engine.pod_groups.deadlock import find_crossing, find_deadlocked_gangs
 from kschedctl.scheduler.engine.pod_groups.hierarchy import (
     EntityKey,
     GroupTree,

@@ -12,8 +12,8 @@ from kschedctl.api.api_versions import is_custom_api
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.ownership import Owner
-from kschedctl.api.pod_templates import POD_TEMPLATE_PATHS
 from kschedctl.api.versions_read import is_readable
+from kschedctl.api.workloads import POD_TEMPLATE_PATHS
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.lint.objects.manifests import TYPED

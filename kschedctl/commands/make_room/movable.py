@@ -102,7 +102,7 @@ def _find_budgeted(simulation: Simulation) -> Bools:
     """Return which PodInfos some budget selects, (T,)."""
     guarded = np.zeros(len(simulation.view.pods.infos), np.bool_)
     for budget in simulation.view.objects.of("PodDisruptionBudget"):
-        guarded |= simulation.budgets.selected(budget_key(budget))
+        guarded |= simulation.budgets.find_selected(budget_key(budget))
     return guarded
 
 

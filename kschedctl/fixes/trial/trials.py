@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from kschedctl.api.api_object import object_key
 from kschedctl.api.arrays import Position, Row
-from kschedctl.api.objects import Pod, Struct
+from kschedctl.api.objects import Pod, Struct, object_key
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.fixes.trial.changes import EditedObject, Fix, apply_fixes, build_object_reader
@@ -22,7 +21,7 @@ from kschedctl.replay.controllers.creation import admit_pod
 from kschedctl.replay.edits import change_pods
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
-from kschedctl.scheduler.engine.post_filter import run_post_filter
+from kschedctl.scheduler.engine.diagnosis import run_post_filter
 from kschedctl.scheduler.engine.preemption.candidates import NO_CANDIDATES
 from kschedctl.scheduler.engine.preemption.evaluator import Preemption
 from kschedctl.scheduler.framework.dependencies import Effect, Unknown

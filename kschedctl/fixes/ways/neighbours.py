@@ -20,7 +20,7 @@ from kschedctl.replay import kubectl
 from kschedctl.replay.edits import is_recreated_elsewhere
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.scheduler.engine.cycle import run_cycle
-from kschedctl.scheduler.engine.preemption.budgets import find_budgets
+from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 from kschedctl.scheduler.plugins.inter_pod_affinity.facts import PodInTheWay
 from kschedctl.scheduler.plugins.node_ports import HostPortHeld
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient, TooManyPods
@@ -139,10 +139,10 @@ def _is_movable(tried: TriedNode, position: Position) -> bool:
 
 def is_evictable(tried: TriedNode, position: Position) -> bool:
     """Return whether the pod's PDB allows its eviction in addition to earlier evictions of the trial."""
-    known = find_budgets(tried.trial.scheduler.view)
-    selecting = known.selecting(position)
+    known = get_budgets(tried.trial.scheduler.view)
+    selecting = known.find_selecting(position)
     return not selecting or (
-        len(selecting) == 1 and known.allowed(selecting[0]) > _count_evictions(tried)[selecting[0]]
+        len(selecting) == 1 and known.count_allowed(selecting[0]) > _count_evictions(tried)[selecting[0]]
     )
 
 
@@ -153,7 +153,7 @@ def _count_evictions(tried: TriedNode) -> Counter[str]:
     gone = (key for key, edit in edits.items() if edit.before is not None and not is_resized(edit))
     positions = (view.pods.find_position(f"{key.namespace}/{key.name}") for key in gone)
     return Counter(
-        name for position in positions if position is not None for name in find_budgets(view).selecting(position)
+        name for position in positions if position is not None for name in get_budgets(view).find_selecting(position)
     )
 
 

@@ -15,7 +15,7 @@ from kschedctl.fixes.trial.tried_node import NodeRefusal, TriedNode
 from kschedctl.fixes.ways.node_labels import near_words
 from kschedctl.replay import kubectl
 from kschedctl.replay.object_keys import ObjectKey
-from kschedctl.scheduler.plugins.inter_pod_affinity.terms import infos_matching_term
+from kschedctl.scheduler.plugins.inter_pod_affinity.terms import find_infos_matching_term
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import AffinityTerm
 
@@ -101,7 +101,7 @@ def _find_unmatched_term(tried: TriedNode, index: int, term: PodAffinityTerm) ->
         return None
     unmatched_term = UnmatchedTerm(term, parsed_terms[index], view)
     unrolled = parsed_terms[index].with_selected_namespaces(view.namespace_labels)
-    return None if infos_matching_term(unrolled, view).any() else unmatched_term
+    return None if find_infos_matching_term(unrolled, view).any() else unmatched_term
 
 
 def _collect_pod_labels(view: Fork, namespaces: frozenset[str]) -> LabelValues:

@@ -24,8 +24,8 @@ from kschedctl.fixes.ways.unready_nodes import initialize_nodes, is_no_node_init
 from kschedctl.replay import kubectl
 from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
 from kschedctl.scheduler.plugins.taint_toleration import UNINITIALIZED, TaintToleration
-from kschedctl.snapshot.node_masks import match_required_affinity
 from kschedctl.snapshot.node_order import HOSTNAME
+from kschedctl.snapshot.nodes import match_required_affinity
 
 OF_CONTROL_PLANES = tuple(f"node-role.kubernetes.io/{role}" for role in ("control-plane", "master", "etcd"))
 TYPO, UNCORDON, TOLERATE, UNTAINT = 10, 20, 45, 35

@@ -15,7 +15,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.labels import EQUALS, IN, Selector
 from kschedctl.api.ownership import Owner
 from kschedctl.api.priority import SYSTEM_CLASSES
-from kschedctl.api.validation.options import ValidationOptions
+from kschedctl.api.validation import ValidationOptions
 from kschedctl.autoscaling.karpenter.instance_types import InstanceTypeCatalog
 from kschedctl.cluster import FIELDS, Cluster, Gap
 from kschedctl.lint.analysis.facts import ClusterFacts
@@ -38,7 +38,7 @@ from kschedctl.lint.objects.variants import NO_SETS, AppliedSet, AppliedSets, Va
 from kschedctl.lint.objects.workload import Workload, compile_selector
 from kschedctl.reports.findings import PassedOver
 from kschedctl.reports.unknown import INSTANCE_TYPES
-from kschedctl.scheduler.configuration.validation_options import build_validation_options
+from kschedctl.scheduler.configuration.version_fields import build_validation_options
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
 T = TypeVar("T")

@@ -52,8 +52,7 @@ from kschedctl.replay.controllers.creation_fixes import (
 from kschedctl.replay.controllers.pod_defaults import WorkloadNote
 from kschedctl.replay.controllers.remaining_quotas import RemainingQuotas
 from kschedctl.replay.controllers.workload_change import WorkloadChange
-from kschedctl.reports.admission import Admission
-from kschedctl.reports.not_created import CreationFix, NotCreated
+from kschedctl.reports.not_created import Admission, CreationFix, NotCreated
 from kschedctl.scheduler.scheduler import Scheduler
 
 MAX_WORKLOADS_WITH_FIXES = 25

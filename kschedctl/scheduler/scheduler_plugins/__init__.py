@@ -1,1 +1,1 @@
-"""Plugins of kubernetes-sigs/scheduler-plugins, which other builds of the scheduler have besides its own."""
+"""Plugins of kubernetes-sigs/scheduler-plugins, which some scheduler builds include besides the built-in plugins."""

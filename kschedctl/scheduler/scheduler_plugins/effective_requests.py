@@ -1,4 +1,4 @@
-"""What a pod requests as plugins of scheduler-plugins count it: sidecars are init containers like any other to them.
+"""Requests of a pod as scheduler-plugins counts them: sidecars count like any other init container.
 
 Upstream: GetPodEffectiveRequest in pkg/util/resource.go of kubernetes-sigs/scheduler-plugins.
 """
@@ -18,32 +18,38 @@ Requests = Mapping[str, int]
 """Resource -> amount: millicores, bytes or units."""
 
 
-def effective_requests(pod: Pod) -> dict[str, int]:
-    """What a pod asks for: its containers together or greediest init container, and the overhead. Raises InputError."""
-    total = added(*(container_requests(pod, container) for container in pod.spec.containers))
-    init = (container_requests(pod, container) for container in pod.spec.init_containers)
-    return added(reduce(_larger, init, total), _amounts(pod, pod.spec.overhead))
+def sum_effective_requests(pod: Pod) -> dict[str, int]:
+    """Return a pod's requests: the larger of all containers and any init container, plus overhead.
 
-
-def container_requests(pod: Pod, container: Container) -> Requests:
-    """What one container of a pod requests. Raises InputError that names the pod."""
-    return _amounts(pod, container.resources.requests)
-
-
-def added(*requests: Requests) -> dict[str, int]:
+    Raises InputError for an invalid amount.
     """
-    >>> added({"cpu": 1}, {"cpu": 2, "memory": 5})
+    total = add_requests(*(parse_container_requests(pod, container) for container in pod.spec.containers))
+    init = (parse_container_requests(pod, container) for container in pod.spec.init_containers)
+    return add_requests(reduce(_max_requests, init, total), _parse_amounts(pod, pod.spec.overhead))
+
+
+def parse_container_requests(pod: Pod, container: Container) -> Requests:
+    """Parse the requests of one container. Raises InputError that names the pod."""
+    return _parse_amounts(pod, container.resources.requests)
+
+
+def add_requests(*requests: Requests) -> dict[str, int]:
+    """Return the sum of several requests, resource by resource.
+
+    >>> add_requests({"cpu": 1}, {"cpu": 2, "memory": 5})
     {'cpu': 3, 'memory': 5}
     """
     names = dict.fromkeys(name for request in requests for name in request)
     return {name: sum(request.get(name, 0) for request in requests) for name in names}
 
 
-def _larger(one: Requests, other: Requests) -> dict[str, int]:
-    return {name: max(one.get(name, 0), other.get(name, 0)) for name in {**one, **other}}
+def _max_requests(first: Requests, second: Requests) -> dict[str, int]:
+    """Return the larger amount of each resource."""
+    return {name: max(first.get(name, 0), second.get(name, 0)) for name in {**first, **second}}
 
 
-def _amounts(pod: Pod, resources: Mapping[str, str | int | float]) -> Requests:
+def _parse_amounts(pod: Pod, resources: Mapping[str, str | int | float]) -> Requests:
+    """Parse resource quantities. Raises InputError that names the pod."""
     try:
         return to_amounts(parse_quantities(dict(resources)))
     except QuantityError as error:

@@ -1,4 +1,4 @@
-"""The scoring strategies of NodeResourceTopologyMatch.
+"""Scoring strategies of NodeResourceTopologyMatch.
 
 Upstream: pkg/noderesourcetopology/score.go, least_allocated.go, most_allocated.go and balanced_allocation.go of
 kubernetes-sigs/scheduler-plugins.
@@ -19,38 +19,45 @@ from kschedctl.scheduler.scheduler_plugins.numa_nodes import NumaNodes
 
 
 class NumaOffer(NamedTuple):
-    """``wanted`` (X,) of each resource; ``available`` (F, Z, X) in NUMA nodes, 0 for none, and whether that ``lacks``.
+    """Requests and what NUMA nodes offer, in whole units.
 
-    Both are whole, as upstream compares their values: cores, rounded up, where others count millicores.
+    Upstream compares whole values, so that millicores are rounded up to cores.
     """
 
-    wanted: Amounts
+    requested: Amounts
+    """(X,): the requested amount of each resource."""
     available: Amounts
-    lacks: Bools
+    """(F, Z, X): the available amounts, 0 for none."""
+    is_insufficient: Bools
+    """(F, Z, X): whether less than requested is available."""
     weights: Amounts
+    """(X,): the weight of each resource."""
 
     @property
     def divisor(self) -> Amounts:
+        """Return the available amounts, at least 1."""
         return np.maximum(self.available, 1)
 
-    def mean(self, scores: Amounts) -> Scores:
-        """(F, Z): by weight, of the resources of which there is enough."""
-        counted = np.where(self.lacks | (self.available == 0), 0, scores)
+    def average(self, scores: Amounts) -> Scores:
+        """Return (F, Z): the weighted mean of scores (F, Z, X); insufficient resources count as 0."""
+        counted = np.where(self.is_insufficient | (self.available == 0), 0, scores)
         mean: Scores = (counted * self.weights).sum(axis=2) // self.weights.sum()
         return mean
 
 
 def least_allocated(offer: NumaOffer) -> Scores:
-    return offer.mean((offer.available - offer.wanted) * MAX_NODE_SCORE // offer.divisor)
+    """Return (F, Z): scores that favor NUMA nodes with much left."""
+    return offer.average((offer.available - offer.requested) * MAX_NODE_SCORE // offer.divisor)
 
 
 def most_allocated(offer: NumaOffer) -> Scores:
-    return offer.mean(offer.wanted * MAX_NODE_SCORE // offer.divisor)
+    """Return (F, Z): scores that favor NUMA nodes with little left."""
+    return offer.average(offer.requested * MAX_NODE_SCORE // offer.divisor)
 
 
 def balanced_allocation(offer: NumaOffer) -> Scores:
-    """By the variance of the shares that would be taken."""
-    share = np.where(offer.available == 0, 1.0, offer.wanted / offer.divisor)
+    """Return (F, Z): scores that fall with the variance of the requested shares."""
+    share = np.where(offer.available == 0, 1.0, offer.requested / offer.divisor)
     variance = share.var(axis=2, ddof=1) if share.shape[2] > 1 else np.zeros(share.shape[:2])
     return np.where((share > 1).any(axis=2), 0, ((1 - variance) * float(MAX_NODE_SCORE)).astype(np.int64))
 
@@ -60,29 +67,29 @@ STRATEGIES: Mapping[str, Callable[[NumaOffer], Scores]] = {
     "MostAllocated": most_allocated,
     "BalancedAllocation": balanced_allocation,
 }
-"""Offer -> (F, Z) scores, 0 where it does not fit."""
+"""Strategies by name. Each maps an offer to scores (F, Z), 0 if the request does not fit."""
 
 
-def score_of(
+def score_numa_nodes(
     requests: Requests,
     strategy: Callable[[NumaOffer], Scores],
     numa: NumaNodes,
     rows: Rows,
     weights: Mapping[str, int],
 ) -> Scores:
-    """(F,): the lowest score of a NUMA node that is not 0."""
+    """Return scores (F,): the lowest positive score of a NUMA node of each node, or 0 if there is none."""
     if not requests or not numa.available:
         return np.zeros(len(rows), np.int64)
-    exact = np.stack([numa.of(name)[rows] for name in requests], axis=2)
+    exact = np.stack([numa.find_available(name)[rows] for name in requests], axis=2)
     unit = np.array([1000 if name == CPU else 1 for name in requests], np.int64)
-    wanted = np.array(list(requests.values()), np.int64)
+    requested = np.array(list(requests.values()), np.int64)
     offer = NumaOffer(
-        -(-wanted // unit),
+        -(-requested // unit),
         np.maximum(-(-exact // unit), 0),
-        exact < wanted,
+        exact < requested,
         np.array([weights.get(name, 1) for name in requests], np.int64),
     )
-    there = np.stack([amounts[rows] >= 0 for amounts in numa.available.values()], axis=2).any(axis=2)
+    exists = np.stack([amounts[rows] >= 0 for amounts in numa.available.values()], axis=2).any(axis=2)
     scores = strategy(offer)
-    lowest: Scores = np.where(there & (scores > 0), scores, MAX_NODE_SCORE + 1).min(axis=1)
+    lowest: Scores = np.where(exists & (scores > 0), scores, MAX_NODE_SCORE + 1).min(axis=1)
     return np.where(lowest > MAX_NODE_SCORE, 0, lowest)

@@ -1,4 +1,4 @@
-"""Plugins whose Reserve leaves nothing behind: what is taken follows from where the pods are."""
+"""A mixin for plugins whose Reserve stores nothing, because usage follows from the pods on nodes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,19 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 
 class PlacedIsReserved:
-    """Reserves no object, and is asked all the same: what it finds is another once the pod is on its node."""
+    """Mixin of a Reserve plugin that changes no object.
+
+    Its answers still change after a pod is placed, because they depend on the pods on the node.
+    """
 
     def reserve(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: object) -> Changes:
+        """Return no changes."""
         return {}
 
     def release(self, view: Fork, positions: Sequence[int]) -> Changes:
+        """Return no changes."""
         return {}
 
     def reservation(self, info: PodInfo, view: Fork, row: int, state: object) -> Reservation:
+        """Return an empty reservation."""
         return Reservation()

@@ -1,4 +1,4 @@
-"""The arguments of NodeResourceTopologyMatch.
+"""Arguments of NodeResourceTopologyMatch.
 
 Upstream: apis/config/v1/types.go and defaults.go of kubernetes-sigs/scheduler-plugins.
 """
@@ -21,38 +21,43 @@ AUTODETECT, DEDICATED = "Autodetect", "Dedicated"
 
 
 class NumaScoringStrategy(PluginArgs, frozen=True):
+    """How NodeResourceTopologyMatch scores nodes."""
+
     type: str = "LeastAllocated"
     resources: tuple[ResourceSpec, ...] = ()
 
 
 class NumaCacheArgs(PluginArgs, frozen=True):
-    """``foreign_pods_detect``: of which pods of other schedulers a node is left alone until it published them;
-    ``resync_method``: which pods a fingerprint is about; ``informer_mode``: which of a node's pods are known."""
+    """Settings of the OverReserve cache."""
 
     foreign_pods_detect: str = ALL
+    """Which pods of other schedulers exclude a node until its topology includes them."""
     resync_method: str = AUTODETECT
+    """Which pods a fingerprint covers."""
     informer_mode: str = DEDICATED
+    """Which pods of a node the cache knows."""
     resync_scope: str = ALL
 
 
 class NodeResourceTopologyMatchArgs(PluginArgs, frozen=True):
-    """How nodes are scored, and what is kept of what exporters published: nothing, as by default, or with a period of
-    resync that is not 0 and no ``discard_reserved_nodes`` a cache of its own. ``preemption_mode``: whether such a cache
-    tells what the victims of preemption free, where it is published in which NUMA nodes their containers are."""
+    """Arguments of NodeResourceTopologyMatch."""
 
     scoring_strategy: NumaScoringStrategy = NumaScoringStrategy()
     cache_resync_period_seconds: Int64 = 0
+    """Without a period, or with ``discard_reserved_nodes``, the OverReserve cache is off."""
     discard_reserved_nodes: bool = False
     cache: NumaCacheArgs = NumaCacheArgs()
     preemption_mode: str = DISABLED
+    """Whether the cache computes what victims free, if their NUMA nodes are published."""
 
     def validate(self, gates: FeatureGates) -> Iterator[str]:
+        """Yield the errors of the arguments."""
         if self.scoring_strategy.type not in (*STRATEGIES, LEAST_NUMA_NODES):
             yield invalid("scoringStrategy.type", self.scoring_strategy.type, "invalid ScoringStrategyType")
         if self.preemption_mode not in (DISABLED, ENABLED):
             yield invalid("preemptionMode", self.preemption_mode, "invalid PreemptionMode")
 
     @property
-    def over_reserves(self) -> bool:
-        """Whether it has a cache from which it takes what pods take that were placed just now."""
+    def uses_cache(self) -> bool:
+        """Return whether the OverReserve cache subtracts the requests of pods placed recently."""
         return self.cache_resync_period_seconds > 0 and not self.discard_reserved_nodes

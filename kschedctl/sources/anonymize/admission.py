@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from kschedctl.api import admission_hooks as hooks
+from kschedctl.api.events import POD_CREATORS
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import LocalObjectReference, ScaleTargetReference, ScopeSelectorTerm
-from kschedctl.api.observed.failed_creation import POD_CREATORS
 from kschedctl.sources.anonymize.keys import is_well_known_domain
 from kschedctl.sources.anonymize.rewriter import Handler, Rewriter
 

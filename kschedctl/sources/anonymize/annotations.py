@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from kschedctl.api.observed.noise import NODE_GROUP_ANNOTATIONS, is_kept_annotation
+from kschedctl.api.noise import NODE_GROUP_ANNOTATIONS, is_kept_annotation
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import MIGRATED_PLUGINS
 from kschedctl.sources.anonymize.expressions import is_known_driver
 from kschedctl.sources.anonymize.rewriter import Rewriter

@@ -10,11 +10,10 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from kschedctl.api.columns import InternedTexts, intern_texts
+from kschedctl.api.component_flags import anonymize_api_server, anonymize_autoscaler
 from kschedctl.api.container_states import NOT_RECORDED, NotableContainers
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Pod
-from kschedctl.api.observed.api_server import anonymize
-from kschedctl.api.observed.autoscaler import without_names
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import FIELDS as KINDS
 from kschedctl.cluster import NOT_ASKED_FOR, QUEUE_KINDS, Cluster, Gap
@@ -99,8 +98,8 @@ def _rewrite_cluster(cluster: Cluster, rewriter: Rewriter) -> Cluster:
     return replace(
         cluster,
         pods=_rewrite_pods(cluster.pods, rewriter),
-        autoscaler=cluster.autoscaler and without_names(cluster.autoscaler),
-        api_server=anonymize(cluster.api_server),
+        autoscaler=cluster.autoscaler and anonymize_autoscaler(cluster.autoscaler),
+        api_server=anonymize_api_server(cluster.api_server),
         configuration=None
         if cluster.configuration is None
         else anonymize_configuration(cluster.configuration, rewriter),

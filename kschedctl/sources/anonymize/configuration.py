@@ -12,7 +12,7 @@ from kschedctl.cluster import drop_nulls
 from kschedctl.scheduler.framework.arguments import Naming
 from kschedctl.scheduler.registry.in_tree import ARGS
 from kschedctl.sources.anonymize.rewriter import Rewriter
-from kschedctl.text.urls import strip_url
+from kschedctl.text.printable import strip_url
 
 Document = Mapping[str, Any]
 _DROPPED = frozenset({"leaderElection", "clientConnection"})

@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from kschedctl.api import karpenter as api
-from kschedctl.api import node_classes
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Condition
 from kschedctl.sources.anonymize.rewriter import Handler, Rewriter
@@ -60,6 +59,6 @@ KARPENTER_FIELDS: dict[type, dict[str, Handler]] = {
     api.NodePoolSpec: {"limits": _replace_resources},
     api.NodePoolStatus: {"resources": _replace_resources, "conditions": _filter_conditions},
     api.NodeOverlaySpec: {"capacity": _replace_resources},
-    node_classes.NodeClassSubnet: {"zone": _replace_zone},
-    node_classes.NodeClassStatus: {"conditions": _filter_conditions},
+    api.NodeClassSubnet: {"zone": _replace_zone},
+    api.NodeClassStatus: {"conditions": _filter_conditions},
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kschedctl.api import admission_hooks as hooks
-from kschedctl.api import karpenter, node_classes, queueing
+from kschedctl.api import karpenter, queueing
 from kschedctl.api import objects as api
 
 KEPT: dict[type, str] = {
@@ -73,9 +73,9 @@ KEPT: dict[type, str] = {
     karpenter.DisruptionBudget: "nodes reasons schedule duration",
     karpenter.PoolDisruption: "consolidate_after consolidation_policy expire_after",
     karpenter.NodeOverlaySpec: "price price_adjustment",
-    node_classes.BlockDevice: "volume_size",
-    node_classes.EphemeralStorage: "size",
-    node_classes.NodeClassSpec: "instance_store_policy",
+    karpenter.BlockDevice: "volume_size",
+    karpenter.EphemeralStorage: "size",
+    karpenter.NodeClassSpec: "instance_store_policy",
     api.VolcanoPodGroupStatus: "phase",
     queueing.KueueAdmissionCheckState: "state",
     queueing.KueueResourceQuota: "nominal_quota borrowing_limit",

@@ -8,15 +8,15 @@ from msgspec.structs import replace
 
 from kschedctl.api import objects as api
 from kschedctl.api.container_states import CONTAINER_STATES
-from kschedctl.api.kinds import LEASE
-from kschedctl.api.observed.events import OUT_OF
-from kschedctl.api.observed.failed_creation import (
+from kschedctl.api.events import (
     FAILED_CREATE,
     JOB_ENDED,
     NO_REPLICA_SET,
+    OUT_OF,
     classify_message,
     reports_failure,
 )
+from kschedctl.api.kinds import LEASE
 from kschedctl.sources.anonymize.rewriter import Handler, Rewriter
 
 COMPONENTS = frozenset(

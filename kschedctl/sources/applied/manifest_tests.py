@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
 from kschedctl.api.json_values import JsonObject, field_at, object_at
-from kschedctl.api.pod_templates import POD_TEMPLATE_PATHS, get_pod_template
+from kschedctl.api.workloads import POD_TEMPLATE_PATHS, get_pod_template
 
 _TEST_GROUPS = ("chainsaw.kyverno.io", "cli.kyverno.io", "kuttl.dev")
 _EXPECTATION_FILE = re.compile(r"((.*[^a-z])?assert(ions?|s)?([^a-z].*)?|(\d+-)?errors?)\.(ya?ml|json)")

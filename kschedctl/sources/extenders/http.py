@@ -27,14 +27,13 @@ from urllib3.exceptions import (
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.scheduler.engine.extenders.answers import ExtenderError
-from kschedctl.scheduler.engine.extenders.extender import UnknownAnswerError
-from kschedctl.scheduler.engine.extenders.settings import Extender
+from kschedctl.scheduler.engine.extenders.extender import Extender, UnknownAnswerError
 from kschedctl.scheduler.framework.strict_decoding import decode_strictly
 from kschedctl.sources.extenders.go_json import decode_first_value
 from kschedctl.sources.extenders.tls import build_tls_context
 from kschedctl.sources.live.http import shortened
 from kschedctl.sources.live.limits import Limit, limited, with_limits
-from kschedctl.text.urls import strip_url
+from kschedctl.text.printable import strip_url
 
 DEFAULT_SECONDS, MOST_SECONDS = 5.0, 300.0
 MOST_BYTES = 64 << 20

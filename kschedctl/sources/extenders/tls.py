@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from kschedctl.errors import InputError
 from kschedctl.scheduler.configuration.secrets import REDACTED
-from kschedctl.scheduler.engine.extenders.settings import Extender, ExtenderTLSConfig
+from kschedctl.scheduler.engine.extenders.extender import Extender, ExtenderTLSConfig
 
 _LEFT_OUT = base64.b64decode(REDACTED)
 

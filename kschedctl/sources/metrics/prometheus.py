@@ -22,7 +22,7 @@ from kschedctl.sources.metrics.histograms import Bucket, ClassicHistogram, Histo
 from kschedctl.sources.metrics.http import MetricsAccess
 from kschedctl.sources.metrics.measured import Labels, MetricsReading, Period
 from kschedctl.sources.metrics.samples import parse_bound
-from kschedctl.text.urls import strip_url
+from kschedctl.text.printable import strip_url
 
 ALL_SECONDS = 120.0
 PART, BUCKETS, SUM, COUNT, NATIVE = "kschedctl_part", "bucket", "sum", "count", "native"

@@ -11,7 +11,7 @@ from kschedctl.sources.metrics.http import MetricsAccess
 from kschedctl.sources.metrics.measured import MetricsReading
 from kschedctl.sources.metrics.samples import Exposition, compute_difference, compute_since_start
 from kschedctl.sources.metrics.text import MOST_BYTES, read_text
-from kschedctl.text.urls import strip_url
+from kschedctl.text.printable import strip_url
 
 NOT_ITS_OWN = "no metric of kube-scheduler is in it"
 

@@ -13,16 +13,16 @@ from kschedctl.admission.pod_security_policy import extract_pod
 from kschedctl.admission.request import AdmissionRequest
 from kschedctl.admission.unknown import find_undecidable_plugins, find_undecidable_plugins_for_pod
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
+from kschedctl.api.events import shorten_api_message
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.objects import ResourceQuota
-from kschedctl.api.observed.failed_creation import shorten_api_message
-from kschedctl.api.pod_templates import POD_TEMPLATE_PATHS
+from kschedctl.api.workloads import POD_TEMPLATE_PATHS
 from kschedctl.cluster import LIMITS, Cluster, drop_nulls
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, Rule
 from kschedctl.lint.objects.subject import Problem
 from kschedctl.lint.objects.workload import Workload
-from kschedctl.reports.admission import Admission
+from kschedctl.reports.not_created import Admission
 from kschedctl.text.counts import counted
 
 PLUGINS_WITH_OWN_RULES = frozenset({"Priority"})

@@ -51,9 +51,9 @@ class BoundedCache:
 class Inventory:
     """The devices and claims of a fork under some feature gates.
 
-    ``devices`` and ``visible`` are what slices, rules and nodes say, and ``reservations`` is what claims hold.
-    ``changed`` lists the pools of devices that were allocated or released since, in order. ``answers`` and ``facts``
-    are shared by pods whose claims request the same. Raises AllocationError if slices cannot be read.
+    ``devices`` and ``visible`` hold what slices, taint rules and nodes define, and ``reservations`` the claims'
+    allocations. ``changed`` lists the pools of devices that were allocated or released since, in order. ``answers`` and
+    ``facts`` are shared by pods whose claims request the same. Raises AllocationError if slices cannot be read.
     """
 
     def __init__(self, view: Fork, features: Features) -> None:
@@ -93,10 +93,10 @@ class Inventory:
     def number_spec(self, claim: ResourceClaim) -> int:
         """Return a number that is equal for claims with equal specs."""
         spec = claim.spec
-        known = self._specs.get(id(spec))
-        if known is None:  # it is kept with its number, so that no other comes to have its id
-            known = self._specs[id(spec)] = spec, self._numbers.setdefault(_encode(spec), len(self._numbers))
-        return known[1]
+        entry = self._specs.get(id(spec))
+        if entry is None:  # it is kept with its number, so that no other comes to have its id
+            entry = self._specs[id(spec)] = spec, self._numbers.setdefault(_encode(spec), len(self._numbers))
+        return entry[1]
 
     @property
     def claims(self) -> Mapping[str, ResourceClaim]:

@@ -44,8 +44,8 @@ from kschedctl.scheduler.plugins.dynamic_resources.arguments import DynamicResou
 from kschedctl.scheduler.plugins.dynamic_resources.claims import (
     ClaimError,
     can_be_deallocated,
-    claim_key,
     find_unavailable_nodes,
+    format_claim_key,
 )
 from kschedctl.scheduler.plugins.dynamic_resources.facts import (
     ClaimsUnusable,
@@ -180,7 +180,7 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
             yield Rejection(undecided, outcome.code, outcome.reason, evaluation.explain_rejection)
 
     def post_filter(self, cycle: Cycle) -> PostFilterResult:
-        """Return upstream's answer after no node passed, which tells what it would free of the pod's claims."""
+        """Report, as upstream does, which of the pod's claims would be released after no node passed."""
         if not cycle.info.spec.resource_claims and SILENT_WITHOUT_CLAIMS.at(self.features.release):
             return PostFilterResult(Status(Code.UNSCHEDULABLE))
         if self.name not in cycle.pre_filter.reached:
@@ -189,9 +189,9 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         if evaluation is None:
             return _build_unschedulable_result(NOTHING_TO_DEALLOCATE)
         ended = find_unavailable_nodes(cycle, self.name)
-        own = evaluation.claims.own
-        in_the_way = [i for i, claim in evaluation.allocated_claims.items() if (claim.unavailable & ended).any()]
-        if any(can_be_deallocated(own[i], cycle.info.pod) for i in in_the_way if i < len(own)):
+        pod_claims = evaluation.claims.own
+        blocking = [i for i, claim in evaluation.allocated_claims.items() if (claim.unavailable & ended).any()]
+        if any(can_be_deallocated(pod_claims[i], cycle.info.pod) for i in blocking if i < len(pod_claims)):
             return _build_unschedulable_result(DEALLOCATED)
         extended = evaluation.claims.extended
         if extended is not None and extended.metadata.name != IN_MEMORY_NAME:
@@ -215,13 +215,13 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
 
     def release(self, view: Fork, positions: Sequence[int]) -> Changes:
         claims = view.objects.of("ResourceClaim")
-        gone = {get_pod_user(view.pods.objects[position]) for position in positions} if claims else set()
-        return {"ResourceClaim": list(release_claims(claims, gone))}
+        deleted_pods = {get_pod_user(view.pods.objects[position]) for position in positions} if claims else set()
+        return {"ResourceClaim": list(release_claims(claims, deleted_pods))}
 
     def reservation(self, info: PodInfo, view: Fork, row: int, state: Evaluation | None) -> Reservation:
         if state is None:
             return Reservation()
-        names = map(claim_key, state.claims.to_allocate)
+        names = map(format_claim_key, state.claims.to_allocate)
         return Reservation(allocations=dict(zip(names, state.build_allocations(row), strict=False)))
 
     def _evaluate(self, info: PodInfo, view: Fork) -> Evaluation | None:
@@ -235,9 +235,9 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         names = claims.list_claim_names(info)
-        own = f"claim {join_words(names, 'or')} is created or its status changes" if names else ""
+        claim_change = f"claim {join_words(names, 'or')} is created or its status changes" if names else ""
         freed = "any claim gives its devices back"
-        yield WakeTrigger("ResourceClaim", ADD_OR_UPDATE, f"{own}, or {freed}" if own else freed)
+        yield WakeTrigger("ResourceClaim", ADD_OR_UPDATE, f"{claim_change}, or {freed}" if claim_change else freed)
         yield WakeTrigger(POD, ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, NAMES_TOLD)
         yield WakeTrigger("DeviceClass", ADD_OR_UPDATE, "a DeviceClass is added or changed")
         yield WakeTrigger("ResourceSlice", ADD_OR_UPDATE, "devices are published or change (ResourceSlice)")

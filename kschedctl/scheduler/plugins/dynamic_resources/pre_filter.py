@@ -23,9 +23,9 @@ from kschedctl.scheduler.framework.extended_resources import IN_MEMORY_NAME, bui
 from kschedctl.scheduler.plugins.dynamic_resources.claims import (
     ClaimError,
     PodClaims,
-    claim_key,
     find_binding_failure,
     find_extended_resource_claim,
+    format_claim_key,
 )
 from kschedctl.scheduler.plugins.dynamic_resources.evaluation import AllocatedClaim, Evaluation
 from kschedctl.scheduler.plugins.dynamic_resources.facts import UnusableClaim
@@ -33,7 +33,7 @@ from kschedctl.scheduler.plugins.dynamic_resources.inventory import Inventory, g
 from kschedctl.scheduler.plugins.dynamic_resources.pod_groups import find_group
 from kschedctl.scheduler.plugins.helper.device_features import Features
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.node_masks import match_node_selector
+from kschedctl.snapshot.nodes import match_node_selector
 from kschedctl.snapshot.pod_info import PodInfo
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
@@ -63,34 +63,36 @@ def evaluate_claims(
     Timeouts are in seconds, 0 for none.
     """
     inventory = get_inventory(view, features)
-    own = inventory.list_pod_claims(info)
+    pod_claims = inventory.list_pod_claims(info)
     if features.workload_claims:
         find_group(info.pod, inventory)
-    wanted = tuple([None if claim.status.allocation else inventory.number_spec(claim) for claim in own])
-    ask = partial(_compute_extended_demand, info, own, inventory)
-    asked = ask() if info.alike is None else inventory.facts.get((info.alike, wanted), ask)
-    if not own and not asked.resources:
+    spec_numbers = tuple([None if claim.status.allocation else inventory.number_spec(claim) for claim in pod_claims])
+    compute_demand = partial(_compute_extended_demand, info, pod_claims, inventory)
+    extended_demand = (
+        compute_demand() if info.alike is None else inventory.facts.get((info.alike, spec_numbers), compute_demand)
+    )
+    if not pod_claims and not extended_demand.resources:
         return None
-    extended = _get_extended_claim(info.pod, inventory) if asked.resources else None
-    claims = PodClaims(own, extended)
+    extended = _get_extended_claim(info.pod, inventory) if extended_demand.resources else None
+    claims = PodClaims(pod_claims, extended)
     held = {
         i: _build_allocated_claim(claim, inventory, binding_timeout)
         for i, claim in enumerate(claims.all)
         if claim.status.allocation
     }
     named = extended is not None and extended.metadata.name != IN_MEMORY_NAME
-    like = None if held or named else (wanted, asked, filter_timeout)
-    return Evaluation(inventory, info.pod, claims, held, asked.resources, like, filter_timeout)
+    like = None if held or named else (spec_numbers, extended_demand, filter_timeout)
+    return Evaluation(inventory, info.pod, claims, held, extended_demand.resources, like, filter_timeout)
 
 
 def _compute_extended_demand(
-    info: PodInfo, own: Iterable[ResourceClaim], inventory: Inventory
+    info: PodInfo, pod_claims: Iterable[ResourceClaim], inventory: Inventory
 ) -> ExtendedResourceDemand:
     """Check the device classes of unallocated claims, and return the extended resources requested from devices.
 
     Raises ClaimError and PluginError.
     """
-    for claim in own:
+    for claim in pod_claims:
         if claim.status.allocation is None:
             _check_classes(claim, inventory)
     classes = inventory.classes_by_resource
@@ -125,7 +127,7 @@ def _build_allocated_claim(claim: ResourceClaim, inventory: Inventory, timeout: 
     """Build an allocated claim with the nodes on which it cannot be used. Raises PluginError."""
     unselected = _find_unselected_nodes(claim, inventory)
     failure = find_binding_failure(claim, timeout, datetime.now(UTC)) if inventory.features.binding_conditions else ""
-    return AllocatedClaim(unselected, unselected | bool(failure), UnusableClaim(claim_key(claim), failure))
+    return AllocatedClaim(unselected, unselected | bool(failure), UnusableClaim(format_claim_key(claim), failure))
 
 
 def _check_classes(claim: ResourceClaim, inventory: Inventory) -> None:
@@ -159,7 +161,7 @@ def _iter_class_names(claim: ResourceClaim, request: DeviceRequest, features: Fe
     if not HAS_ALTERNATIVES.at(features.release):
         yield request.name, ""
         return
-    where = f"resource claim {claim_key(claim)}, request {request.name}"
+    where = f"resource claim {format_claim_key(claim)}, request {request.name}"
     if not request.first_available:
         raise ClaimError(f"{where}: unknown request type")
     elif not features.prioritized_list:

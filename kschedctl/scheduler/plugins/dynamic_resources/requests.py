@@ -27,7 +27,7 @@ from kschedctl.api.quantity import Quantity, QuantityError, parse
 from kschedctl.api.tolerations import HARD_EFFECTS
 from kschedctl.errors import InputError
 from kschedctl.scheduler.framework.extended_resources import EXACT_COUNT
-from kschedctl.scheduler.plugins.dynamic_resources.claims import ALL, claim_key
+from kschedctl.scheduler.plugins.dynamic_resources.claims import ALL, format_claim_key
 from kschedctl.scheduler.plugins.helper.device_features import Features
 
 MAX_RESULTS = 32
@@ -61,7 +61,7 @@ With 1.33.0 a request for more than 16 devices is met on no node.
 class AllocationError(Exception):
     """A claim, class or pool is faulty, so that the allocation fails with upstream's code Error.
 
-    ``str()`` is upstream's wording, and ``text`` is the part about the CEL ``expression``, if there is one.
+    ``str()`` is upstream's message. ``text`` is its part about the CEL ``expression``, if there is one.
     """
 
     def __init__(self, message: str, text: str = "", expression: str = "") -> None:
@@ -100,7 +100,7 @@ class Request:
         return f"{self.parent}/{self.name}" if self.parent else self.name
 
     def is_named_in(self, requests: tuple[str, ...]) -> bool:
-        """Return whether a constraint on `requests` applies to this request. A constraint on none applies to all."""
+        """Return whether a constraint on `requests` applies to this request. An empty list applies to all."""
         return not requests or self.full_name in requests or (self.parent or self.name) in requests
 
     def find_untolerated_taint(self, device: Device) -> DeviceTaint | None:
@@ -131,7 +131,7 @@ class ClaimRequests:
     @property
     def key(self) -> str:
         """The claim's namespace and name."""
-        return claim_key(self.claim)
+        return format_claim_key(self.claim)
 
 
 def read_claim(claim: ResourceClaim, classes: Mapping[str, DeviceClass], features: Features) -> ClaimRequests:
@@ -144,7 +144,7 @@ def read_claim(claim: ResourceClaim, classes: Mapping[str, DeviceClass], feature
         distinct = constraint.distinct_attribute is not None and features.newer_allocator
         if constraint.match_attribute is None and not distinct:
             raise AllocationError(
-                f"claim {claim_key(claim)}, constraint #{i}: empty constraint (unsupported constraint type?)"
+                f"claim {format_claim_key(claim)}, constraint #{i}: empty constraint (unsupported constraint type?)"
             )
     return ClaimRequests(claim, requests, claim.spec.devices.constraints)
 
@@ -153,17 +153,19 @@ def _read_alternatives(
     claim: ResourceClaim, request: DeviceRequest, classes: Mapping[str, DeviceClass], features: Features
 ) -> tuple[Request, ...]:
     """Read the alternatives of a request. Raises AllocationError."""
-    where = f"claim {claim_key(claim)}, request {request.name}"
+    location = f"claim {format_claim_key(claim)}, request {request.name}"
     if request.first_available and not features.prioritized_list:
-        raise AllocationError(f"{where}: has subrequests, but the DRAPrioritizedList feature is disabled")
+        raise AllocationError(f"{location}: has subrequests, but the DRAPrioritizedList feature is disabled")
     subrequests = request.first_available or ((request.exactly,) if request.exactly else ())
     parent = request.name if request.first_available else ""
     if features.newer_allocator and not features.consumable_capacity:
         for sub in subrequests:
             if sub.capacity is not None:
-                what = f"subrequest {sub.name}" if isinstance(sub, DeviceSubRequest) else f"request {request.name}"
-                why = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
-                raise AllocationError(f"claim {claim_key(claim)}, {what}: {why}")
+                request_label = (
+                    f"subrequest {sub.name}" if isinstance(sub, DeviceSubRequest) else f"request {request.name}"
+                )
+                reason = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
+                raise AllocationError(f"claim {format_claim_key(claim)}, {request_label}: {reason}")
     return tuple(_read_request(claim, parent or request.name, sub, classes, features) for sub in subrequests)
 
 
@@ -181,21 +183,21 @@ def _read_request(
     name, parent, admin = (
         (sub.name, outer, None) if isinstance(sub, DeviceSubRequest) else (outer, "", sub.admin_access)
     )
-    where = f"claim {claim_key(claim)}, request {name}"
+    location = f"claim {format_claim_key(claim)}, request {name}"
     for i, selector in enumerate(sub.selectors):
         if selector.cel is None:
-            raise AllocationError(f"{where}, selector #{i}: CEL expression empty (unsupported selector type?)")
+            raise AllocationError(f"{location}, selector #{i}: CEL expression empty (unsupported selector type?)")
     if admin is not None and not features.admin_access:
-        raise AllocationError(f"{where}: admin access is requested, but the feature is disabled")
+        raise AllocationError(f"{location}: admin access is requested, but the feature is disabled")
     if not sub.device_class_name:
-        raise AllocationError(f"{where}: missing device class name (unsupported request type?)")
+        raise AllocationError(f"{location}: missing device class name (unsupported request type?)")
     device_class = classes.get(sub.device_class_name)
     if device_class is None:
         absent = f'deviceclass.resource.k8s.io "{sub.device_class_name}" not found'
-        raise AllocationError(f"{where}: could not retrieve device class {sub.device_class_name}: {absent}")
+        raise AllocationError(f"{location}: could not retrieve device class {sub.device_class_name}: {absent}")
     mode = sub.allocation_mode or EXACT_COUNT
     if mode not in (EXACT_COUNT, ALL):
-        raise AllocationError(f"{where}: unsupported count mode {mode}")
+        raise AllocationError(f"{location}: unsupported count mode {mode}")
     return Request(
         name,
         parent,
@@ -203,11 +205,11 @@ def _read_request(
         sub.count or 1,
         (
             *_list_expressions(f"class {sub.device_class_name}", device_class),
-            *_list_expressions(f"claim {claim_key(claim)}", sub),
+            *_list_expressions(f"claim {format_claim_key(claim)}", sub),
         ),
         sub.tolerations,
         admin,
-        _parse_capacity_requests(sub.capacity, where),
+        _parse_capacity_requests(sub.capacity, location),
     )
 
 
@@ -223,9 +225,9 @@ def _list_expressions(
     )
 
 
-def _parse_capacity_requests(capacity: CapacityRequirements | None, where: str) -> dict[str, Quantity]:
+def _parse_capacity_requests(capacity: CapacityRequirements | None, location: str) -> dict[str, Quantity]:
     """Parse the requested capacities. Raises InputError."""
     try:
         return {name: parse(str(text)) for name, text in capacity.requests.items()} if capacity else {}
     except QuantityError as error:
-        raise InputError(error.what, where=where, hint=error.hint) from None
+        raise InputError(error.what, where=location, hint=error.hint) from None

@@ -64,8 +64,8 @@ def check_node_selectors(claims: Iterable[ResourceClaim], allocation: Allocation
                 break
             terms = len(selector.node_selector_terms) if selector else 0
             if terms > 1:
-                what = f"unsupported ResourceSlice.NodeSelector with {terms} terms"
-                raise AllocationError(f"create NodeSelector for claim {claim.metadata.name}: {what}")
+                problem = f"unsupported ResourceSlice.NodeSelector with {terms} terms"
+                raise AllocationError(f"create NodeSelector for claim {claim.metadata.name}: {problem}")
 
 
 def _find_node_restriction(pooled: PooledDevice) -> tuple[str | None, bool, NodeSelector | None]:

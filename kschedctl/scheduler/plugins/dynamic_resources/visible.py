@@ -26,8 +26,7 @@ from kschedctl.scheduler.plugins.dynamic_resources.pools import (
     build_pool,
 )
 from kschedctl.scheduler.plugins.dynamic_resources.requests import AllocationError
-from kschedctl.snapshot.node_masks import match_node_selector
-from kschedctl.snapshot.nodes import NodeColumns
+from kschedctl.snapshot.nodes import NodeColumns, match_node_selector
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
 
@@ -66,7 +65,7 @@ class VisibleDevices:
         if row is None:
             mask = np.zeros(len(self.nodes), np.bool_)
             for piece in self.devices.by_pool.get(pool, ()):
-                mask |= self._slice_mask(piece)
+                mask |= self._find_slice_nodes(piece)
             row = self._rows[pool] = np.flatnonzero(mask).tolist()
         return row
 
@@ -125,14 +124,14 @@ class VisibleDevices:
     def _pools_by_row(self) -> list[tuple[Pool, ...]]:
         """The pools that each node sees."""
         patterns, pattern_of = self._shared_slices
-        known: dict[tuple[int, ...], tuple[Pool, ...]] = {}
+        pools_by_slices: dict[tuple[int, ...], tuple[Pool, ...]] = {}
         pools = []
         with without_garbage_collection():
             for name, pattern in zip(self.nodes.names, pattern_of.tolist(), strict=True):
                 seen = (*self._slices_by_node.get(name, ()), *patterns[pattern])
-                if seen not in known:
-                    known[seen] = self._build_pools(seen)
-                pools.append(known[seen])
+                if seen not in pools_by_slices:
+                    pools_by_slices[seen] = self._build_pools(seen)
+                pools.append(pools_by_slices[seen])
         return pools
 
     def _build_pools(self, seen: tuple[int, ...]) -> tuple[Pool, ...]:
@@ -142,8 +141,8 @@ class VisibleDevices:
             by_pool.setdefault(self.devices.slices[index].pool, []).append(index)
         pools = [self._build_pool((*indices, *self._counter_slices.get(id, ()))) for id, indices in by_pool.items()]
         pools += [pool for id, pool in self._unusable_counter_pools.items() if id not in by_pool]
-        there = [pool for pool in pools if pool is not None]
-        return tuple(sorted(there, key=lambda pool: (pool.has_binding_conditions, pool.id)))
+        visible_pools = [pool for pool in pools if pool is not None]
+        return tuple(sorted(visible_pools, key=lambda pool: (pool.has_binding_conditions, pool.id)))
 
     def _build_pool(self, indices: tuple[int, ...]) -> Pool | None:
         """Build the pool from the indices of its visible slices, or return the cached one."""
@@ -190,12 +189,12 @@ class VisibleDevices:
         pieces = [p for p in self.devices.relevant if not p.slice.spec.node_name and not self._is_visible_everywhere(p)]
         if not pieces:
             return [()], np.zeros(len(self.nodes), np.intp)
-        masks = np.array([self._slice_mask(piece) for piece in pieces])
+        masks = np.array([self._find_slice_nodes(piece) for piece in pieces])
         patterns, of_node = np.unique(masks, axis=1, return_inverse=True)
         indices = np.array([piece.index for piece in pieces])
         return [tuple(indices[column].tolist()) for column in patterns.T], of_node.reshape(-1)
 
-    def _slice_mask(self, piece: IndexedSlice) -> Bools:
+    def _find_slice_nodes(self, piece: IndexedSlice) -> Bools:
         """Return the mask of nodes (N,) that see the slice or one of its devices."""
         spec = piece.slice.spec
         if spec.node_name or spec.all_nodes or spec.node_selector is not None:

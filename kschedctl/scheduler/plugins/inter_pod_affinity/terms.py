@@ -16,14 +16,14 @@ Infos = Bools | int
 
 
 def find_terms_matching_pod(info: PodInfo, view: Fork, field: str) -> list[tuple[AffinityTerm, int]]:
-    """Return the terms of running pods that match the pod, each with the number of the pod info that has it.
+    """Return the terms of running pods that match the pod, each with the number of its pod info.
 
-    `of` names the field of PodInfo with the terms, such as required_anti_affinity.
+    `field` names the field of PodInfo with the terms, such as required_anti_affinity.
     """
     return view.pods.distinct.find_terms_matching(field, info, view.namespace_labels.get(info.namespace, {}))
 
 
-def infos_matching_term(term: AffinityTerm, view: Fork) -> Bools:
+def find_infos_matching_term(term: AffinityTerm, view: Fork) -> Bools:
     """Return (T,) a mask of the pod infos that match a term of the incoming pod with resolved namespaces."""
     all_namespaces = term.namespace_selector.matches({})  # after unrolling: matches either all namespaces or none
     return view.pods.matching(term.selector, None if all_namespaces else term.namespaces)
@@ -39,12 +39,12 @@ def count_matches_per_key(matches: Iterable[tuple[AffinityTerm, Infos]], view: F
 
 def count_each_match_per_key(terms: Iterable[AffinityTerm], view: Fork) -> dict[str, Weights]:
     """Return topology key -> (T,) the number of terms with that key that match each pod info."""
-    return count_matches_per_key(((term, infos_matching_term(term, view)) for term in terms), view)
+    return count_matches_per_key(((term, find_infos_matching_term(term, view)) for term in terms), view)
 
 
 def count_full_matches_per_key(terms: tuple[AffinityTerm, ...], view: Fork) -> dict[str, Weights]:
     """Return topology key -> (T,) the number of terms with that key, for the pod infos that match all terms."""
     if not terms:
         return {}
-    selected = np.logical_and.reduce([infos_matching_term(term, view) for term in terms])
+    selected = np.logical_and.reduce([find_infos_matching_term(term, view) for term in terms])
     return count_matches_per_key(((term, selected) for term in terms), view)

@@ -17,8 +17,8 @@ from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import TopologySpreadConstraint
 from kschedctl.scheduler.plugins.pod_topology_spread.default_selector import build_default_selector
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.node_masks import find_tolerated, match_required_affinity
 from kschedctl.snapshot.node_order import HOSTNAME, ZONE
+from kschedctl.snapshot.nodes import find_tolerated, match_required_affinity
 from kschedctl.snapshot.pod_info import PodInfo
 
 NAME = "PodTopologySpread"

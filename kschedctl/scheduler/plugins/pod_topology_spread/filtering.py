@@ -26,8 +26,7 @@ from kschedctl.scheduler.plugins.pod_topology_spread.domains import (
 from kschedctl.scheduler.plugins.pod_topology_spread.facts import EmptiestDomain, TooSkewed
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.node_masks import find_untolerated_taints, match_required_affinity
-from kschedctl.snapshot.nodes import Domains, LabelColumn
+from kschedctl.snapshot.nodes import Domains, LabelColumn, find_untolerated_taints, match_required_affinity
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.tallies import Tally
 

@@ -1,4 +1,4 @@
-"""Evaluation of a pod's claims on all nodes at once: where they allow the pod, and what would be bound or provisioned.
+"""Evaluate a pod's claims on all nodes at once: where the pod can run, and which volumes are bound or provisioned.
 
 Upstream: pkg/scheduler/framework/plugins/volumebinding/binder.go (v1.36).
 """
@@ -83,8 +83,8 @@ def _waits_for_consumer(claim: PersistentVolumeClaim, listers: Listers) -> bool:
 def find_eligible_hostnames(claims: PodVolumeClaims, listers: Listers) -> frozenset[str] | None:
     """Return the hostnames that the affinities of all bound volumes allow, or None if they name none.
 
-    Upstream GetEligibleNodes (v1.31.2, removed later) and GetLocalPersistentVolumeNodeNames in pkg/volume/util/util.go:
-    terms that name no host do not count, and hostnames are taken for node names.
+    Terms that name no host are ignored, and hostnames are used as node names. Upstream: GetEligibleNodes (v1.31.2,
+    removed later) and GetLocalPersistentVolumeNodeNames in pkg/volume/util/util.go.
     """
     volumes = [listers.volumes.get(claim.spec.volume_name) for claim in claims.bound]
     if None in volumes:
@@ -133,16 +133,16 @@ class PodVolumes:
         """Return whether some volume would be bound on one of the rows."""
         return any((binding.chosen[rows] != NO_MATCH).any() for binding in self.bindings)
 
-    def failed_nodes(self) -> Bools:
+    def find_failed_nodes(self) -> Bools:
         """Return (N,) a mask of the nodes with an error."""
         failed = np.zeros(len(self._active), np.bool_)
         for mask, _ in self.errors:
             failed |= mask
         return failed
 
-    def _add_error(self, mask: Bools, text: str) -> None:
+    def _add_error(self, mask: Bools, message: str) -> None:
         """Record an error for the nodes of the mask, which take no part in later steps."""
-        self.errors.append((mask, text))
+        self.errors.append((mask, message))
         self._active = self._active & ~mask
 
     # -- bound claims --------------------------------------------------------------------------------------------
@@ -155,11 +155,11 @@ class PodVolumes:
             if volume is None:
                 self.missing[undecided] = i
                 return
-            reachable = self._reachable_nodes(volume, undecided)
+            reachable = self._find_reachable_nodes(volume, undecided)
             self.node_conflict[undecided & self._active & ~reachable] = i
             undecided &= reachable & self._active
 
-    def _reachable_nodes(self, volume: PersistentVolume, undecided: Bools) -> Bools:
+    def _find_reachable_nodes(self, volume: PersistentVolume, undecided: Bools) -> Bools:
         """Return (N,) a mask of the nodes that can reach the volume.
 
         Nodes that use the volume's plugin through CSI evaluate an in-tree volume as a CSI volume.
@@ -181,7 +181,7 @@ class PodVolumes:
     # -- unbound claims ------------------------------------------------------------------------------------------
 
     def _check_selected_nodes(self) -> list[int]:
-        """Reject all other nodes if a claim is already being provisioned for a node, and return these claims."""
+        """Reject the other nodes for claims that are being provisioned for a node, and return these claims."""
         selected = [i for i in self._delayed if SELECTED_NODE in self.claims[i].metadata.annotations]
         for i in selected:
             row = self.listers.nodes.index.get(self.claims[i].metadata.annotations[SELECTED_NODE])
@@ -205,7 +205,7 @@ class PodVolumes:
             self._matched.append(i)
 
     def _check_provisions(self, selected: list[int]) -> None:
-        """Record, per node, the first claim that has no volume and cannot be provisioned, and why."""
+        """Record, per node, the first claim without a volume that cannot be provisioned, and why."""
         unmatched = [(i, binding.chosen == NO_MATCH) for i, binding in zip(self._matched, self.bindings, strict=True)]
         all_nodes = np.ones(len(self._active), np.bool_)
         undecided = self._active.copy()
@@ -213,7 +213,7 @@ class PodVolumes:
             claim = self.claims[i]
             class_ = self.listers.classes[claim_class(claim)]
             pools, capacity = self._find_pools(claim, class_)
-            rejected = needed & ~self._provisionable_nodes(class_)
+            rejected = needed & ~self._find_provisionable_nodes(class_)
             self.bind_conflict[undecided & rejected] = i
             undecided &= ~rejected
             if pools is not None:
@@ -222,7 +222,7 @@ class PodVolumes:
                 undecided &= ~lacks_space
             self.provisions.append(Provision(claim, needed, pools or (), capacity))
 
-    def _provisionable_nodes(self, class_: StorageClass) -> Bools:
+    def _find_provisionable_nodes(self, class_: StorageClass) -> Bools:
         """Return (N,) a mask of the nodes on which the class can provision volumes."""
         if class_.provisioner in ("", NO_PROVISIONER):
             return np.zeros(len(self._active), np.bool_)

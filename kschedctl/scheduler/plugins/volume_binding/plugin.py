@@ -74,7 +74,7 @@ from kschedctl.scheduler.plugins.volume_binding.facts import (
     build_node_conflict_fact,
     build_not_enough_space_fact,
     build_unbound_fact,
-    missing_space_shares,
+    compute_missing_space_shares,
 )
 from kschedctl.scheduler.plugins.volume_binding.matching import NO_MATCH
 from kschedctl.scheduler.plugins.volume_binding.reservation import build_assumed_objects, build_bound_objects
@@ -186,13 +186,13 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         return PreFilterResult(node_names=node_names, state=BindingState(sorted_claims, storage, self.attributes_class))
 
     def filter(self, info: PodInfo, view: Fork, state: BindingState | None, delta: Delta) -> Iterator[Rejection]:
-        """Yield errors, then a rejection for each of the reasons for which claims exclude nodes."""
+        """Yield the nodes with errors, then one rejection per reason for which claims exclude nodes."""
         if state is None:
             raise PluginError("not found")
         volumes: PodVolumes = state.volumes
-        for mask, text in volumes.errors:
-            yield Rejection(mask, Code.ERROR, text)
-        without_error = ~volumes.failed_nodes()
+        for mask, message in volumes.errors:
+            yield Rejection(mask, Code.ERROR, message)
+        without_error = ~volumes.find_failed_nodes()
         checks: tuple[tuple[npt.NDArray[np.int32], str, Callable[[PodVolumes, int], Fact]], ...] = (
             (volumes.node_conflict, self.reason_node_conflict, build_node_conflict_fact),
             (volumes.bind_conflict, REASON_BIND_CONFLICT, build_bind_conflict_fact),
@@ -205,7 +205,7 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
                 Code.UNRESOLVABLE,
                 reason,
                 lambda row, fact=build_fact: fact(volumes, row),  # type: ignore[misc]
-                missing_space_shares(volumes) if build_fact is build_not_enough_space_fact else None,
+                compute_missing_space_shares(volumes) if build_fact is build_not_enough_space_fact else None,
             )
 
     # -- Score ---------------------------------------------------------------------------------------------------
@@ -247,7 +247,7 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         return Reservation(bound, tuple(map(claim_key, state.volumes.provisioned_claims(row))))
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield the changes that move a rejected pod back to the queue, in words."""
+        """Yield the changes that move a rejected pod back to the queue."""
         yield WakeTrigger(
             "PersistentVolumeClaim",
             ADD_OR_UPDATE,
