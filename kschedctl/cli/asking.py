@@ -9,8 +9,7 @@ from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import NO_PLACES, Output, Places
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.run_options import RunOptions, choose_exit_code
-from kschedctl.replay.parallel import Progress, Workers
-from kschedctl.replay.repeated_runs import Report, ask_each_cluster
+from kschedctl.replay.parallel import Progress, Report, Workers, ask_each_cluster
 
 Subject = TypeVar("Subject")
 
