@@ -50,7 +50,7 @@ from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.manifests import SKIPPED_HOOKS_NOTE
 from kschedctl.sources.collector import Manifest
 from kschedctl.sources.decoding import decode_document as typed_document
-from kschedctl.sources.object_checks import iter_pod_resources, validate_quantities
+from kschedctl.sources.decoding import iter_pod_resources, validate_quantities
 from kschedctl.sources.read import ReadResult, load_configuration_file, read
 from kschedctl.text.counts import first_few
 
