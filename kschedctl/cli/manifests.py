@@ -11,8 +11,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 import typer
 
-from kschedctl.admission.hooks import NAME_LABEL
-from kschedctl.admission.unknown import is_missing_namespace
+from kschedctl.admission.not_replayed import NAME_LABEL, is_missing_namespace
 from kschedctl.api.component_flags import AS_BY_DEFAULT
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import Json, JsonObject, text_at
