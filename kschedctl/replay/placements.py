@@ -197,7 +197,7 @@ def _report_eviction(
         by=pods.objects[eviction.preemptor].key,
         priority=pods.infos[pods.info[victim]].priority,
         workload=str(find_owner(pods.objects[victim])),
-        budgets=simulation.budgets.protecting(victim),
+        budgets=simulation.budgets.find_protecting(victim),
         fate="" if simulation.interrupted else fate,
         target=names[row] if row >= 0 and not simulation.interrupted else "",
         round=number,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kschedctl.api.copying import replace
 from kschedctl.api.times import parse_nanoseconds
 from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, UNDECIDED, Answer
 from kschedctl.cli.forms import PICTURES, TABLE, OutputFormat, output_option

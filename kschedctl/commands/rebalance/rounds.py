@@ -174,7 +174,7 @@ class DeschedulerReplay:
                 source=view.nodes.names[step.source],
                 target=view.nodes.names[step.target],
                 tied=step.tied,
-                budgets=budgets.selecting(step.position),
+                budgets=budgets.find_selecting(step.position),
                 again=step.again,
                 stays=step.source == step.target,
             )

@@ -26,7 +26,7 @@ from kschedctl.replay.controllers.creation_fix_steps import DeniedPod, FixObject
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.replay.patches import build_json_patch, build_strategic_patch, to_document, wrap_in_template
 from kschedctl.reports.not_created import CreationFix
-from kschedctl.scheduler.engine.diagnosis import fit_error
+from kschedctl.scheduler.engine.diagnosis import build_fit_error
 from kschedctl.scheduler.scheduler import Scheduler
 
 SMALL_AMOUNTS = {"cpu": "1m", "memory": "1Mi"}
@@ -319,4 +319,4 @@ def _try_scheduling(scheduler: Scheduler, stored: AdmissionRequest) -> tuple[tup
     if framework is None:
         return (), f'no profile serves scheduler name "{pod.spec.scheduler_name}"'
     cycle = scheduler.cycle(framework.without_extenders(), pod)
-    return (tuple(cycle.passed.names), "") if cycle.schedulable else ((), cycle.error or fit_error(cycle))
+    return (tuple(cycle.passed.names), "") if cycle.schedulable else ((), cycle.error or build_fit_error(cycle))

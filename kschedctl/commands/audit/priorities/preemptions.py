@@ -20,7 +20,7 @@ from kschedctl.replay.settling import list_victims, recreate_gone
 from kschedctl.replay.unknown import find_simulation_unknowns
 from kschedctl.reports.placements import EvictedPod
 from kschedctl.reports.unknown import UnknownKind
-from kschedctl.scheduler.engine.preemption.budgets import find_budgets
+from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.pod_info import PodInfo
@@ -59,8 +59,8 @@ def find_exposed_workloads(tiers: Tiers) -> tuple[ExposedWorkload, ...]:
 
 def _find_protecting_budgets(tiers: Tiers, numbers: list[int]) -> tuple[str, ...]:
     """Return the PDBs that protect the pods of these PodInfos."""
-    budgets = find_budgets(tiers.view)
-    names = (name for number in numbers for name in budgets.protecting(tiers.find_pod_with_info(number)))
+    budgets = get_budgets(tiers.view)
+    names = (name for number in numbers for name in budgets.find_protecting(tiers.find_pod_with_info(number)))
     return tuple(dict.fromkeys(names))
 
 

@@ -1,7 +1,9 @@
-"""The main table of a document as a DataFrame of polars or pandas, whichever is installed."""
+"""The main table of a document for programs: as CSV (RFC 4180), as names of pods, or as a DataFrame."""
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
@@ -12,13 +14,53 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 import msgspec
 
 from kschedctl.errors import UsageError
-from kschedctl.render.csv_table import get_csv_table
 from kschedctl.reports.cluster_autoscaler import ScaleDown, ScaleUp
+from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
 from kschedctl.reports.karpenter import Disruption, Provisioning
 from kschedctl.reports.not_created import Admission
-from kschedctl.reports.report import Report
+from kschedctl.reports.report import Report, kind_of_answers
 from kschedctl.reports.unknown import UnknownKind
+from kschedctl.text.printable import printable
+
+_FORMULA = ("=", "+", "-", "@")
+
+
+def to_csv(document: Document) -> str:
+    """Return the main table as CSV. Raises UsageError if the document has none."""
+    header, rows = get_csv_table(document)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows([_escape_cell(value) for value in row] for row in rows)
+    return text.getvalue()
+
+
+def get_csv_table(document: Document) -> CsvTable:
+    """Return the main table of a document. Raises UsageError if it has none."""
+    table = document.csv_table() if isinstance(document, Report) else None
+    if table is None:
+        raise UsageError(f"{kind_of_answers(document)} has no CSV form", hint="-o json has everything")
+    return table
+
+
+def _escape_cell(value: object) -> object:
+    """Escape text so that no spreadsheet runs it as a formula.
+
+    Source: OWASP, CSV Injection. Tabs and carriage returns, which OWASP names too, become escapes.
+    """
+    if not isinstance(value, str):
+        return value
+    return f"'{printable(value)}" if value.lstrip().startswith(_FORMULA) else printable(value)
+
+
+def render_pod_names(document: Document) -> str:
+    """Return a line `namespace/name` per distinct pod. Raises UsageError if the report is not about pods."""
+    pods = document.pod_names() if isinstance(document, Report) else None
+    if pods is None:
+        raise UsageError(f"{kind_of_answers(document)} has no list of pods", hint="-o json has everything")
+    return "".join(f"{printable(pod)}\n" for pod in dict.fromkeys(pods))
+
 
 LIBRARIES = ("polars", "pandas")
 ROW_FIELDS: Mapping[type[Document], str] = {

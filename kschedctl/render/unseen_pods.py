@@ -1,10 +1,11 @@
-"""Texts about pods that could not be created: lines of an explanation, and a section of overviews."""
+"""Sections about pods that kube-scheduler does not see: those not created, and those held back elsewhere."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from kschedctl.render.page import (
+    Cell,
     Command,
     Marked,
     Page,
@@ -18,6 +19,7 @@ from kschedctl.render.page import (
 from kschedctl.render.tables import Row, build_table
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.not_created import CreationFailure, NotCreated
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
 
 WORKLOADS_SHOWN, FAILURES_SHOWN, COMMANDS_SHOWN = 25, 5, 3
 
@@ -66,13 +68,13 @@ def build_not_created_section(workloads: Sequence[NotCreated], style: Style) -> 
     shown, _ = limit_rows_by_style(workloads, style, WORKLOADS_SHOWN)
     commands = [command for lacking in shown for command in style.commands.get(lacking.workload, ())]
     return (
-        *build_table(workloads, columns, _build_row, style, title=title, limit=WORKLOADS_SHOWN, full=False),
+        *build_table(workloads, columns, _build_workload_row, style, title=title, limit=WORKLOADS_SHOWN, full=False),
         *_iter_fixes(shown),
         *map(Command, commands if style.wide else commands[:COMMANDS_SHOWN]),
     )
 
 
-def _build_row(lacking: NotCreated) -> Row:
+def _build_workload_row(lacking: NotCreated) -> Row:
     """Return the row of a workload."""
     missing = "" if lacking.missing is None else f"{lacking.missing:,}"
     why = Stack((Marked(lacking.workload, Tone.STRONG), Marked(lacking.headline, Tone.BAD)))
@@ -86,3 +88,34 @@ def _describe_source(failure: CreationFailure) -> str:
     times = f", {failure.times:,} times" if failure.times > 1 else ""
     ago = f", {'last ' if times else ''}{failure.age} ago" if failure.age else ""
     return f"{failure.by}{times}{ago}"
+
+
+ENTRIES_SHOWN = 25
+TITLE = "Waiting elsewhere: kube-scheduler does not see these pods yet"
+
+
+def build_held_back_section(waiting: Sequence[WaitingElsewhere], style: Style) -> Page:
+    """Build the table of objects that hold pods back, each with its status."""
+    columns = (Column("pods", right=True), Column("age"), Column("what, and what it waits for"))
+    return build_table(waiting, columns, _build_holder_row, style, title=TITLE, limit=ENTRIES_SHOWN, full=False)
+
+
+def build_held_back_lines(waiting: Sequence[WaitingElsewhere]) -> Page:
+    """Build lines about a single object, or about the few that hold a workload back."""
+    return tuple(paragraph(cell) for entry in waiting for cell in _iter_holder_lines(entry))
+
+
+def _build_holder_row(entry: WaitingElsewhere) -> Row:
+    """Return the row of an object."""
+    return ("" if entry.pods is None else f"{entry.pods:,}", entry.age, Stack(tuple(_iter_holder_lines(entry))))
+
+
+def _iter_holder_lines(entry: WaitingElsewhere) -> Iterator[Cell]:
+    """Yield the lines about an object."""
+    tone = Tone.FAINT if entry.state is WaitingState.SUSPENDED else Tone.WARNING
+    of = f", of {', '.join(entry.part_of)}" if entry.part_of else ""
+    yield Marked(f"{entry.resource}{of}", Tone.STRONG)
+    yield Marked(entry.headline, tone)
+    yield from (Marked(holder, Tone.FAINT) for holder in entry.holders if holder not in entry.headline)
+    yield from (Marked(detail, Tone.FAINT) for detail in entry.details)
+    yield from (Marked(condition.words, Tone.VERBATIM) for condition in entry.conditions)
