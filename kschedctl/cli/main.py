@@ -38,7 +38,6 @@ COMMANDS: dict[str, CommandEntry] = {
 The command is the function of its name, with underscores for hyphens, in `command.py` of its folder, or a dict of
 functions by sub-command. The EXAMPLES of the module are command lines for its help, or a dict of such.
 """
-
 EXAMPLES = (
     "kschedctl explain shop/web-6d4cf56db6-h8s2k",
     "kschedctl explain -A --demo",
@@ -49,6 +48,17 @@ COMPLETE = "__complete"
 """The command that completion scripts call."""
 USAGE, BUG, INTERRUPTED, BROKEN_PIPE = 2, 4, 130, 141
 log = logging.getLogger("kschedctl")
+
+
+def get_program_name() -> str:
+    """Return `kschedctl`, or `kubectl ksched` if kubectl runs it as a plugin."""
+    return "kubectl ksched" if os.path.basename(sys.argv[0]).startswith("kubectl-ksched") else "kschedctl"
+
+
+def build_command_line(*arguments: str | Iterable[str]) -> str:
+    """Build a command line of the program, quoted for a shell."""
+    flat = [part for a in arguments for part in ([a] if isinstance(a, str) else a)]
+    return f"{get_program_name()} {shlex.join(flat)}"
 
 
 class Commands(TyperGroup):
@@ -182,14 +192,3 @@ def _print_error(problem: str) -> None:
         for line in traceback.format_exc().splitlines():
             streams.print_to_stderr(strip_credentials(line))
     streams.print_to_stderr(f"error: {strip_credentials(problem)}")
-
-
-def get_program_name() -> str:
-    """Return `kschedctl`, or `kubectl ksched` if kubectl runs it as a plugin."""
-    return "kubectl ksched" if os.path.basename(sys.argv[0]).startswith("kubectl-ksched") else "kschedctl"
-
-
-def build_command_line(*arguments: str | Iterable[str]) -> str:
-    """Build a command line of the program, quoted for a shell."""
-    flat = [part for a in arguments for part in ([a] if isinstance(a, str) else a)]
-    return f"{get_program_name()} {shlex.join(flat)}"

@@ -11,8 +11,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 import typer
 
-from kschedctl.admission.hooks import NAME_LABEL
-from kschedctl.admission.unknown import is_missing_namespace
+from kschedctl.admission.not_replayed import NAME_LABEL, is_missing_namespace
 from kschedctl.api.component_flags import AS_BY_DEFAULT
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import Json, JsonObject, text_at
@@ -51,10 +50,8 @@ from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.manifests import SKIPPED_HOOKS_NOTE
 from kschedctl.replay.denials import find_denials, find_errors_without_pods, raise_errors
 from kschedctl.sources.collector import Manifest
-from kschedctl.sources.decoding import decode_document
-from kschedctl.sources.decoding import decode_document as typed_document
+from kschedctl.sources.decoding import decode_document, iter_pod_resources, validate_quantities
 from kschedctl.sources.documents.positions import locate_field
-from kschedctl.sources.object_checks import iter_pod_resources, validate_quantities
 from kschedctl.sources.read import ReadResult, load_configuration_file, read
 from kschedctl.text.counts import first_few
 
@@ -237,7 +234,7 @@ def log_hooks(reading: ReadResult) -> None:
 def decode_manifest(manifest: Manifest) -> Struct:
     """Decode a pod or workload. Raises InputError that names file, document and field."""
     document, place = manifest
-    workload: Any = typed_document(document, KINDS[str(document["kind"])], place)
+    workload: Any = decode_document(document, KINDS[str(document["kind"])], place)
     if not (workload.metadata.name or workload.metadata.generate_name):
         raise place.error("required", "metadata.name")
     validate_quantities(_iter_template_resources(workload), lambda: place)

@@ -34,7 +34,7 @@ from kschedctl.reports.section import Section
 
 if TYPE_CHECKING:
     from kschedctl.sources.live.connection import Connection
-    from kschedctl.sources.metrics.measured import MetricsReading
+    from kschedctl.sources.metrics.catalogue import MetricsReading
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from kschedctl.api.arrays import Bools, Position, Row, find_positions
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
-from kschedctl.fixes.trial.prices import Price
+from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.trials import is_resized
 from kschedctl.fixes.trial.tried_node import NodeRefusal, TriedNode
 from kschedctl.fixes.ways.given_back import delete_pod, detach_volumes, find_driver_users
@@ -167,7 +167,7 @@ def _move_pod(tried: TriedNode, position: Position, free: Bools) -> Iterator[Fix
     here = view.nodes.names[int(view.node[position])]
     weakens, price = _describe_loss(pod)
     yield Fix(
-        "MovePod",
+        FixKind.MOVE_POD,
         (pod.key, target),
         f"move {pod.key} from {here} to {target}",
         "operator",
@@ -234,7 +234,7 @@ def scale_down(tried: TriedNode, position: Position) -> Iterator[Fix]:
         weakens += "; its persistentVolumeClaimRetentionPolicy may delete the claims of that replica"
         price = Price.LOSS
     yield Fix(
-        "ScaleDown",
+        FixKind.SCALE_DOWN,
         pod.key,
         f"run one replica fewer of {owner}: {pod.metadata.name}",
         "operator",

@@ -1,16 +1,95 @@
-"""Semantic versions in device attributes and expressions.
+"""Quantities of Kubernetes, and semantic versions in device attributes and expressions.
 
-Upstream: github.com/blang/semver/v4 and staging/src/k8s.io/apiserver/pkg/cel/library/semverlib.go (v1.36).
+Upstream: github.com/blang/semver/v4 and staging/src/k8s.io/apiserver/pkg/cel/library/{quantity,semverlib}.go (v1.36).
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from kschedctl.api.quantity import INT64_MAX, INT64_MIN, Format, Quantity, QuantityError, parse
 from kschedctl.cel.errors import CelError, accepts_values_of
 from kschedctl.cel.values import INT_MAX, Opaque, Value
+
+QUANTITY = "kubernetes.Quantity"
+
+
+def parse_quantity(text: str) -> Opaque:
+    """Parse a quantity. Raises CelError."""
+    try:
+        return Opaque(QUANTITY, parse(text))
+    except QuantityError as error:
+        raise CelError(error.what) from None
+
+
+def is_quantity(text: str) -> bool:
+    """Return whether the text is a quantity, including those with too many digits for us."""
+    try:
+        parse(text)
+    except QuantityError as error:
+        return "are not supported" in error.what
+    return True
+
+
+def _to_whole(value: Opaque) -> int | None:
+    """Return the integer of upstream's small form, or None. Upstream does not reduce fractions."""
+    held: Quantity = value.held
+    if held.big or held.scale < 0:
+        return None
+    number = held.mantissa * 10**held.scale
+    return number if INT64_MIN <= number <= INT64_MAX else None
+
+
+def _as_integer(value: Opaque) -> int:
+    """Convert a quantity to an integer. Raises CelError if it is not a whole number within 64 bits."""
+    number = _to_whole(value)
+    if number is None:
+        raise CelError("cannot convert value to integer")
+    return number
+
+
+def _as_float(value: Opaque) -> float:
+    """Convert a quantity to a float, or infinity if it is out of range."""
+    held: Quantity = value.held
+    try:
+        return float(held.mantissa) * 10.0**held.scale
+    except OverflowError:
+        return math.copysign(math.inf, held.mantissa)
+
+
+def _build_addition(sign: int) -> Callable[[Opaque, Value], Opaque]:
+    """Build addition or, for a negative sign, subtraction of quantities and integers."""
+
+    def added(left: Opaque, right: Value) -> Opaque:
+        other = Quantity(right, 0, Format.DECIMAL_EXPONENT) if isinstance(right, int) else right.held
+        return Opaque(QUANTITY, left.held.add(other) if sign > 0 else left.held.sub(other), computed=True)
+
+    return added
+
+
+def _compare_quantities(left: Opaque, right: Opaque) -> int:
+    return int(left.held.cmp(right.held))
+
+
+_QUANTITY_FUNCTIONS: Mapping[str, Callable[..., Value]] = {
+    "quantity(string) kubernetes.Quantity": parse_quantity,
+    "isQuantity(string) bool": is_quantity,
+    "sign(kubernetes.Quantity) int": lambda q: (q.held.mantissa > 0) - (q.held.mantissa < 0),
+    "{kubernetes.Quantity}.isGreaterThan(kubernetes.Quantity) bool": lambda a, b: _compare_quantities(a, b) > 0,
+    "{kubernetes.Quantity}.isLessThan(kubernetes.Quantity) bool": lambda a, b: _compare_quantities(a, b) < 0,
+    "{kubernetes.Quantity}.compareTo(kubernetes.Quantity) int": _compare_quantities,
+    "{kubernetes.Quantity}.asApproximateFloat() double": _as_float,
+    "{kubernetes.Quantity}.asInteger() int": _as_integer,
+    "{kubernetes.Quantity}.isInteger() bool": lambda q: _to_whole(q) is not None,
+    "{kubernetes.Quantity}.add(kubernetes.Quantity) kubernetes.Quantity": _build_addition(1),
+    "{kubernetes.Quantity}.add(int) kubernetes.Quantity": _build_addition(1),
+    "{kubernetes.Quantity}.sub(kubernetes.Quantity) kubernetes.Quantity": _build_addition(-1),
+    "{kubernetes.Quantity}.sub(int) kubernetes.Quantity": _build_addition(-1),
+}
+
 
 _IDENTIFIER = re.compile(r"[0-9A-Za-z-]+")
 
@@ -65,9 +144,9 @@ def parse_semantic_version(text: str, normalize: bool = False) -> SemanticVersio
         for identifier in build.split("."):
             _validate_identifier(identifier, "Build meta data")
     return SemanticVersion(
-        _parse_number(parts[0], "major"),
-        _parse_number(parts[1], "minor"),
-        _parse_number(patch, "patch"),
+        _parse_version_number(parts[0], "major"),
+        _parse_version_number(parts[1], "minor"),
+        _parse_version_number(patch, "patch"),
         tuple(map(_parse_pre_release, pre.split("."))) if dash else (),
     )
 
@@ -84,7 +163,7 @@ def _normalize(text: str) -> str:
     return ".".join(parts + ["0"] * (3 - len(parts)))
 
 
-def _parse_number(text: str, which: str) -> int:
+def _parse_version_number(text: str, which: str) -> int:
     """Parse a part of a version. Raises ValueError with the message of Go's semver package."""
     if not text:
         raise ValueError('strconv.ParseUint: parsing "": invalid syntax')
@@ -140,18 +219,21 @@ def _build_part_getter(name: str) -> Callable[[Opaque], int]:
     return part
 
 
-def _compare(left: Opaque, right: Opaque) -> int:
+def _compare_versions(left: Opaque, right: Opaque) -> int:
     mine: SemanticVersion = left.held
     return mine.compare(right.held)
 
 
-FUNCTIONS: Mapping[str, Callable[..., Value]] = {
+_VERSION_FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "semver(string) kubernetes.Semver": to_version,
     "semver(string, bool) kubernetes.Semver": to_version,
     "isSemver(string) bool": accepts_values_of(parse_semantic_version),
     "isSemver(string, bool) bool": accepts_values_of(parse_semantic_version),
-    "{kubernetes.Semver}.isGreaterThan(kubernetes.Semver) bool": lambda a, b: _compare(a, b) > 0,
-    "{kubernetes.Semver}.isLessThan(kubernetes.Semver) bool": lambda a, b: _compare(a, b) < 0,
-    "{kubernetes.Semver}.compareTo(kubernetes.Semver) int": _compare,
+    "{kubernetes.Semver}.isGreaterThan(kubernetes.Semver) bool": lambda a, b: _compare_versions(a, b) > 0,
+    "{kubernetes.Semver}.isLessThan(kubernetes.Semver) bool": lambda a, b: _compare_versions(a, b) < 0,
+    "{kubernetes.Semver}.compareTo(kubernetes.Semver) int": _compare_versions,
     **{f"{{kubernetes.Semver}}.{name}() int": _build_part_getter(name) for name in ("major", "minor", "patch")},
 }
+
+
+FUNCTIONS: Mapping[str, Callable[..., Value]] = {**_QUANTITY_FUNCTIONS, **_VERSION_FUNCTIONS}
