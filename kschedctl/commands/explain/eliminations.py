@@ -11,7 +11,7 @@ from kschedctl.commands.explain.reach import Distances, Obstacle, Standing, comb
 from kschedctl.commands.explain.report import Elimination, NearestMiss, NodeGroup, NodeReport, Refusal
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.framework.facts import describe_fact
-from kschedctl.scheduler.registry.facts import AnyFact
+from kschedctl.scheduler.registry.in_tree import AnyFact
 from kschedctl.snapshot.node_order import zone_key
 
 NODES_NAMED = 2

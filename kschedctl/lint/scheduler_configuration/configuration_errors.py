@@ -15,7 +15,7 @@ from kschedctl.scheduler.configuration.document import parse_document, with_docu
 from kschedctl.scheduler.configuration.validation import VersionMismatch, validate_configuration
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.strict_decoding import split_path
-from kschedctl.scheduler.registry.scheduler_plugins import find_registered_plugins
+from kschedctl.scheduler.registry.third_party import find_registered_plugins
 
 ConfigurationFault = tuple[Path, str]
 """The path of a field and what is wrong with it."""
