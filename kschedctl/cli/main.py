@@ -23,7 +23,7 @@ from kschedctl.cli.help_text import GroupedOptions, HelpContext
 from kschedctl.cli.program import build_command_line, get_program_name
 from kschedctl.errors import KschedctlError
 from kschedctl.reports.command import EXIT_CODES, CommandEntry, HelpHeading, all_commands
-from kschedctl.text.urls import strip_credentials
+from kschedctl.text.printable import strip_credentials
 from kschedctl.text.version import VERSION
 
 COMMANDS: dict[str, CommandEntry] = {

@@ -11,20 +11,28 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 import typer
 
-from kschedctl.admission.hooks import NAME_LABEL
-from kschedctl.admission.unknown import is_missing_namespace
+from kschedctl.admission.not_replayed import NAME_LABEL, is_missing_namespace
+from kschedctl.api.component_flags import AS_BY_DEFAULT
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import Json, JsonObject, text_at
 from kschedctl.api.kinds import get_api_kind
 from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.api.objects import Namespace as StoredNamespace
 from kschedctl.api.objects import ObjectMeta, Pod, Resources, Struct
-from kschedctl.api.observed.api_server import AS_BY_DEFAULT
 from kschedctl.api.operator_resources import CustomResource, OperatorResource
 from kschedctl.api.ownership import Owner
 from kschedctl.api.pod_table import Key, PodTable
-from kschedctl.api.pod_templates import POD_TEMPLATE_PATHS, USUAL_TEMPLATE_PATH
-from kschedctl.api.workloads import KINDS, CronJob, StatefulSet, identity, is_not_installed, makes_pods, title
+from kschedctl.api.workloads import (
+    KINDS,
+    POD_TEMPLATE_PATHS,
+    USUAL_TEMPLATE_PATH,
+    CronJob,
+    StatefulSet,
+    identity,
+    is_not_installed,
+    makes_pods,
+    title,
+)
 from kschedctl.cli.options import Source, Truth, parse_feature_gates
 from kschedctl.cli.refusals import refuse_invalid, refuse_invalid_around
 from kschedctl.cli.source import (
@@ -41,7 +49,7 @@ from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.manifests import SKIPPED_HOOKS_NOTE
 from kschedctl.sources.collector import Manifest
 from kschedctl.sources.decoding import decode_document as typed_document
-from kschedctl.sources.object_checks import iter_pod_resources, validate_quantities
+from kschedctl.sources.decoding import iter_pod_resources, validate_quantities
 from kschedctl.sources.read import ReadResult, load_configuration_file, read
 from kschedctl.text.counts import first_few
 

@@ -15,7 +15,7 @@ import kschedctl
 from kschedctl import demo
 from kschedctl.api.ownership import Owner
 from kschedctl.cli.main import main
-from kschedctl.commands.audit.priorities.growth import PriorityLimits
+from kschedctl.commands.audit.audited_cluster import PriorityLimits
 from kschedctl.commands.consolidate.plan import ConsolidationWishes
 from kschedctl.commands.size.sizing import SizingWishes
 from kschedctl.commands.whatif import compare_two_versions

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from kschedctl.api.kinds import KINDS, LIFECYCLES
-from kschedctl.api.validation.known_fields import fields_by_type
+from kschedctl.api.validation.unknown_fields import fields_by_type
 from kschedctl.cli.main import main
 from kschedctl.cluster import Cluster
 from kschedctl.lint.catalogue import RULES

@@ -13,7 +13,7 @@ from golden_cases import FAMILIES, answer, differences, family_lines
 import kschedctl
 from kschedctl.api.kube_version import VersionMix
 from kschedctl.cluster import Cluster, Gap
-from kschedctl.commands.versions.changes import compare_versions
+from kschedctl.commands.versions import compare_versions
 from kschedctl.commands.whatif import compare_two_versions
 from kschedctl.commands.whatif.causes import TwoVersions
 from kschedctl.scheduler.framework.events import POD, ChangedObject

@@ -11,7 +11,7 @@ import typer
 from kschedctl.cli.forms import PICTURES, TABLE, OutputFormat, output_option
 from kschedctl.cli.options import FINDING_FORMATS, Output, View
 from kschedctl.errors import UsageError
-from kschedctl.render.plots import extra
+from kschedctl.render import plots
 
 FORMS = ("table", "wide", "json", "yaml", "markdown", "html")
 
@@ -29,9 +29,9 @@ class Drawing(Output):
         if self.output.name == "png" and sys.stdout.isatty():
             raise UsageError("-o png is no text for a terminal", hint="write it to a file: > plot.png")
         if self.output.name in PICTURES:
-            extra.check_installed(extra.PICTURES, f"-o {self.output.name}")
+            plots.check_installed(plots.PICTURES, f"-o {self.output.name}")
         if self.plot:
-            extra.check_installed(extra.CHARACTERS, "--plot")
+            plots.check_installed(plots.CHARACTERS, "--plot")
 
     def _draws_plots(self) -> bool:
         return self.plot

@@ -13,7 +13,7 @@ from kschedctl.errors import InputError
 from kschedctl.sources.read import read_objects
 
 if TYPE_CHECKING:
-    from kschedctl.autoscaling.node_groups.found import UserGroups
+    from kschedctl.autoscaling.node_groups.discovery import UserGroups
 
 GROUPS, OPTIONS = "nodeGroups", "options"
 _SHAPE = "want nodeGroups, a list of id, min, max, target, nodes and template, and perhaps options"
@@ -59,7 +59,7 @@ class NodeGroupInput:
 
     def read_groups(self) -> UserGroups:
         """Read the groups and flags that the options name. Raises InputError."""
-        from kschedctl.autoscaling.node_groups.found import UserGroups  # noqa: PLC0415 - few commands ask for groups
+        from kschedctl.autoscaling.node_groups.discovery import UserGroups  # noqa: PLC0415 - few commands ask for groups
 
         if not self.node_groups:
             return UserGroups(label=self.pool_label)

@@ -8,8 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kschedctl.api.pod_templates import get_pod_template
-from kschedctl.api.workloads import identity
+from kschedctl.api.workloads import get_pod_template, identity
 from kschedctl.cli.inquiry import Inquiry
 from kschedctl.cli.options import Source
 from kschedctl.cli.source import connect_to_cluster

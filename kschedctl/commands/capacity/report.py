@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec.structs import replace
 
-from kschedctl.api.observed.failed_creation import shorten_api_message
+from kschedctl.api.events import shorten_api_message
 from kschedctl.commands.explain.report import Elimination
 from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document

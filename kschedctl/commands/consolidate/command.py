@@ -26,8 +26,8 @@ from kschedctl.commands.consolidate.plan import ConsolidationWishes
 from kschedctl.commands.consolidate.report import NodeConsolidation
 from kschedctl.errors import UsageError
 from kschedctl.replay.parallel import Workers
-from kschedctl.reports.disruption import Disruption
-from kschedctl.reports.scale_down import ScaleDown
+from kschedctl.reports.cluster_autoscaler import ScaleDown
+from kschedctl.reports.karpenter import Disruption
 from kschedctl.sources.read import read
 
 EXAMPLES = (

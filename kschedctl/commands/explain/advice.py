@@ -12,8 +12,7 @@ from kschedctl.api.gangs import GangProject
 from kschedctl.api.objects import DeviceClass, Pod, Taint, Toleration
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, is_tolerated
-from kschedctl.commands.explain.group_headline import suggest_deadlock_end
-from kschedctl.commands.explain.headline import describe_causes
+from kschedctl.commands.explain.headline import describe_causes, suggest_deadlock_end
 from kschedctl.commands.explain.pod_group_report import PodGroupReport
 from kschedctl.commands.explain.report import Advice, Cause, Explanation, PreemptionReport
 from kschedctl.scheduler.engine.extenders.extender import NAME as EXTENDER

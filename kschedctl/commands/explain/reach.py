@@ -80,7 +80,7 @@ def _iter_unexamined(cycle: Cycle) -> Iterator[Obstacle]:
         return next((find_row_fact for find_row_fact in facts if find_row_fact), None)
 
     enough = cycle.search is not None and not outcome.narrowed_by
-    for reason in (ENOUGH_FOUND,) if enough else cycle.absent_status().reasons:
+    for reason in (ENOUGH_FOUND,) if enough else cycle.build_unexamined_status().reasons:
         yield Obstacle(outcome.plugin, reason, absent, level, absent, find_row_fact, looked_at=False)
 
 

@@ -24,10 +24,16 @@ from kschedctl.cli.progress import show_progress
 from kschedctl.cli.source import CREATION_LIMIT_KINDS, load_cluster, read_files
 from kschedctl.commands.lint import Destination, build_context, build_report
 from kschedctl.commands.lint.described_cluster import DescribedCluster
-from kschedctl.commands.lint.filters import LintFilters
 from kschedctl.commands.lint.fixes import Linted, LintFixer
 from kschedctl.commands.lint.report import LintFixes
-from kschedctl.commands.lint.settings import Project, build_path_ignores, find_settings, read_baseline, read_settings
+from kschedctl.commands.lint.settings import (
+    LintFilters,
+    Project,
+    build_path_ignores,
+    find_settings,
+    read_baseline,
+    read_settings,
+)
 from kschedctl.errors import UsageError
 from kschedctl.lint.engine import choose_rules, find_problems, get_rule
 from kschedctl.lint.findings.reporting import Reporting

@@ -15,8 +15,7 @@ from kschedctl.cli.progress import show_progress
 from kschedctl.cli.source import load_cluster
 from kschedctl.commands import races as library
 from kschedctl.commands.audit.races.latency import parse_latency
-from kschedctl.commands.audit.races.measured import Measures
-from kschedctl.commands.audit.races.question import DEFAULT_EXPIRIES, RaceFields, parse_expiry
+from kschedctl.commands.audit.races.question import DEFAULT_EXPIRIES, Measures, RaceFields, parse_expiry
 from kschedctl.errors import InputError, UsageError
 
 EXAMPLES = (

@@ -28,9 +28,8 @@ from kschedctl.commands.explain.report import FINE
 from kschedctl.commands.remedies import find_remedies_with_room, manifest_remedies, pending_remedies
 from kschedctl.commands.remedies.report import Remedies, RemediesOfMany
 from kschedctl.errors import UsageError
-from kschedctl.fixes.node_pools import AUTOSCALER_KINDS
 from kschedctl.fixes.search import RemedyWishes
-from kschedctl.fixes.trial.prices import PRICES
+from kschedctl.fixes.trial.fix_kinds import FixKind, PoolFixKind
 from kschedctl.replay.controllers.creation_fix_steps import StepKind
 from kschedctl.replay.controllers.manifests import locate_errors
 from kschedctl.replay.controllers.target_pod import TargetPod
@@ -186,7 +185,7 @@ def _answer_for_manifests(inquiry: Inquiry, wishes: RemedyWishes) -> tuple[Remed
 
 def _parse_kinds(text: str, option_name: str) -> frozenset[str]:
     """Parse a comma-separated list of kinds of changes, ignoring case. Raises UsageError for an unknown kind."""
-    kinds = sorted({*PRICES, *StepKind, *AUTOSCALER_KINDS})
+    kinds = sorted({*FixKind, *StepKind, *PoolFixKind})
     kinds_by_name = {kind.lower(): kind for kind in kinds}
     names = [word.strip() for word in text.split(",") if word.strip()]
     for word in names:

@@ -102,7 +102,7 @@ def _serve_metrics(
     address: str, source: Source, shapes: Sequence[JsonObject], units: Sequence[str], interval: str
 ) -> int:
     """Serve metrics for as long as the cluster can be followed. Raises KschedctlError."""
-    from kschedctl.commands.watch.serving import MetricsServer  # noqa: PLC0415 - only for those who serve
+    from kschedctl.commands.watch.openmetrics import MetricsServer  # noqa: PLC0415 - only for those who serve
     from kschedctl.sources.live.connection import seconds_of  # noqa: PLC0415 - only live clusters need the client
 
     if not source.live:

@@ -1,7 +1,8 @@
-"""``whatif``: what would these changes to the cluster do to its pods?
+"""The command `whatif`: what would these changes to the cluster do to its pods?
 
-The analysis is in this module; the steps are in ``kschedctl/replay/scenarios``. ``fates`` compares the pods before and
-after, ``causes`` finds the version changes behind a difference, ``rescheduling`` compares scores.
+The analysis is in this module, and the steps of a scenario are in `kschedctl/replay/scenarios`. `comparison` compares
+the pods and zones before and after, `causes` finds the version changes behind a difference, and `rescheduling` compares
+scores.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from kschedctl.commands.explain.pending_pods import explain_some_in_full
 from kschedctl.commands.simulate import deploy, find_not_created, prepare
 from kschedctl.commands.versions.report import VersionChange
 from kschedctl.commands.whatif.causes import Causes, Fate, Names, TwoVersions, explain_pods
-from kschedctl.commands.whatif.fates import (
+from kschedctl.commands.whatif.comparison import (
     collect_fates,
+    compare_zones,
     find_changed_messages,
     group_message_changes,
     iter_pod_changes,
 )
 from kschedctl.commands.whatif.report import StepReport, WhatIf
 from kschedctl.commands.whatif.rescheduling import compare_replacements
-from kschedctl.commands.whatif.zones import compare_zones
 from kschedctl.errors import KschedctlError, UsageError
 from kschedctl.replay import edits as node_edits
 from kschedctl.replay.controllers.admissions import Admissions
@@ -256,7 +257,7 @@ class Question:
 
     def version_changes(self) -> tuple[VersionChange, ...]:
         """Return the differences between the two versions."""
-        from kschedctl.commands.versions.changes import compare_versions  # noqa: PLC0415 - all plugins, for few questions
+        from kschedctl.commands.versions import compare_versions  # noqa: PLC0415 - all plugins, for few questions
 
         return compare_versions(*self.settings).changes
 

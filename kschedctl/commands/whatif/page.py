@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from kschedctl.commands.whatif.report import (
     CHANGES,
@@ -14,7 +15,6 @@ from kschedctl.commands.whatif.report import (
     Replacement,
     WhatIf,
 )
-from kschedctl.render.not_created import build_not_created_section
 from kschedctl.render.page import Cell, Marked, Page, Paragraph, Stack, Style, Table, count, names, paragraph, section
 from kschedctl.render.plots.plot import MAX_PLACES, Plot, build_bar_plot
 from kschedctl.render.sections import (
@@ -26,8 +26,12 @@ from kschedctl.render.sections import (
     build_zone_plot,
 )
 from kschedctl.render.tables import Cells, build_struct_table
+from kschedctl.render.unseen_pods import build_not_created_section
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.placements import PodCount, UnplacedPods
+
+if TYPE_CHECKING:
+    from kschedctl.render.html.sections import HtmlSection
 
 CHANGES_SHOWN = 30
 TOGETHER = " together with "
@@ -156,3 +160,13 @@ def _moves_plot(changes: Sequence[PodChange]) -> tuple[Plot, ...]:
     nodes = sorted({*left, *come}, key=lambda node: (-left[node] - come[node], node))
     amounts = {node: {"leave": left[node], "come": come[node]} for node in nodes[:MAX_PLACES]}
     return build_bar_plot("Pods that leave nodes and come to them", ("node", PODS), amounts, len(nodes))
+
+
+def build_widgets(report: WhatIf) -> list[HtmlSection]:
+    """Build the HTML matrices of newly pending pods, for which `kschedctl explain` cannot be run."""
+    from kschedctl.commands.explain.html_widgets import build_matrices_of_some  # noqa: PLC0415 - only for HTML
+
+    pods = sum(change.change == "NewlyPending" for change in report.changes)
+    return build_matrices_of_some(
+        report.explained, pods, title="Nodes and plugins, for each newly pending pod", elsewhere=""
+    )

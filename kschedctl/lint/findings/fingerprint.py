@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from kschedctl.api.json_values import field_at
-from kschedctl.api.pod_templates import POD_TEMPLATE_PATHS
+from kschedctl.api.workloads import POD_TEMPLATE_PATHS
 from kschedctl.lint.objects.subject import Path, Subject
 from kschedctl.reports.findings import Finding
 

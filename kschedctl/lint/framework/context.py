@@ -15,7 +15,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.labels import EQUALS, IN, Selector
 from kschedctl.api.ownership import Owner
 from kschedctl.api.priority import SYSTEM_CLASSES
-from kschedctl.api.validation.options import ValidationOptions
+from kschedctl.api.validation import ValidationOptions
 from kschedctl.autoscaling.karpenter.instance_types import InstanceTypeCatalog
 from kschedctl.cluster import FIELDS, Cluster, Gap
 from kschedctl.lint.analysis.facts import ClusterFacts

@@ -16,8 +16,7 @@ from kschedctl.api.field_errors import FieldError
 from kschedctl.api.json_values import JsonObject, field_at, object_at
 from kschedctl.api.labels import Selector, SelectorError, selector_from_api
 from kschedctl.api.ownership import Owner
-from kschedctl.api.pod_templates import POD_TEMPLATE_PATHS
-from kschedctl.api.workloads import UpdateStrategy
+from kschedctl.api.workloads import POD_TEMPLATE_PATHS, UpdateStrategy
 from kschedctl.cluster import drop_nulls
 from kschedctl.lint.objects.stored_pods import to_written_spec
 from kschedctl.lint.objects.subject import Path, Problem, Subject, format_path

@@ -11,7 +11,7 @@ from kschedctl.api.kinds import describe_lifecycle
 from kschedctl.errors import ConfigurationError
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, Severity, find_nothing
 from kschedctl.lint.objects.subject import Path, Problem, Subject
-from kschedctl.lint.scheduler_configuration.configuration_errors import (
+from kschedctl.lint.scheduler_configuration.effective import (
     find_errors,
     format_error,
     list_unknown_to_version,

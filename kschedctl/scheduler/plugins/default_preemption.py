@@ -109,7 +109,7 @@ class DefaultPreemption(PreemptionPlugin):
         names = ("TopologyAwareWorkloadScheduling", "WorkloadAwarePreemption")
         return cls(args, *map(gates.enabled, names))
 
-    def success_message(self, cycle: Cycle, node: str, victims: int) -> str:
+    def format_success(self, cycle: Cycle, node: str, victims: int) -> str:
         message: PreemptionMessage = PREEMPTION_MESSAGE.at(cycle.framework.release)
         return "" if message is PreemptionMessage.NONE else str(message).format(node, victims)
 
@@ -137,7 +137,7 @@ class DefaultPreemption(PreemptionPlugin):
         if pod.spec.preemption_policy == "Never":
             return Ineligible(NEVER)
         row = view.nodes.index.get(pod.status.nominated_node_name)
-        if row is None or cycle.node_status(row).code is Code.UNRESOLVABLE:
+        if row is None or cycle.get_node_status(row).code is Code.UNRESOLVABLE:
             return None
         lower = [p for p in view.pods_on(row) if view.pods.infos[view.pods.info[p]].priority < cycle.info.priority]
         if any(is_being_preempted(view.pods.objects[position]) for position in lower):
@@ -147,7 +147,7 @@ class DefaultPreemption(PreemptionPlugin):
     def select_victims(self, cycle: Cycle) -> LowerPriority:
         return LowerPriority(cycle.view, cycle.info.priority)
 
-    def candidates_wanted(self, nodes: int) -> int:
+    def count_candidates_wanted(self, nodes: int) -> int:
         share = nodes * self.args.min_candidate_nodes_percentage // 100
         return min(max(share, self.args.min_candidate_nodes_absolute), nodes)
 

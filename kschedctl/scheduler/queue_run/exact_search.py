@@ -17,10 +17,10 @@ import numpy as np
 from kschedctl.api.arrays import NO_ROW, Position, Row, Rows
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.engine.cycle import NO_NODES, Cycle, run_cycle
-from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome, find_rejectors, fit_error, run_post_filter
+from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome, build_fit_error, find_rejectors, run_post_filter
 from kschedctl.scheduler.engine.extenders.extender import OfferedNodes
-from kschedctl.scheduler.engine.pre_filter import selected_by_name
-from kschedctl.scheduler.engine.preemption.evaluator import clears_nomination, tied_candidates
+from kschedctl.scheduler.engine.pre_filter import select_allowed_nodes
+from kschedctl.scheduler.engine.preemption.evaluator import clears_nomination, get_tied_candidates
 from kschedctl.scheduler.engine.queued_pod import QueuedPod
 from kschedctl.scheduler.engine.reserve import NO_PRE_FILTER_RESULTS
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchTerms
@@ -101,7 +101,7 @@ class ExactSearch:
         outcome = run_post_filter(cycle)
         nominated = self._find_nominated_row(outcome)
         victims = self._find_victims(outcome, nominated) if nominated is not None else ()
-        failure = Failed(Code.UNSCHEDULABLE, fit_error(cycle, outcome.message), find_rejectors(cycle), nominated)
+        failure = Failed(Code.UNSCHEDULABLE, build_fit_error(cycle, outcome.message), find_rejectors(cycle), nominated)
         evicted_later = bool(victims) and are_victims_evicted_asynchronously(outcome, self.pods.scheduler.gates)
         return PostFilterEffect(failure, victims, outcome.results, evicted_later)
 
@@ -116,7 +116,7 @@ class ExactSearch:
 
     def _find_victims(self, outcome: PostFilterOutcome, row: Row) -> tuple[Position, ...]:
         """Return the pods that preemption evicts on the row."""
-        for tied in map(tied_candidates, outcome.results.values() if row != NO_ROW else ()):
+        for tied in map(get_tied_candidates, outcome.results.values() if row != NO_ROW else ()):
             if tied:
                 chosen = next(candidate for candidate in tied if candidate.row == row)
                 return tuple(victim for victim in chosen.victims if not self.build_info(victim).terminating)
@@ -126,7 +126,7 @@ class ExactSearch:
         """Return the feasible rows, and the number of rows examined including `rejected_first`, which was tried
         before.
         """
-        offered = np.flatnonzero(selected_by_name(cycle.pre_filter, self.view))
+        offered = np.flatnonzero(select_allowed_nodes(cycle.pre_filter, self.view))
         terms = SearchTerms.from_profile(framework.profile, framework.release)
         search = self.sampling.search(~cycle.filter.passing, offered, terms, cycle.filter.failed, rejected_first)
         return np.sort(search.feasible), int(search.examined.sum())

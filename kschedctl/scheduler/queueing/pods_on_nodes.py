@@ -13,7 +13,7 @@ from kschedctl.api.arrays import NO_ROW, Position, Row
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Pod
 from kschedctl.api.workloads import made_again
-from kschedctl.scheduler.engine.preemption.budgets import find_budgets
+from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 from kschedctl.scheduler.engine.reserve import (
     NO_PRE_FILTER_RESULTS,
     find_reserve_plugins,
@@ -115,7 +115,7 @@ class PodsOnNodes:
         self.scheduler, self.view, self.unknown = scheduler, incoming.view, unknown
         self.arriving = incoming.build_arriving_info
         self._incoming = incoming.find_incoming
-        self.budgets = find_budgets(self.view)
+        self.budgets = get_budgets(self.view)
         self.nominations = Nominations(self.view)
         self.profiles = ServingProfiles(scheduler, self.view, unknown)
         self.gone: set[Position] = set()
@@ -169,7 +169,7 @@ class PodsOnNodes:
 
     def evict(self, positions: Sequence[Position]) -> None:
         """Take pods off their nodes for good, release what was reserved and count them against PDBs."""
-        self.budgets.count_evicted(positions)
+        self.budgets.record_evicted(positions)
         self.remove(positions)
 
     def remove(self, positions: Sequence[Position]) -> None:

@@ -78,7 +78,7 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[QuotaClaim, None]):
         if self.name not in cycle.pre_filter.reached:
             return Ineligible(NOT_PRE_FILTERED)
         row = view.nodes.index.get(pod.status.nominated_node_name)
-        if row is None or cycle.node_status(row).code is Code.UNRESOLVABLE:
+        if row is None or cycle.get_node_status(row).code is Code.UNRESOLVABLE:
             return None
         selection = self.select_victims(cycle)
         terminating = (p for p in view.pods_on(row) if view.pods.objects[p].metadata.deletion_timestamp is not None)

@@ -15,7 +15,7 @@ from test_gangs_of_others import CONFIG, COSCHEDULING, NODES, group, of_coschedu
 
 import kschedctl
 from kschedctl.cluster import Cluster
-from kschedctl.commands.schema.schemas import build_schema
+from kschedctl.commands.schema import build_schema
 from kschedctl.commands.wakes.between import find_wakes_between
 from kschedctl.commands.wakes.changes_that_wake import find_wake_ups
 from kschedctl.commands.wakes.many import find_wake_ups_of_pods

@@ -12,7 +12,7 @@ from small import Json, node, pod, replica
 
 from kschedctl.api.kube_version import VersionMix
 from kschedctl.cluster import Cluster
-from kschedctl.commands.versions.changes import compare_versions
+from kschedctl.commands.versions import compare_versions
 from kschedctl.commands.whatif import causes, compare_two_versions, whatif
 from kschedctl.commands.whatif.causes import NOT_ATTRIBUTED, Causes, TwoVersions, explain_pods
 from kschedctl.commands.whatif.report import MessageChange, PodsRescored, WhatIf

@@ -10,7 +10,7 @@ import pytest
 from small import HOSTNAME, ZONE, Json, budget, node, pod, pod_spec, replica, workload
 
 from kschedctl.cluster import Cluster
-from kschedctl.commands.schema.schemas import build_schema
+from kschedctl.commands.schema import build_schema
 from kschedctl.commands.whatif import compare_configurations, whatif
 from kschedctl.commands.whatif.report import WhatIf
 from kschedctl.errors import InputError, KschedctlError

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from kschedctl.api.api_versions import ApiVersion, is_custom_api
 from kschedctl.api.json_values import JsonObject, field_at
 from kschedctl.api.kinds import LIFECYCLES, list_expiring_versions
-from kschedctl.api.pod_templates import POD_TEMPLATE_PATHS
+from kschedctl.api.workloads import POD_TEMPLATE_PATHS
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.field_edits import FieldEdit, SetField

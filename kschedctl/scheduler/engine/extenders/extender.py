@@ -26,7 +26,7 @@ from kschedctl.scheduler.engine.extenders.answers import (
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unknown
 from kschedctl.scheduler.framework.strict_decoding import GoDuration, Int64
 from kschedctl.snapshot.nodes import NodeColumns
-from kschedctl.text.urls import strip_url
+from kschedctl.text.printable import strip_url
 
 
 class ExtenderManagedResource(Struct, frozen=True):

@@ -22,8 +22,8 @@ from kschedctl.scheduler.engine.diagnosis import (
     NO_REJECTORS,
     PostFilterOutcome,
     Rejectors,
+    build_fit_error,
     find_rejectors,
-    fit_error,
     format_histogram,
     run_post_filter,
 )
@@ -343,9 +343,9 @@ def _build_failed(cycle: Cycle, position: Position, outcome: PostFilterOutcome |
     if cycle.error is not None:
         return MemberResult(position, Status(Code.ERROR, (cycle.error,)), nominated="")
     if not cycle.view.nodes_in_placement:
-        return MemberResult(position, Status(Code.UNRESOLVABLE, (fit_error(cycle),)), nominated="")
+        return MemberResult(position, Status(Code.UNRESOLVABLE, (build_fit_error(cycle),)), nominated="")
     outcome = outcome or PostFilterOutcome()
-    status = Status(Code.UNSCHEDULABLE, (fit_error(cycle, outcome.message),))
+    status = Status(Code.UNSCHEDULABLE, (build_fit_error(cycle, outcome.message),))
     rejectors = find_rejectors(cycle)
     for result in outcome.results.values():
         if result.status.code is Code.SUCCESS and result.nominated_node and isinstance(result.report, Preemption):

@@ -13,10 +13,10 @@ from typing import NamedTuple, Self, TypeVar
 import numpy as np
 from msgspec.structs import replace
 
-from kschedctl.api.api_object import ApiObject
 from kschedctl.api.arrays import Rows
 from kschedctl.api.labels import NOTHING, SelectorError, selector_from_api
 from kschedctl.api.objects import (
+    ApiObject,
     CSIDriver,
     CSIStorageCapacity,
     PersistentVolume,
