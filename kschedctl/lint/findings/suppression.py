@@ -1,7 +1,7 @@
 """Findings that are not reported: by annotations with a reason, by rule and path, and by a baseline.
 
-A baseline identifies a finding by its fingerprint: its rule, its object and the names on the path to the field. Files and
-list indices are not part of it, so that a file may be renamed and a container may be moved.
+A baseline identifies a finding by its fingerprint: its rule, its object and the names on the path to the field. Files
+and list indices are not part of it, so that a file may be renamed and a container may be moved.
 """
 
 from __future__ import annotations
