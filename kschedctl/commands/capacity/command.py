@@ -7,12 +7,11 @@ from typing import Annotated
 import typer
 
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.asking import ask_and_answer
+from kschedctl.cli.extender_options import Extending
 from kschedctl.cli.manifests import Application, Namespace, read_manifests
-from kschedctl.cli.option_groups.drawn import DrawnUnlisted
-from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.run_options import RunOptions
+from kschedctl.cli.output_options import DrawnUnlisted
+from kschedctl.cli.run_options import RunOptions, ask_and_answer
 from kschedctl.commands import capacity as study
 from kschedctl.commands.capacity.report import Capacity
 from kschedctl.errors import UsageError

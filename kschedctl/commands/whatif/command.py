@@ -8,11 +8,10 @@ from typing import Annotated
 import typer
 
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.asking import ask_and_answer
-from kschedctl.cli.option_groups.drawn import Drawn
-from kschedctl.cli.option_groups.extending import Extending
+from kschedctl.cli.extender_options import Extending
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.run_options import RunChoices, RunOptions
+from kschedctl.cli.output_options import Drawn
+from kschedctl.cli.run_options import RunChoices, RunOptions, ask_and_answer
 from kschedctl.cli.source import LoadedSource, load_clusters
 from kschedctl.commands import whatif as study
 from kschedctl.commands.whatif.one_more_node import leaves_no_pod_pending

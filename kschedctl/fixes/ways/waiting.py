@@ -10,10 +10,10 @@ from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.tried_node import NodeRefusal, TriedNode
 from kschedctl.fixes.ways.given_back import delete_pod
 from kschedctl.replay import kubectl
-from kschedctl.scheduler.plugins.inter_pod_affinity.facts import PodInTheWay
+from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import PodInTheWay
 from kschedctl.scheduler.plugins.node_ports import HostPortHeld
 from kschedctl.scheduler.plugins.volume_restrictions import ClaimInUse, DiskMounted
-from kschedctl.scheduler.registry.facts import AnyFact
+from kschedctl.scheduler.registry.in_tree import AnyFact
 
 LEAVES = 5
 MOST_NAMED = 3
