@@ -20,7 +20,7 @@ from kschedctl.fixes.trial.trials import RemedyTrial, Trials
 from kschedctl.fixes.trial.tried_node import TriedNode
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
-from kschedctl.scheduler.registry.facts import AnyFact
+from kschedctl.scheduler.registry.in_tree import AnyFact
 
 FixProposer = Callable[[TriedNode], Iterable[Fix]]
 """Proposes the changes that might clear the first rejection of a tried node."""

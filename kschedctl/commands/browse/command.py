@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.cli.options import Scope, Source, with_options
-from kschedctl.cli.pods import asking_for
+from kschedctl.cli.references import asking_for
 from kschedctl.cli.source import get_cluster_time, load_cluster, with_context_namespace
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.watching import follow_cluster

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, find_owner
-from kschedctl.cli import pods as found_pods
+from kschedctl.cli import references as found_pods
 from kschedctl.cli.next_commands import build_command
 from kschedctl.cli.options import Scope, Source
 from kschedctl.cluster import Cluster

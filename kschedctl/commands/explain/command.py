@@ -11,18 +11,15 @@ import msgspec
 import typer
 
 from kschedctl.api.copying import replace
-from kschedctl.cli import pods as found_pods
+from kschedctl.cli import references as found_pods
 from kschedctl.cli import subjects
 from kschedctl.cli.answer import Answer
+from kschedctl.cli.autoscaler_options import Autoscalers, KarpenterInput, NodeGroupInput
+from kschedctl.cli.extender_options import Extending, collect_pod_extras
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
 from kschedctl.cli.next_commands import build_command, workload_arguments
-from kschedctl.cli.option_groups.autoscalers import Autoscalers
-from kschedctl.cli.option_groups.drawn import DrawnView
-from kschedctl.cli.option_groups.extending import Extending
-from kschedctl.cli.option_groups.karpenter import KarpenterInput
-from kschedctl.cli.option_groups.node_groups import NodeGroupInput
-from kschedctl.cli.option_groups.whole_pods import collect_pod_extras
-from kschedctl.cli.options import Places, Scope, Source, View, with_options
+from kschedctl.cli.options import Scope, Source, with_options
+from kschedctl.cli.output_options import DrawnView, Places, View
 from kschedctl.cli.references import name_only_pods
 from kschedctl.cli.run_options import Sampled, choose_exit_code
 from kschedctl.cli.source import (

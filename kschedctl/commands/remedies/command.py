@@ -9,16 +9,15 @@ from typing import Annotated, TypeVar
 import typer
 from msgspec import structs
 
-from kschedctl.cli import pods as found_pods
+from kschedctl.cli import references as found_pods
 from kschedctl.cli import subjects
 from kschedctl.cli.answer import SCHEDULES, UNDECIDED, Answer
-from kschedctl.cli.forms import TABLE, OutputFormat, output_option
+from kschedctl.cli.autoscaler_options import AUTOSCALER_STATUS_KINDS, NodeGroupInput
+from kschedctl.cli.extender_options import Extending, collect_pod_extras
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
 from kschedctl.cli.next_commands import build_command
-from kschedctl.cli.option_groups.extending import Extending
-from kschedctl.cli.option_groups.node_groups import AUTOSCALER_STATUS_KINDS, NodeGroupInput
-from kschedctl.cli.option_groups.whole_pods import collect_pod_extras
-from kschedctl.cli.options import Output, Scope, Source, with_options
+from kschedctl.cli.options import Scope, Source, with_options
+from kschedctl.cli.output_options import TABLE, Output, OutputFormat, output_option
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.references import name_only_pods
 from kschedctl.cli.run_options import choose_exit_code

@@ -36,7 +36,7 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     volume_class,
     volume_storage,
 )
-from kschedctl.scheduler.plugins.volume_binding.reservation import bind_claim, bind_volume
+from kschedctl.scheduler.plugins.volume_binding.binder import bind_claim, bind_volume
 
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 OF_BINDING = (BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE)

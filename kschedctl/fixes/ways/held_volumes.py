@@ -19,7 +19,7 @@ from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.framework.declaration import PluginClass
 from kschedctl.scheduler.plugins.helper.volumes.listers import listers
-from kschedctl.scheduler.plugins.node_volume_limits.node_limits import DriverLimit, TooManyVolumes
+from kschedctl.scheduler.plugins.node_volume_limits.attachments import DriverLimit, TooManyVolumes
 from kschedctl.scheduler.plugins.node_volume_limits.non_csi_limits import (
     AzureDiskLimits,
     CinderLimits,

@@ -42,7 +42,7 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     claim_key,
     listers,
 )
-from kschedctl.scheduler.plugins.volume_binding.reservation import bind_claim, bind_volume
+from kschedctl.scheduler.plugins.volume_binding.binder import bind_claim, bind_volume
 
 PROVISIONED, NEW_VOLUME, BESIDE_PROVISIONER = 5, 36, 30
 """The cost of a volume that is on its way and of a new one, and what is added where the class makes volumes itself."""

@@ -15,12 +15,12 @@ from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.plugins.dynamic_resources.reservation import get_pod_user, release_claims
 from kschedctl.scheduler.plugins.helper.volumes.listers import listers
-from kschedctl.scheduler.plugins.inter_pod_affinity.facts import PodInTheWay
+from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import PodInTheWay
 from kschedctl.scheduler.plugins.node_ports import HostPortHeld
 from kschedctl.scheduler.plugins.node_volume_limits.attachments import AttachedVolume, find_csi_volumes
-from kschedctl.scheduler.plugins.node_volume_limits.in_tree import find_disks_of_running_pod
+from kschedctl.scheduler.plugins.node_volume_limits.non_csi_limits import find_disks_of_running_pod
 from kschedctl.scheduler.plugins.volume_restrictions import ClaimInUse, DiskMounted
-from kschedctl.scheduler.registry.facts import AnyFact
+from kschedctl.scheduler.registry.in_tree import AnyFact
 from kschedctl.snapshot.fork import Fork
 
 LEAVES = 5

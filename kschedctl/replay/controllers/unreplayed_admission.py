@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from kschedctl.admission.hooks import WEBHOOK_KINDS, CreatedObject, find_policies, find_webhooks
+from kschedctl.admission.not_replayed import WEBHOOK_KINDS, CreatedObject, find_policies, find_webhooks
 from kschedctl.admission.pod_security_policy import ENFORCE, LEVELS
 from kschedctl.admission.resource_quota import is_replayable
 from kschedctl.api.kinds import KINDS

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 from kschedctl.admission import resource_quota
 from kschedctl.admission.admit import VALIDATION, iter_outcomes
+from kschedctl.admission.not_replayed import find_undecidable_plugins, find_undecidable_plugins_for_pod
 from kschedctl.admission.pod_security_policy import extract_pod
 from kschedctl.admission.request import AdmissionRequest
-from kschedctl.admission.unknown import find_undecidable_plugins, find_undecidable_plugins_for_pod
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.events import shorten_api_message
 from kschedctl.api.json_values import JsonObject, object_at
