@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kschedctl.api.arrays import Scores
 from kschedctl.api.objects import AnyGroup
-from kschedctl.scheduler.engine.pod_groups.hierarchy import find_scheduled_below
+from kschedctl.scheduler.engine.pod_groups.hierarchy import find_placed_pods
 from kschedctl.scheduler.engine.pod_groups.placement import PodGroupAssignments
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
@@ -27,7 +27,7 @@ class PodGroupPodsCount(DeclaredPlugin):
     since = 36
 
     def score_placement(self, group: AnyGroup, view: Fork, proposal: PodGroupAssignments) -> int:
-        return len(find_scheduled_below(view, group)) + len(proposal.assignments)
+        return len(find_placed_pods(view, group)) + len(proposal.assignments)
 
     def normalize_placements(self, scores: Scores) -> Scores:
         """Scale the pod counts so that the largest becomes 100.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kschedctl.api.objects import AnyGroup
-from kschedctl.scheduler.engine.pod_groups.hierarchy import find_scheduled_below
+from kschedctl.scheduler.engine.pod_groups.hierarchy import find_placed_pods
 from kschedctl.scheduler.engine.pod_groups.placement import GroupPlacement
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
@@ -55,7 +55,7 @@ def _find_domain_of_running_pods(group: AnyGroup, view: Fork, key: str) -> str |
     Raises PluginError if a pod is in no domain or the pods are in several.
     """
     column, domain = view.nodes.label(key), ""
-    scheduled = find_scheduled_below(view, group).tolist()
+    scheduled = find_placed_pods(view, group).tolist()
     for position in scheduled:
         pod, row = view.pods.objects[position], int(view.node[position])
         if row < 0:

@@ -15,19 +15,19 @@ from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult, PodGroupCyc
 from kschedctl.scheduler.engine.pod_groups.hierarchy import (
     EntityKey,
     GroupTree,
-    entity_key_of_pod_group,
+    build_pod_group_key,
     find_composite_tree,
 )
 from kschedctl.scheduler.engine.pod_groups.hierarchy_cycle import GroupResults, HierarchyCycle
 from kschedctl.scheduler.engine.pod_groups.preemption import preempt_for_group, run_tree
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import LEFT_OVER_AT_ONCE, LIKE_ITS_PODS, find_validation_error
-from kschedctl.scheduler.engine.pod_groups.state import find_pod_group, find_state, schedules_groups_together
+from kschedctl.scheduler.engine.pod_groups.state import find_group_state, find_pod_group, schedules_groups_together
 from kschedctl.scheduler.engine.pod_groups.submission import (
     find_bound_members,
     find_failed_members,
     find_new_condition,
 )
-from kschedctl.scheduler.engine.pod_groups.victims import preemptor_key
+from kschedctl.scheduler.engine.pod_groups.victims import get_preemptor_key
 from kschedctl.scheduler.engine.queued_pod import QueuedPod
 from kschedctl.scheduler.framework import Code, Status
 from kschedctl.scheduler.queue_run.queue_run import GroupRecord, QueueReplay
@@ -80,7 +80,7 @@ def _sort_by_priority(pods: Iterable[QueuedPod]) -> list[QueuedPod]:
 
 def _pop_members(run: QueueReplay, key: GroupKey, popped: QueuedPod) -> Iterator[QueuedPod]:
     """Yield the popped pod, if it belongs to the group, and the group's pods that the queue releases."""
-    waiting = [Position(position) for position in find_state(run.view, key).unscheduled.tolist()]
+    waiting = [Position(position) for position in find_group_state(run.view, key).unscheduled.tolist()]
     already_popped = [popped] if group_key(run.exact.get_pod(popped.position)) == key else []
     released = (run.queue.pop_specific(position) for position in waiting if position != popped.position)
     return (pod for pod in (*already_popped, *released) if pod is not None)
@@ -119,7 +119,7 @@ class _GroupAttempt:
         sampling = self.run.exact.sampling
         if self.tree is not None:
             waiting = {
-                entity_key_of_pod_group(group): [pod.position for pod in pods] for group, pods in self.queued.items()
+                build_pod_group_key(group): [pod.position for pod in pods] for group, pods in self.queued.items()
             }
             tree_cycle = HierarchyCycle(framework, view, self.tree, waiting, infos, sampling=sampling)
             return run_tree(tree_cycle, workload_aware=workload_aware)
@@ -127,7 +127,7 @@ class _GroupAttempt:
         result = cycle.run()
         if workload_aware and result.status.code is Code.UNSCHEDULABLE:
             result = preempt_for_group(cycle, result)
-        return {entity_key_of_pod_group(self.key): result}
+        return {build_pod_group_key(self.key): result}
 
     def submit(self, results: GroupResults, *, written: bool = True) -> None:
         """Bind the placed pods and put the others back, while evictions for members and groups are under way.
@@ -135,7 +135,7 @@ class _GroupAttempt:
         With `written`, the result is written into the status of the group.
         """
         records = [
-            self._build_record(group, results[entity_key_of_pod_group(group)], written=written) for group in self.queued
+            self._build_record(group, results[build_pod_group_key(group)], written=written) for group in self.queued
         ]
         group_records = tuple(records) if self.tree else ()
         root = results[self.tree.key] if self.tree else records[0].result
@@ -147,7 +147,7 @@ class _GroupAttempt:
             self._apply_record(record)
 
     def _list_keys(self) -> list[EntityKey]:
-        return [node.key for node in self.tree.nodes] if self.tree else [entity_key_of_pod_group(self.key)]
+        return [node.key for node in self.tree.nodes] if self.tree else [build_pod_group_key(self.key)]
 
     def _build_record(self, key: GroupKey, result: GroupResult, *, written: bool) -> GroupRecord:
         """Return the record of one group's result."""
@@ -183,7 +183,7 @@ class _GroupAttempt:
         framework, view = self._get_framework(), self.run.view
         permit = run_permit(framework, self.run.info(position), view, int(view.node[position])).status
         if permit.code is Code.WAIT:
-            self.run.queue.activate(map(Position, find_state(view, self.key).unscheduled.tolist()))
+            self.run.queue.activate(map(Position, find_group_state(view, self.key).unscheduled.tolist()))
 
     def _preempt_victims(self, result: GroupResult) -> None:
         """Preempt the victims of each member and of the group. Members may share victims."""
@@ -204,4 +204,4 @@ class _GroupAttempt:
         gates = self.run.scheduler.gates
         if gates.enabled("SchedulerAsyncPreemption"):
             pod = self.run.exact.get_pod(position)
-            self.run.view.preempting.add(preemptor_key(pod, gates.enabled("WorkloadAwarePreemption")))
+            self.run.view.preempting.add(get_preemptor_key(pod, gates.enabled("WorkloadAwarePreemption")))

@@ -27,9 +27,9 @@ from kschedctl.scheduler.engine.pod_groups.since_1_37 import (
 )
 from kschedctl.scheduler.engine.pod_groups.state import (
     find_completing_pod,
-    find_group_priority,
+    find_group_state,
     find_pod_group,
-    find_state,
+    get_group_priority,
     schedules_groups_together,
 )
 from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure, find_failed_members
@@ -156,7 +156,7 @@ class Gangs:
     def find_preemption_priority(self, key: AnyGroupKey, members: Sequence[Position]) -> int:
         """Return the highest priority with which the group or a member of it preempts."""
         pods, group = self.view.pods, find_pod_group(self.view, key)
-        group_priority = [find_group_priority(group, self.view)] if group and self.workload_aware else []
+        group_priority = [get_group_priority(group, self.view)] if group and self.workload_aware else []
         member_priorities: list[int] = pods.priority[pods.info[list(members)]].tolist()
         return max(group_priority + member_priorities)
 
@@ -308,7 +308,7 @@ class Gangs:
             return True
         group = find_pod_group(self.view, key)
         gang = group.spec.scheduling_policy.gang if group else None
-        return gang is None or len(find_state(self.view, key).scheduled) >= gang.min_count
+        return gang is None or len(find_group_state(self.view, key).scheduled) >= gang.min_count
 
     def _take_back(self, positions: Collection[Position], nominated_rows: Mapping[Position, Row]) -> None:
         """Take pods off their nodes, and restore their nominations."""

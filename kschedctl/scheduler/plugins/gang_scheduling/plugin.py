@@ -12,7 +12,7 @@ from typing import ClassVar
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import AnyGroup
 from kschedctl.cluster import Gap
-from kschedctl.scheduler.engine.pod_groups.hierarchy import find_min_count
+from kschedctl.scheduler.engine.pod_groups.hierarchy import get_min_count
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import (
     CONDITION,
     LEFT_OVER_AT_ONCE,
@@ -20,8 +20,8 @@ from kschedctl.scheduler.engine.pod_groups.since_1_37 import (
     UNTIL_INFEASIBLE,
     GroupProgress,
 )
-from kschedctl.scheduler.engine.pod_groups.state import find_pod_group, find_state
-from kschedctl.scheduler.engine.pod_groups.victims import find_standing
+from kschedctl.scheduler.engine.pod_groups.state import find_group_state, find_pod_group
+from kschedctl.scheduler.engine.pod_groups.victims import find_group_standing
 from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, Status
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unknown
@@ -123,7 +123,7 @@ class GangScheduling(DeclaredPlugin):
         key = group_key(info.pod)
         pod_group = find_pod_group(view, key) if key else None
         gang = pod_group.spec.scheduling_policy.gang if pod_group else None
-        missing_pods = gang.min_count - find_state(view, key).size if gang and key else 0
+        missing_pods = gang.min_count - find_group_state(view, key).size if gang and key else 0
         pods = f"{missing_pods:,} more pods" if missing_pods > 1 else "another pod"
         yield WakeTrigger(POD, ADD, f"{pods} of group {name} {'are' if missing_pods > 1 else 'is'} created")
         yield WakeTrigger("PodGroup", ADD, f"PodGroup {name} is created")
@@ -162,7 +162,7 @@ class GangScheduling(DeclaredPlugin):
         if group is None:
             raise PluginError(NOT_FOUND.format(*key, key[1]))
         gang = group.spec.scheduling_policy.gang
-        if gang is None or len(find_state(view, key).scheduled) >= gang.min_count:
+        if gang is None or len(find_group_state(view, key).scheduled) >= gang.min_count:
             return SUCCESS
         return Status(Code.WAIT, (NO_QUORUM,))
 
@@ -171,7 +171,7 @@ class GangScheduling(DeclaredPlugin):
 
         A group without a policy needs one pod, or one group.
         """
-        min_count = find_min_count(group)
+        min_count = get_min_count(group)
         if progress.scheduled + progress.remaining < min_count:
             return Status(Code.UNSCHEDULABLE, (MIN_COUNT_UNREACHABLE.format(min_count, *progress),))
         if progress.scheduled < min_count:
@@ -227,7 +227,7 @@ def _is_schedulable_after_group_updated(info: PodInfo, change: ChangedObject, vi
 
 def _group_size(info: PodInfo, view: Fork, key: GroupKey) -> int:
     """Return how many pods the group has, including this pod even if it is not in the cluster yet."""
-    return find_state(view, key).size + (view.pods.find_position(info.pod.key) is None)
+    return find_group_state(view, key).size + (view.pods.find_position(info.pod.key) is None)
 
 
 def _is_grouped(info: PodInfo) -> bool:
@@ -249,6 +249,6 @@ def _iter_group_priorities(view: Fork) -> Iterator[int]:
     """Yield for each group the lowest priority of its pods, and its own if it has one."""
     for key, positions in view.pods.by_group.items():
         yield int(view.pods.priority[view.pods.info[positions]].min())
-        priority = find_standing(view, key, as_groups=True).priority
+        priority = find_group_standing(view, key, as_groups=True).priority
         if priority is not None:
             yield priority

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 
 from kschedctl.scheduler.engine.pod_groups.hierarchy import (
     EntityKey,
+    build_composite_key,
+    build_pod_group_key,
     build_tree,
-    entity_key_of_composite,
-    entity_key_of_pod_group,
     find_parent_key,
     find_root_key,
-    is_ready,
+    has_enough_pods,
     iter_ancestors,
 )
 from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, Status
@@ -94,7 +94,7 @@ def tree_readiness(info: PodInfo, view: Fork, too_few_message: str) -> Status:
     except PluginError as error:
         return Status(Code.UNRESOLVABLE, (str(error),))
     new = key if view.pods.find_position(info.pod.key) is None else None
-    if is_ready(view, tree, new):
+    if has_enough_pods(view, tree, new):
         return SUCCESS
     return Status(Code.UNRESOLVABLE, (NO_QUORUM.format(tree.key.name) if tree.key.composite else too_few_message,))
 
@@ -108,12 +108,12 @@ def needs_fewer_pods(change: ChangedObject) -> bool:
 def _is_schedulable_after_pod_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
     """Return whether the added pod is in the tree of the waiting pod."""
     key = group_key(change.new)
-    return key is not None and _is_in_same_tree(info, entity_key_of_pod_group(key), view)
+    return key is not None and _is_in_same_tree(info, build_pod_group_key(key), view)
 
 
 def _is_schedulable_after_group_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
     """Return whether the added group is in the tree of the waiting pod."""
-    return _is_in_same_tree(info, entity_key_of_pod_group(_changed_group_key(change)), view)
+    return _is_in_same_tree(info, build_pod_group_key(_changed_group_key(change)), view)
 
 
 def _is_schedulable_after_group_updated(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
@@ -123,7 +123,7 @@ def _is_schedulable_after_group_updated(info: PodInfo, change: ChangedObject, vi
 
 def _is_schedulable_after_composite_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
     """Return whether the added composite group is in the tree of the waiting pod."""
-    return _is_in_same_tree(info, entity_key_of_composite(*_changed_group_key(change)), view)
+    return _is_in_same_tree(info, build_composite_key(*_changed_group_key(change)), view)
 
 
 def _changed_group_key(change: ChangedObject) -> GroupKey:
@@ -134,5 +134,5 @@ def _changed_group_key(change: ChangedObject) -> GroupKey:
 def _is_in_same_tree(info: PodInfo, other: EntityKey, view: Fork) -> bool:
     """Return whether the pod's group and the other have the same root after the change."""
     own = group_key(info.pod)
-    root = find_root_key(view, entity_key_of_pod_group(own)) if own else None
+    root = find_root_key(view, build_pod_group_key(own)) if own else None
     return root is not None and root == find_root_key(view, other)
