@@ -15,7 +15,7 @@ import numpy as np
 from kschedctl.api.arrays import NO_ROW, Bools, Position, Row, Rows, Scores
 from kschedctl.scheduler.engine import unsure_nominations
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
-from kschedctl.scheduler.engine.extenders.extender import any_interested
+from kschedctl.scheduler.engine.extenders.extender import is_any_extender_called
 from kschedctl.scheduler.engine.kept_victims import VictimCache
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.reserve import uses_claims
@@ -62,7 +62,7 @@ class Placements(IncomingPods):
         PluginError.
         """
         choice = self._choose_node(framework, position)
-        if choice and self._has_unsure_nominations and not any_interested(framework.extenders, choice.info.pod):
+        if choice and self._has_unsure_nominations and not is_any_extender_called(framework.extenders, choice.info.pod):
             unknowns = unsure_nominations.find_choice_doubts(choice.info, choice.row, framework, self.view)
             self.unheard.update(dict.fromkeys(unknowns))
         return choice
@@ -71,7 +71,9 @@ class Placements(IncomingPods):
         """Choose a node from cached answers if they suffice, else by a full cycle. Raises PluginError."""
         number, info = int(self.view.pods.info[position]), self.build_arriving_info(position)
         row = self.view.nominated_row(position)
-        if any_interested(framework.extenders, info.pod) or (row == NO_ROW and position in self._nominated_before):
+        if is_any_extender_called(framework.extenders, info.pod) or (
+            row == NO_ROW and position in self._nominated_before
+        ):
             return self._choose_by_full_cycle(framework, position)
         try:
             alike_pods = self._get_alike_pods(framework, info, number)
@@ -113,7 +115,7 @@ class Placements(IncomingPods):
         """
         number, info = int(self.view.pods.info[position]), self.build_arriving_info(position)
         nominated = position in self._nominated_before or self.view.nominated_row(position) != NO_ROW
-        if nominated or any_interested(framework.extenders, info.pod):
+        if nominated or is_any_extender_called(framework.extenders, info.pod):
             return None
         return self._get_alike_pods(framework, info, number).score_feasible_rows(info)
 
@@ -125,7 +127,7 @@ class Placements(IncomingPods):
         if position in self._nominated_before or self.view.nominated_row(position) != NO_ROW:
             return (position,)
         number, info = int(self.view.pods.info[position]), self.build_arriving_info(position)
-        if any_interested(framework.extenders, info.pod):
+        if is_any_extender_called(framework.extenders, info.pod):
             return (position,)
         if not self._uses_claims_cached(info):
             return number

@@ -134,8 +134,8 @@ def _find_kueue_terms(view: Fork, key: GangKey) -> GangTerms:
     counts = {text: number for text in annotations if (number := _parse_go_int(text)) is not None and number > 0}
     invalid = next((text for text in annotations if text not in counts), None)
     if invalid is not None or not annotations:
-        what = f'"{invalid[:MAX_SHOWN]}"' if invalid else "nothing"
-        return GangTerms(None, problem=f"its pods say {what} in annotation {KUEUE_TOTAL_COUNT}")
+        count = f'"{invalid[:MAX_SHOWN]}"' if invalid else "nothing"
+        return GangTerms(None, problem=f"its pods say {count} in annotation {KUEUE_TOTAL_COUNT}")
     if len(set(counts.values())) > 1:
         differing = f"{min(counts.values())} and {max(counts.values())}"
         return GangTerms(None, problem=f"its pods say {differing} in annotation {KUEUE_TOTAL_COUNT}")

@@ -56,11 +56,10 @@ def preempt_for_group(cycle: PodGroupCycle, result: GroupResult) -> GroupResult:
         return result
     if SAYS_WHO.at(cycle.framework.release) != "nothing":
         return _run_post_filter(cycle, result)
-    room = (
-        _try_preemption(cycle)
-        if _has_default_preemption(cycle)
-        else GroupPreemption(Status(Code.UNSCHEDULABLE, (NOT_REGISTERED,)))
-    )
+    if _has_default_preemption(cycle):
+        room = _try_preemption(cycle)
+    else:
+        room = GroupPreemption(Status(Code.UNSCHEDULABLE, (NOT_REGISTERED,)))
     if room.status.code is Code.SUCCESS:
         return replace(result, waiting_on_preemption=True, victims=room.victims)
     if room.status.code is Code.ERROR:
