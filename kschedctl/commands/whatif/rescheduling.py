@@ -249,7 +249,9 @@ class _SchedulerProbe:
         if framework is None:
             return {}
         with self._without_pod(position):
-            cycle = run_cycle(framework, self.placements.find_incoming(int(self.view.pods.info[position])), self.view)
+            cycle = run_cycle(
+                framework, self.placements.get_incoming_info(int(self.view.pods.info[position])), self.view
+            )
         said = dict[str, bytes]()
         for name, verdict in cycle.filter.verdicts.items():
             said[name] = b"".join(rejection.mask.tobytes() for rejection in verdict.rejections)
@@ -273,7 +275,7 @@ class _SchedulerProbe:
         return sha256(rows.tobytes() + (scores - scores.max()).tobytes()).digest()
 
     def _find_framework(self, position: Position, unknown: set[Unknown]) -> Framework | None:
-        info = self.placements.find_incoming(int(self.view.pods.info[position]))
+        info = self.placements.get_incoming_info(int(self.view.pods.info[position]))
         framework, unknowns = self.scheduler.framework_for(info, self.view)
         unknown.update(unknowns)
         return framework

@@ -340,7 +340,7 @@ class Filtering:
     def find_rejected_regardless_of_pods(self, known_verdicts: Verdicts) -> Bools:
         """Return a mask (N,) of the nodes that plugins reject no matter which pods run there.
 
-        Verdicts in `known` are reused. Raises PluginError.
+        Verdicts in `known_verdicts` are reused. Raises PluginError.
         """
         plugins = [plugin for plugin in self.plugins if self.find_dependency(plugin) is Reads.NODES]
         rejected = [

@@ -79,8 +79,8 @@ def find_group_state(view: Fork, key: GroupKey) -> PodGroupState:
 def find_completing_pod(view: Fork, key: AnyGroupKey, arrivals: Sequence[int]) -> Position | None:
     """Return the pod that completed a gang, or None if it is not complete.
 
-    `came` has the positions of the gang's pods in order of arrival. GangScheduling keeps the earlier pods out of the
-    queue, so the completing pod enters the active queue first.
+    `arrivals` has the positions of the gang's pods in order of arrival. GangScheduling keeps the earlier pods out of
+    the queue, so the completing pod enters the active queue first.
     """
     group = find_pod_group(view, key)
     gang = group.spec.scheduling_policy.gang if group else None
