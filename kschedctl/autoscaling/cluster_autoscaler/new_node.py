@@ -20,7 +20,7 @@ from kschedctl.autoscaling.cluster_autoscaler.scale_up import (
 )
 from kschedctl.autoscaling.cluster_autoscaler.template_gaps import iter_template_gaps
 from kschedctl.autoscaling.growth import mark_unschedulable
-from kschedctl.autoscaling.node_groups.found import NodeGroups
+from kschedctl.autoscaling.node_groups.discovery import NodeGroups
 from kschedctl.cluster import Cluster
 from kschedctl.reports.cluster_autoscaler import ScaleUp
 from kschedctl.reports.new_node import AutoscalerSaid, NewNode, PoolVerdict

@@ -16,7 +16,7 @@ from kschedctl.autoscaling.cluster_autoscaler import scale_down as going_down
 from kschedctl.autoscaling.cluster_autoscaler import scale_up as going_up
 from kschedctl.autoscaling.cluster_autoscaler.drainability import NOT_ENOUGH_BUDGET
 from kschedctl.autoscaling.cluster_autoscaler.growing_groups import GrowingGroups
-from kschedctl.autoscaling.node_groups.found import NodeGroups, UserGroups
+from kschedctl.autoscaling.node_groups.discovery import NodeGroups, UserGroups
 from kschedctl.cluster import Cluster
 from kschedctl.fixes.new_node import get_node_groups
 from kschedctl.fixes.new_node_rivals import replay_queue_with_new_nodes

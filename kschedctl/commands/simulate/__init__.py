@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from kschedctl.admission.unknown import BUILT_IN_NAMESPACES
+from kschedctl.admission.not_replayed import BUILT_IN_NAMESPACES
 from kschedctl.api.arrays import Position
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod, StoredJob, StoredJobSpec, Struct

@@ -11,6 +11,7 @@ from kschedctl.api.objects import ElasticQuota
 from kschedctl.api.quantity import INT64_MAX
 from kschedctl.api.resource_names import format_amount
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
+from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.replay import kubectl
 from kschedctl.replay.object_keys import ObjectKey
@@ -56,7 +57,7 @@ def _raise_field(quota: Quota, field: Field, to: Requests, before: Requests) -> 
 
     raises = ", ".join(f"{name} {amounts[name]} instead of {_exact(name, before.get(name, 0))}" for name in amounts)
     return Fix(
-        "RaiseQuotaMax" if field == "max" else "RaiseQuotaMin",
+        FixKind.RAISE_QUOTA_MAX if field == "max" else FixKind.RAISE_QUOTA_MIN,
         (key, *sorted(amounts.items())),
         f"raise the {field} of ElasticQuota {quota.namespace}/{quota.name}: {raises}",
         "operator",

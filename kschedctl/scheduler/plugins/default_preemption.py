@@ -22,11 +22,10 @@ from kschedctl.scheduler.engine.preemption.evaluator import (
 )
 from kschedctl.scheduler.engine.preemption.victims import SORTED_AGAIN, LowerPriority
 from kschedctl.scheduler.framework import SUCCESS, Code, Status
-from kschedctl.scheduler.framework.arguments import PluginArgs
+from kschedctl.scheduler.framework.arguments import PluginArgs, invalid
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.framework.events import POD, ActionType, ChangedObject, ClusterEventWithHint
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.field_errors import invalid
 from kschedctl.scheduler.framework.strict_decoding import Int32
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo

@@ -34,7 +34,7 @@ from kschedctl.scheduler.engine.pod_groups.state import (
 from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure, find_failed_members
 from kschedctl.scheduler.engine.reserve import uses_claims
 from kschedctl.scheduler.framework import Code, PluginError, Status
-from kschedctl.scheduler.plugins.gang_scheduling.plugin import GangScheduling
+from kschedctl.scheduler.plugins.gang_scheduling import GangScheduling
 from kschedctl.scheduler.queueing.pods_on_nodes import PodsOnNodes
 from kschedctl.scheduler.scheduler import Framework
 from kschedctl.scheduler.simulation.placement import Placements
