@@ -259,7 +259,9 @@ class _SchedulerProbe:
         if framework is None:
             return {}
         with self._without_pod(position):
-            cycle = run_cycle(framework, self.placements.get_incoming_info(int(self.view.pods.info[position])), self.view)
+            cycle = run_cycle(
+                framework, self.placements.get_incoming_info(int(self.view.pods.info[position])), self.view
+            )
         answers = dict[str, bytes]()
         for name, verdict in cycle.filter.verdicts.items():
             answers[name] = b"".join(rejection.mask.tobytes() for rejection in verdict.rejections)
