@@ -10,7 +10,7 @@ import jsonschema
 
 import kschedctl
 from kschedctl.api.json_values import Json, JsonObject
-from kschedctl.cli.autoscaler_options import check_pools
+from kschedctl.cli.autoscaler_options import require_node_pools
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit import SECTIONS
 from kschedctl.errors import UsageError
@@ -156,13 +156,13 @@ def scale_down(call: ToolCall, arguments: Arguments) -> Report:
 
 def provision_nodes(call: ToolCall, arguments: Arguments) -> Report:
     """Replay Karpenter's next provisioning round. Raises UsageError if the cluster has no NodePools."""
-    check_pools(call.cluster)
+    require_node_pools(call.cluster)
     return kschedctl.provision(call.cluster, arguments.get("instance_types"), arguments.get("settings"), now=call.now)
 
 
 def disrupt_nodes(call: ToolCall, arguments: Arguments) -> Report:
     """Replay Karpenter's next disruption round. Raises UsageError if the cluster has no NodePools."""
-    check_pools(call.cluster)
+    require_node_pools(call.cluster)
     return kschedctl.disrupt(call.cluster, arguments["instance_types"], arguments.get("settings"), now=call.now)
 
 
