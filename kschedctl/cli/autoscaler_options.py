@@ -182,7 +182,9 @@ class Autoscalers:
 
         now = get_cluster_time(target_pod.scheduler.cluster, self.source)
         types, settings = self.karpenter.read_types(), self.karpenter.parse_settings()
-        return find_autoscaler_fixes(target_pod, new_node, now, self.node_groups.read_groups(), types=types, settings=settings)
+        return find_autoscaler_fixes(
+            target_pod, new_node, now, self.node_groups.read_groups(), types=types, settings=settings
+        )
 
     def explain_new_node(self, target_pod: TargetPod) -> NewNode | None:
         """Explain whether the autoscaler adds a node for the pod. Return None without an autoscaler.

@@ -115,7 +115,9 @@ def collect_pod_extras(
             remaining_keys.append(asked_pod.pod.key)
     _add_extras_from_files(full_pods, remaining_keys, inquiry)
     if not (source.snapshot or source.demo) and inquiry.cluster.provenance is not None:
-        _add_extras_from_cluster(full_pods, [key for key in remaining_keys if key not in full_pods][:MAX_LIVE_PODS], source)
+        _add_extras_from_cluster(
+            full_pods, [key for key in remaining_keys if key not in full_pods][:MAX_LIVE_PODS], source
+        )
 
 
 def _add_extras_from_files(full_pods: MutableMapping[str, PodExtras], keys: Iterable[str], inquiry: Inquiry) -> None:

@@ -22,12 +22,12 @@ from kschedctl.cli.manifests import (
     add_missing_namespaces,
     build_described_cluster,
     decode_manifest,
-    with_namespace,
     get_object_key,
     load_surroundings,
     log_hooks,
     log_left_out,
     with_default_namespace,
+    with_namespace,
 )
 from kschedctl.cli.options import Source
 from kschedctl.cli.references import assume_scheduler_name
@@ -133,7 +133,9 @@ def _build_inquiry(source: Source, reading: ReadResult, surroundings: Surroundin
     stored = {_identify_owner(m, namespace): m for m in reading.stored if makes_pods(m.document)}
     pods = _find_cluster_pods(apart, reading)
     objects = with_default_namespace(reading.objects, pods, namespace)
-    printed = {key: m for key, m in stored.items() if not describes_cluster or not m.place.path}  # a dump's lists are the cluster's
+    printed = {
+        key: m for key, m in stored.items() if not describes_cluster or not m.place.path
+    }  # a dump's lists are the cluster's
     places = {identity(m.struct): m.place for m in manifests} | {key: m.place for key, m in printed.items()}
     keys = [key for key, place in places.items() if not describes_cluster or place.file not in with_nodes]
     if not describes_cluster:

@@ -128,7 +128,10 @@ def _build_application(source: Source, reading: ReadResult, namespace: str | Non
     """
     written = _decode_manifests(reading)
     listed = _find_listed_pods(reading)
-    workloads = [*(entry.workload for entry in written), *(pod for pod in listed.iter_unbound() if not is_existing_pod(pod))]
+    workloads = [
+        *(entry.workload for entry in written),
+        *(pod for pod in listed.iter_unbound() if not is_existing_pod(pod)),
+    ]
     pods = (workload for workload in workloads if isinstance(workload, Pod))
     stored = listed.apply_changes({_get_pod_key(pod): pod if is_existing_pod(pod) else None for pod in pods})
     around, namespace = load_surroundings(source, reading, namespace, live)

@@ -119,14 +119,16 @@ def _build_workload_targets(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
     template = manifest or find_template(inquiry.cluster, owner)
     replayed_failures = replay_missing_pods(inquiry.cluster, owner, template, inquiry.find_stored_document(owner))
     if not_created is not None and not not_created.past:
-        fixes = replayed_failures.fixes if replayed_failures is not None else find_fixes_for_report(inquiry.cluster, owner, template, not_created)
+        if replayed_failures is not None:
+            fixes = replayed_failures.fixes
+        else:
+            fixes = find_fixes_for_report(inquiry.cluster, owner, template, not_created)
         not_created = structs.replace(not_created, fixes=fixes)
     elif replayed_failures is not None:
         not_created = replayed_failures
     if manifest is None and not_created and not not_created.past and owner.kind == "DaemonSet":
-        manifest = find_template(
-            inquiry.cluster, owner
-        )  # one of its pods that run would say nothing of those that lack
+        # a running pod of the DaemonSet would not show why pods are missing on other nodes
+        manifest = find_template(inquiry.cluster, owner)
     try:
         first, *others = find_targets(scheduler, owner, manifest)
     except (UsageError, InputError) as error:
@@ -134,7 +136,9 @@ def _build_workload_targets(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
             raise
         nobody, note = Pod(PodMeta(owner.name, owner.namespace)), f"scheduling is not replayed: {error.what}"
         return [TargetPod(scheduler, nobody, note, not_created=not_created, unread=unread_kinds, is_known=False)]
-    first = first._replace(not_created=not_created, unread=unread_kinds, fewer_reasons=fewer_reasons, waiting_elsewhere=waiting)
+    first = first._replace(
+        not_created=not_created, unread=unread_kinds, fewer_reasons=fewer_reasons, waiting_elsewhere=waiting
+    )
     return [first, *others]
 
 

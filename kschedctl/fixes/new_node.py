@@ -32,7 +32,7 @@ def explain_new_node(
     Raises InputError.
     """
     answer = explain_new_node_for_pod(asked, now, given, types, settings)
-    if answer is None or not (answer.comes or any(pool.would_take for pool in answer.pools)):
+    if answer is None or not (answer.would_launch or any(pool.would_take for pool in answer.pools)):
         return answer
     from kschedctl.fixes.new_node_rivals import add_queue_share  # noqa: PLC0415 - few clusters tell who makes nodes
 
@@ -83,7 +83,7 @@ def find_autoscaler_fixes(
     `told` is the autoscaler's answer for the unchanged cluster. Raises InputError.
     """
     cluster = asked.scheduler.cluster
-    if current_answer.comes:
+    if current_answer.would_launch:
         return ()
     if has_any_node_groups(cluster, given):
         from kschedctl.autoscaling.cluster_autoscaler import new_node as autoscaler  # noqa: PLC0415 - seldom asked

@@ -95,7 +95,7 @@ def _strip_trailing_blanks(line: str) -> str:
 
 
 def _render_without_folding(block: Block, style: Style) -> Iterator[str]:
-    """Yield the lines of a block without folding them."""
+    """Yield the lines of a block without folding the lines."""
     match block:
         case Heading(text):
             yield _color(Marked(text, Tone.STRONG), style)
@@ -127,13 +127,13 @@ def _render_table(table: Table, style: Style) -> Iterator[str]:
 
 
 def _join_cell_lines(cell: Cell | Stack) -> Marked:
-    """Return the lines of a cell as one."""
+    """Join the lines of a cell to one line."""
     lines = list_lines(cell)
     return Marked(" ".join(printable(text) for text, _ in lines), lines[0].tone)
 
 
 def _color(cell: Cell, style: Style) -> str:
-    """Return the cell's text, with ANSI colors if the style has them."""
+    """Return the cell's text, with ANSI colors if the style has colors."""
     [(text, tone)] = list_lines(cell)
     if not style.color:
         return printable(text)
@@ -160,7 +160,7 @@ _GLUE = "\ue000"
 
 
 def render_folded(block: Block, style: Style) -> list[str]:
-    """Render a block as lines; rich does not ask the terminal or the environment."""
+    """Render a block with rich as lines of the style's width, without asking the terminal or the environment."""
     file, indent = StringIO(), INDENT if isinstance(block, Command | Verbatim | Table | Plot) else 0
     console = Console(
         file=file,
@@ -181,7 +181,7 @@ def render_folded(block: Block, style: Style) -> list[str]:
 
 
 def _iter_renderables(block: Block, room: int, ascii_only: bool) -> Iterator[RenderableType]:
-    """Yield the parts of a block for rich."""
+    """Yield the parts of a block as rich renders them."""
     match block:
         case Heading(text):
             yield _build_text(Marked(text, Tone.STRONG), room)
@@ -207,7 +207,7 @@ def _iter_renderables(block: Block, room: int, ascii_only: bool) -> Iterator[Ren
 
 
 def _build_text(cell: Cell | Stack, room: int = UNFOLDED) -> Text:
-    """Return a cell as text for rich."""
+    """Build rich's text for a cell."""
     lines = (
         (_UNIT.sub(_GLUE, break_long_words(printable(text), room)), STYLES[tone]) for text, tone in list_lines(cell)
     )
@@ -229,5 +229,5 @@ def _build_layout(table: Table, room: int) -> Layout:
 
 
 def add_color(text: str, tone: Tone) -> str:
-    """Return printable text with ANSI sequences."""
+    """Add ANSI color sequences to printable text."""
     return STYLES[tone].render(text, color_system=ColorSystem.STANDARD)

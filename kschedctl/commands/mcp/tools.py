@@ -15,7 +15,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.audit import SECTIONS
 from kschedctl.errors import UsageError
 from kschedctl.replay.parallel import Progress
-from kschedctl.reports.command import all_commands
+from kschedctl.reports.command import load_command_table
 from kschedctl.reports.report import Report
 
 SEARCH_SECONDS = 60.0
@@ -420,6 +420,6 @@ _DECLARED_TOOLS = (
         command="provision",
     ),
 )
-_COMMANDS = {"", *(command.name for command in all_commands())}
+_COMMANDS = {"", *(command.name for command in load_command_table())}
 TOOLS = tuple(tool for tool in _DECLARED_TOOLS if tool.command in _COMMANDS)
 """The tools in the order in which they are listed."""

@@ -28,6 +28,4 @@ def provision(*, source: Source, view: Untabled, asked: KarpenterInput) -> Answe
     require_node_pools(cluster)
     now = get_cluster_time(cluster, source)
     report = library.provision(cluster, asked.read_types(), asked.parse_settings(), now=now)
-    return view.answer(
-        report, choose_exit_code(report.everyone_gets_a_node, interrupted=False, undecided=report.undecided)
-    )
+    return view.answer(report, choose_exit_code(report.are_all_placed, interrupted=False, undecided=report.undecided))
