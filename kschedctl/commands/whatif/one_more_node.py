@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.node_pools import find_pool
-from kschedctl.api.workloads import made_again
+from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import Cluster
 from kschedctl.commands.whatif import whatif
 from kschedctl.commands.whatif.report import WhatIf
@@ -85,7 +85,7 @@ def _accepts_all(cluster: Cluster, like: str, unplaced: Sequence[UnplacedPods]) 
     """Return whether an empty node like this one would take a pod of each group, judged without a replay."""
     edit = add_nodes(AddNodes(like=like, name=NEW), cluster, read_no_files)
     refused = [cluster.pod(*group.pods[0].split("/", 1)) for group in unplaced[:MOST_ASKED]]
-    pods = [made_again(pod) for pod in refused if pod is not None]
+    pods = [recreate_pod(pod) for pod in refused if pod is not None]
     scheduler = Scheduler(
         change_pods(edit.resulting_cluster, {(p.metadata.namespace, p.metadata.name): p for p in pods})
     )

@@ -16,7 +16,7 @@ from kschedctl.api.objects import Affinity, Node, NodeSelectorTerm, ObjectMeta, 
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import PODS
 from kschedctl.api.tolerations import tolerates
-from kschedctl.api.workloads import made_again
+from kschedctl.api.workloads import recreate_pod
 from kschedctl.autoscaling.karpenter.launching_pools import LaunchingPools
 from kschedctl.cluster import Cluster, convert
 from kschedctl.errors import UsageError
@@ -126,7 +126,7 @@ def _with_name(model: Node, name: str, labels: Mapping[str, str]) -> Node:
 
 def _copy_daemon_pod(pod: Pod, source: str, node: str) -> Pod:
     """Return a copy of a DaemonSet's pod for another node."""
-    copy = made_again(pod)
+    copy = recreate_pod(pod)
     meta = replace(copy.metadata, name=f"{pod.metadata.name}-{node}", uid="")
     affinity = copy.spec.affinity
     return replace(copy, metadata=meta, spec=replace(copy.spec, affinity=_repin_affinity(affinity, source, node)))

@@ -10,7 +10,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import ObjectMeta, Pod, PriorityClass
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.api.priority import find_priority_class, validate_priority_class
-from kschedctl.api.workloads import made_again
+from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import Cluster, flatten_lists
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.plan_change import rank_for_removal
@@ -35,7 +35,7 @@ def scale(part: parts.ScaleWorkload, cluster: Cluster, read: FileReader) -> Step
     existing_names = {pod.metadata.name for pod in pods}
     names = (name for i in count() if (name := _generate_name(part, i)) not in existing_names)
     for _ in range(len(pods), part.replicas):
-        pod = _with_name(made_again(pods[0]), next(names))
+        pod = _with_name(recreate_pod(pods[0]), next(names))
         edit.change_pod(pod, pod)
     if part.replicas > len(pods) and any(v.persistent_volume_claim for v in pods[0].spec.volumes):
         edit.notes.append("the new pods share the claims of those that there are")
