@@ -24,7 +24,7 @@ MAX_MESSAGE_LENGTH = 4096
 
 
 class PodTexts(NamedTuple):
-    """The strings of one pod, in the order of PodColumns. "" means none."""
+    """The strings of one pod, in the order of PodTextColumns. "" means none."""
 
     uid: str
     node: str
@@ -54,7 +54,7 @@ class PodTexts(NamedTuple):
         )
 
 
-class PodColumns(NamedTuple):
+class PodTextColumns(NamedTuple):
     """Columns with the data of P pods."""
 
     uids: TextColumn
@@ -74,30 +74,30 @@ class PodColumns(NamedTuple):
     """NotableContainers as text."""
 
     @classmethod
-    def from_lists(cls, texts: Sequence[Sequence[str]]) -> PodColumns:
+    def from_lists(cls, texts: Sequence[Sequence[str]]) -> PodTextColumns:
         """Build the columns from one list per field of PodTexts."""
         makers = (build_uid_column, intern_texts, *[build_time_column] * 3, *[intern_texts] * 4)
         columns: Any = [make(column) for make, column in zip(makers, texts, strict=True)]
         return cls(*columns)
 
     @classmethod
-    def concatenate(cls, parts: Sequence[PodColumns]) -> PodColumns:
+    def concatenate(cls, parts: Sequence[PodTextColumns]) -> PodTextColumns:
         """Concatenate the rows of several parts."""
         columns: Any = [concatenate_columns(column) for column in zip(*parts, strict=True)]
         return cls(*columns)
 
     @classmethod
-    def take_from_parts(cls, parts: list[PodColumns], rows: Rows) -> PodColumns:
+    def take_from_parts(cls, parts: list[PodTextColumns], rows: Rows) -> PodTextColumns:
         """Return the given rows of the concatenated parts, and empty ``parts`` to save memory."""
         remaining = [list(column) for column in zip(*parts, strict=True)]
         parts.clear()
         columns: Any = [concatenate_columns(remaining.pop(0)).take(rows) for _ in cls._fields]
         return cls(*columns)
 
-    def take(self, rows: Rows) -> PodColumns:
+    def take(self, rows: Rows) -> PodTextColumns:
         """Return the rows in the given order."""
         columns: Any = [column.take(rows) for column in self]
-        return PodColumns(*columns)
+        return PodTextColumns(*columns)
 
 
 def get_condition(pod: Pod, kind: str) -> Condition:

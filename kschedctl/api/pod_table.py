@@ -18,7 +18,7 @@ from kschedctl.api.arrays import Ints
 from kschedctl.api.columns import InternedTexts, TextColumn
 from kschedctl.api.container_states import without_states
 from kschedctl.api.objects import Condition, Pod, PodMeta, PodSpec, PodStatus, Volume
-from kschedctl.api.pod_columns import PodColumns, PodTexts, restore_status
+from kschedctl.api.pod_columns import PodTextColumns, PodTexts, restore_status
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -41,7 +41,7 @@ class PodTable(Sequence[Pod]):
     only what scheduling reads: most conditions and volumes without a source are dropped.
     """
 
-    def __init__(self, templates: Sequence[Pod], template: Ints, names: Sequence[str], columns: PodColumns) -> None:
+    def __init__(self, templates: Sequence[Pod], template: Ints, names: Sequence[str], columns: PodTextColumns) -> None:
         self.templates, self.template = templates, template
         self.names, self.columns = names, columns
         self._made: dict[int, Pod] = {}
@@ -188,7 +188,7 @@ class PodTable(Sequence[Pod]):
             (*self.templates, *new),
             np.concatenate([self.template, np.array(codes, np.int32)[other.template]]),
             [*self.names, *other.names],
-            PodColumns.concatenate([self.columns, other.columns]),
+            PodTextColumns.concatenate([self.columns, other.columns]),
         )
 
     @cached_property
@@ -265,7 +265,7 @@ class PodTableBuilder:
         self._names: list[str] = []
         self._rows = PodRows.empty()
         self._template: list[Ints] = []
-        self._columns: list[PodColumns] = []
+        self._columns: list[PodTextColumns] = []
 
     def add(self, pods: Iterable[Pod]) -> None:
         """Add pods."""
@@ -311,14 +311,14 @@ class PodTableBuilder:
             tuple(self._templates),
             template[rows],
             list(map(names.__getitem__, rows.tolist())),
-            PodColumns.take_from_parts(columns, rows),
+            PodTextColumns.take_from_parts(columns, rows),
         ).drop_unused_templates()
 
     def _flush_rows(self) -> None:
         """Turn the collected rows into columns, which take less memory."""
         rows, self._rows = self._rows, PodRows.empty()
         self._template.append(np.array(rows.template, np.int32))
-        self._columns.append(PodColumns.from_lists(rows.texts))
+        self._columns.append(PodTextColumns.from_lists(rows.texts))
 
 
 def _sort_rows(namespaces: Sequence[str], names: Sequence[str]) -> list[int]:

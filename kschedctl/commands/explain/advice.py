@@ -19,10 +19,10 @@ from kschedctl.scheduler.engine.extenders.extender import NAME as EXTENDER
 from kschedctl.scheduler.framework.declaration import NextStep
 from kschedctl.scheduler.plugins.dynamic_resources.facts import DevicesUnfit
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import LOOK_AT_DEVICES, DynamicResources
-from kschedctl.scheduler.plugins.helper.volumes.claim_dependencies import LOOK_AT_CLAIM
+from kschedctl.scheduler.plugins.helper.volumes.hints import LOOK_AT_CLAIM
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
 from kschedctl.scheduler.plugins.node_unschedulable import Cordoned
-from kschedctl.scheduler.plugins.pod_topology_spread.facts import TooSkewed
+from kschedctl.scheduler.plugins.pod_topology_spread.filtering import TooSkewed
 from kschedctl.scheduler.plugins.taint_toleration import UntoleratedTaint
 from kschedctl.scheduler.plugins.volume_binding.facts import (
     ClaimsUnbound,
@@ -34,8 +34,7 @@ from kschedctl.scheduler.plugins.volume_binding.facts import (
 )
 from kschedctl.scheduler.plugins.volume_restrictions import ClaimInUse
 from kschedctl.scheduler.plugins.volume_zone import VolumeInOtherZone
-from kschedctl.scheduler.registry.facts import AnyFact
-from kschedctl.scheduler.registry.in_tree import IN_TREE
+from kschedctl.scheduler.registry.in_tree import IN_TREE, AnyFact
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.text.counts import counted
 

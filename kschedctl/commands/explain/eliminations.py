@@ -16,7 +16,7 @@ from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.framework.facts import LabelDemand, describe_fact
 from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
 from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
-from kschedctl.scheduler.registry.facts import AnyFact
+from kschedctl.scheduler.registry.in_tree import AnyFact
 from kschedctl.snapshot.node_order import zone_key
 
 NODES_NAMED = 2

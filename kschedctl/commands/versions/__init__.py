@@ -15,13 +15,12 @@ from kschedctl.api.kube_version import NEWEST_MINOR, OLDEST_MINOR, VERIFIED_MINO
 from kschedctl.commands.versions.report import Basis, VersionChange, VersionChanges
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.framework import Code
-from kschedctl.scheduler.framework.declaration import Declaration
-from kschedctl.scheduler.framework.extension_points import EXTENSION_POINTS
+from kschedctl.scheduler.framework.declaration import EXTENSION_POINTS, Declaration
 from kschedctl.scheduler.framework.feature_gates import GATE_STAGES, FeatureGates, Stage, stage_at
 from kschedctl.scheduler.framework.strict_decoding import list_fields
 from kschedctl.scheduler.framework.version_changes import find_version_changes
 from kschedctl.scheduler.registry.in_tree import IN_TREE
-from kschedctl.scheduler.registry.scheduler_plugins import SCHEDULER_PLUGINS
+from kschedctl.scheduler.registry.third_party import SCHEDULER_PLUGINS
 
 WITHOUT_HINTS = ByVersion(
     "plugins that have no queueing hints yet",

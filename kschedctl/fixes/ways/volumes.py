@@ -30,12 +30,12 @@ from kschedctl.fixes.ways.claims import (
     iter_pod_claims,
     recreate_claim,
     reset_claim,
+    retain_volume,
     with_class,
     with_size,
 )
-from kschedctl.fixes.ways.deleted_claims import retain_volume
 from kschedctl.replay import kubectl
-from kschedctl.replay.object_keys import ObjectKey
+from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
     NO_PROVISIONER,
@@ -48,6 +48,7 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     volume_class,
     volume_storage,
 )
+from kschedctl.scheduler.plugins.volume_binding.binder import bind_claim, bind_volume
 from kschedctl.scheduler.plugins.volume_binding.facts import (
     ClaimsUnbound,
     NotEnoughStorage,
@@ -58,7 +59,6 @@ from kschedctl.scheduler.plugins.volume_binding.facts import (
 )
 from kschedctl.scheduler.plugins.volume_binding.matching import is_reserved_for
 from kschedctl.scheduler.plugins.volume_binding.plugin import VolumeBinding
-from kschedctl.scheduler.plugins.volume_binding.reservation import bind_claim, bind_volume
 from kschedctl.scheduler.plugins.volume_zone import VolumeInOtherZone, VolumeZone
 
 FORGET_NODE, RELEASE, OTHER_VOLUME, OTHER_CLASS, WAIT, TOPOLOGY = 15, 25, 30, 32, 34, 40
