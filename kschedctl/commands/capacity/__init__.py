@@ -29,10 +29,14 @@ from kschedctl.replay.controllers.manifests import sort_manifests, validate_new_
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.unreplayed_admission import has_mutating_hooks
 from kschedctl.replay.edits import add_pods
-from kschedctl.replay.missing_storage_classes import MissingStorageClasses
-from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, run_all
-from kschedctl.replay.placements import compute_headroom, count_by_domain, count_by_node, find_topology_keys
-from kschedctl.replay.repeated_runs import build_spread
+from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, build_spread, run_all
+from kschedctl.replay.placements import (
+    MissingStorageClasses,
+    compute_headroom,
+    count_by_domain,
+    count_by_node,
+    find_topology_keys,
+)
 from kschedctl.replay.settling import find_pending, schedule_victims
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds

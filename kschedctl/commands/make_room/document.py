@@ -24,7 +24,7 @@ from kschedctl.commands.make_room.room import PlanPart, RoomMaking, find_gate
 from kschedctl.commands.make_room.search import PlanSearch
 from kschedctl.replay import kubectl
 from kschedctl.replay.controllers.eviction import is_of_job
-from kschedctl.replay.missing_storage_classes import MissingStorageClasses
+from kschedctl.replay.placements import MissingStorageClasses
 from kschedctl.replay.pools import compare_pools
 from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import find_simulation_unknowns

@@ -13,8 +13,8 @@ from kschedctl.commands.whatif import whatif
 from kschedctl.commands.whatif.report import WhatIf
 from kschedctl.errors import KschedctlError
 from kschedctl.replay.edits import change_pods
-from kschedctl.replay.scenarios.scenario import read_no_files
-from kschedctl.replay.scenarios.steps_on_nodes import add_nodes
+from kschedctl.replay.scenarios import read_no_files
+from kschedctl.replay.scenarios.steps import add_nodes
 from kschedctl.reports.placements import UnplacedPods
 from kschedctl.reports.scenario import AddNodes
 from kschedctl.scheduler.engine.sampling import SearchOptions
