@@ -10,6 +10,11 @@ from kschedctl.api.objects import Condition, Node, Pod
 from kschedctl.cluster import Cluster
 
 UNSCHEDULABLE_CONDITION = Condition("PodScheduled", "False", "Unschedulable")
+T = TypeVar("T")
+Begin = Callable[[str, int], Callable[[int], None]]
+"""A function that begins a task with a title and a number of parts. It returns a function that reports finished
+parts.
+"""
 
 
 class NewNodes(NamedTuple):
@@ -53,14 +58,6 @@ def mark_unschedulable(pod: Pod) -> Pod:
         UNSCHEDULABLE_CONDITION,
     )
     return replace(pod, status=replace(pod.status, phase="Pending", conditions=conditions))
-
-
-T = TypeVar("T")
-
-Begin = Callable[[str, int], Callable[[int], None]]
-"""A function that begins a task with a title and a number of parts. It returns a function that reports finished
-parts.
-"""
 
 
 def ignore_progress(title: str, total: int) -> Callable[[int], None]:

@@ -30,6 +30,9 @@ from kschedctl.snapshot.pod_info import PodInfo
 NO_NOMINATIONS = np.zeros(0, np.int64)
 
 OTHER_NODES = "the pod asks for other nodes by name"
+MAX_REMEMBERED = 10
+Hints = dict[str, Row]
+"""Pod key -> the row where the pod was placed last."""
 
 
 class FilterRejection(NamedTuple):
@@ -286,11 +289,6 @@ class ClusterSnapshot:
             again = len(self.universe.pods.infos) + number
             self._incoming[number] = PodInfo(made_again(info.pod), info.options, again, info.alike)
         return self._incoming[number]
-
-
-MAX_REMEMBERED = 10
-Hints = dict[str, Row]
-"""Pod key -> the row where the pod was placed last."""
 
 
 def place_pods(

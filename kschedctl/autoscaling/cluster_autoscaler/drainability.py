@@ -30,6 +30,9 @@ CONTROLLER_FIELDS = {
 }
 REPLICATED = frozenset(("ReplicationController", "ReplicaSet", "Job", "StatefulSet"))
 WITH_REPLICAS = frozenset(("ReplicationController", "ReplicaSet"))
+CONTROLLER_NOT_FOUND, TOO_FEW_REPLICAS = "ControllerNotFound", "MinReplicasReached"
+NOT_REPLICATED, SYSTEM_POD, NOT_SAFE = "NotReplicated", "UnmovableKubeSystemPod", "NotSafeToEvictAnnotation"
+LOCAL_STORAGE, NOT_ENOUGH_BUDGET = "LocalStorageRequested", "NotEnoughPdb"
 
 
 class PodFate(Enum):
@@ -43,9 +46,6 @@ class PodFate(Enum):
 
 DrainOutcome = PodFate | str
 """A pod's fate, or the reason why it blocks the removal."""
-CONTROLLER_NOT_FOUND, TOO_FEW_REPLICAS = "ControllerNotFound", "MinReplicasReached"
-NOT_REPLICATED, SYSTEM_POD, NOT_SAFE = "NotReplicated", "UnmovableKubeSystemPod", "NotSafeToEvictAnnotation"
-LOCAL_STORAGE, NOT_ENOUGH_BUDGET = "LocalStorageRequested", "NotEnoughPdb"
 
 
 @dataclass(eq=False)

@@ -22,6 +22,7 @@ from kschedctl.snapshot.node_order import HOSTNAME
 
 SPREAD_REJECTION = "node(s) didn't match pod topology spread constraints"
 ROWS_AT_ONCE = 16
+MAX_GROUPS_PER_CONTROLLER = 10
 
 
 class Estimate(NamedTuple):
@@ -149,9 +150,6 @@ def _is_spread_over_nodes(pod: Pod, refusal: FilterRejection) -> bool:
     """Return whether the pod was rejected by a spread constraint over nodes."""
     over_nodes = any(constraint.topology_key == HOSTNAME for constraint in pod.spec.topology_spread_constraints)
     return over_nodes and SPREAD_REJECTION in refusal.reasons
-
-
-MAX_GROUPS_PER_CONTROLLER = 10
 
 
 @dataclass(eq=False)

@@ -49,6 +49,8 @@ NEVER = parse_microseconds("0001-01-01T00:00:00Z")
 STARTUP_TIME = 15 * 60 * 10**6
 """Microseconds within which a new node may become ready (--max-node-startup-time)."""
 STABLE_AFTER = 60 * 10**6
+OK_UNREADY, MOST_UNREADY = 3, 0.45
+"""--ok-total-unready-count and --max-total-unready-percentage."""
 
 
 class NodeReadiness(NamedTuple):
@@ -118,10 +120,6 @@ def _mark_unready(node: Node) -> Node:
     other_conditions = tuple(condition for condition in node.status.conditions if condition.type != "Ready")
     conditions = (*other_conditions, Condition("Ready", "False", last_transition_time=since))
     return replace(node, status=replace(node.status, conditions=conditions))
-
-
-OK_UNREADY, MOST_UNREADY = 3, 0.45
-"""--ok-total-unready-count and --max-total-unready-percentage."""
 
 
 @dataclass

@@ -28,6 +28,10 @@ from kschedctl.text.counts import counted, first_few
 NO_LIMIT = 1_000_000
 UNKNOWN = "templateUnknown"
 BY_LABELS = "node groups: labels of nodes"
+DIGITALOCEAN_ID = "doks.digitalocean.com/node-pool-id"
+OWNER_NAME = "cluster.x-k8s.io/owner-name"
+_SCALE_SET = re.compile(r"/virtualMachineScaleSets/([^/]+)/", re.IGNORECASE)
+_PATTERNS = tuple(label for label in POOL_LABELS if label.group_pattern)
 
 
 @dataclass(frozen=True)
@@ -228,12 +232,6 @@ def _build_groups_by_label(cluster: Cluster, label: str) -> list[JsonObject]:
         {"id": pool, "min": 0, "max": NO_LIMIT, "target": len(nodes), "nodes": nodes}
         for pool, nodes in sorted(groups.items())
     ]
-
-
-DIGITALOCEAN_ID = "doks.digitalocean.com/node-pool-id"
-OWNER_NAME = "cluster.x-k8s.io/owner-name"
-_SCALE_SET = re.compile(r"/virtualMachineScaleSets/([^/]+)/", re.IGNORECASE)
-_PATTERNS = tuple(label for label in POOL_LABELS if label.group_pattern)
 
 
 class Members(NamedTuple):
