@@ -68,6 +68,24 @@ class Gap(msgspec.Struct, frozen=True, rename="camel"):
     namespace: str = ""
     """The only namespace in which the kind is covered, or ""."""
 
+    @property
+    def is_unrequested(self) -> bool:
+        """Whether the kind was not asked for, so that the API server did not refuse it.
+
+        A snapshot stores a gap as its sentence alone, so the sentence is what decides.
+        """
+        return self.why.startswith(NOT_ASKED_FOR)
+
+    @property
+    def is_not_given(self) -> bool:
+        """Whether the input files merely contain no objects of the kind, as for `is_unrequested`."""
+        return self.why.startswith(NOT_GIVEN)
+
+    @property
+    def is_not_listed(self) -> bool:
+        """Whether the kind was not requested from the API server, as for `is_unrequested`."""
+        return self.why.startswith(NOT_LISTED)
+
 
 NOT_GIVEN = "were not among the files"
 NOT_AMONG_OBJECTS = "were not among the objects"

@@ -18,7 +18,7 @@ from kschedctl.api.container_states import NotableContainers
 from kschedctl.api.labels import EVERYTHING, Selector, selector_from_api
 from kschedctl.api.objects import LabelSelector, Pod
 from kschedctl.descheduling.arguments import ChosenNamespaces
-from kschedctl.scheduler.scheduler_plugins.quality_of_service import QualityOfService, compute_qos_class
+from kschedctl.scheduler.scheduler_plugins.effective_requests import QualityOfService, compute_qos_class
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from kschedctl.admission.unknown import is_missing_namespace
+from kschedctl.admission.not_replayed import is_missing_namespace
 from kschedctl.api import objects as api
 from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.defaults import DEFAULT_NAMESPACE

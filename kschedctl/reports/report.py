@@ -111,7 +111,7 @@ class Report(Document, frozen=True):
 
         Columns are then named like the fields in JSON. Raises UsageError if neither library is installed.
         """
-        return import_module("kschedctl.render.frames").to_frame(self)
+        return import_module("kschedctl.render.main_table").to_frame(self)
 
     def __str__(self) -> str:
         """Return the answer in one line, without control characters."""

@@ -39,12 +39,10 @@ from kschedctl.cluster import (
     read_newer_version,
 )
 from kschedctl.errors import InputError
-from kschedctl.sources.decoding import decode_document
+from kschedctl.sources.decoding import RESOURCE_FIELDS, decode_document, validate_names, validate_quantities
 from kschedctl.sources.documents.place import Place
-from kschedctl.sources.item_decoders import to_plain_struct
-from kschedctl.sources.list_items import NodeItems, PodItems
+from kschedctl.sources.list_items import NodeItems, PodItems, to_plain_struct
 from kschedctl.sources.new_fields import FULLY_KNOWN_KINDS, NewFieldWarnings
-from kschedctl.sources.object_checks import RESOURCE_FIELDS, validate_names, validate_quantities
 from kschedctl.text.counts import counted
 
 CONFIGURATION = "KubeSchedulerConfiguration"

@@ -29,7 +29,7 @@ from kschedctl.sources.documents.documents import decode_utf8
 from kschedctl.sources.documents.files import Reader
 from kschedctl.sources.documents.json_documents import describe_json_error, parse_json
 from kschedctl.sources.documents.place import Place
-from kschedctl.sources.item_decoders import TypeMeta, get_item_decoder, get_item_kind, get_items_decoder
+from kschedctl.sources.list_items import TypeMeta, get_item_decoder, get_item_kind, get_items_decoder
 from kschedctl.sources.new_fields import FULLY_KNOWN_KINDS, NewPodFields
 
 CHUNK_SIZE = 128 << 10  # bytes read at a time: few enough to stay in a processor's cache

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 import kschedctl
 from kschedctl import Cluster
 from kschedctl.commands.browse.answers import describe_remedy, list_remedies
-from kschedctl.commands.browse.copying import format_commands
+from kschedctl.commands.browse.session import format_commands
 from kschedctl.commands.remedies import pending_remedies, remedies
 from kschedctl.commands.remedies.report import Remedies, RemediesOfMany
 from kschedctl.render.page import Style

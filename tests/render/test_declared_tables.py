@@ -8,7 +8,7 @@ import pytest
 
 from kschedctl.commands.capacity.report import Capacity
 from kschedctl.errors import UsageError
-from kschedctl.render.names import render_pod_names
+from kschedctl.render.main_table import render_pod_names
 from kschedctl.render.page import Heading, Marked, Stack, Style, Table
 from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.columns import Column, Tone, to_csv_table

@@ -28,8 +28,7 @@ from kschedctl.commands.size.shapes import build_pool_shapes
 from kschedctl.commands.size.sizing import size
 from kschedctl.commands.whatif import whatif
 from kschedctl.errors import ClusterError, UsageError
-from kschedctl.replay.parallel import Workers, run_all
-from kschedctl.replay.repeated_runs import ask_each_cluster
+from kschedctl.replay.parallel import Workers, ask_each_cluster, run_all
 
 distributed, dask = pytest.importorskip("distributed"), pytest.importorskip("dask")
 

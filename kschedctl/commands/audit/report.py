@@ -15,7 +15,7 @@ from kschedctl.commands.audit.priorities.report import PrioritiesSection
 from kschedctl.commands.audit.races.report import RacesSection
 from kschedctl.commands.audit.sampling.report import SamplingSection
 from kschedctl.commands.audit.topology.report import TopologySection
-from kschedctl.commands.explain.waiting_report import LastWords, TerminatingVictim
+from kschedctl.commands.explain.pending_report import LastWords, TerminatingVictim
 from kschedctl.commands.wakes.report import PodBetween, RejectorReport
 from kschedctl.reports.document import Document
 from kschedctl.reports.findings import Findings

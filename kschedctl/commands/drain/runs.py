@@ -20,8 +20,14 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.drain.report import Drain
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.edits import cordon, find_nodes
-from kschedctl.replay.node_drain import NodeDrain, report_moved_pods
-from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers
+from kschedctl.replay.node_drain import (
+    NodeDrain,
+    combine_always_unplaced,
+    count_always_unplaced,
+    report_moved_pods,
+    spread_unplaced,
+)
+from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, run_seeds, spread_over_runs
 from kschedctl.replay.placements import (
     compute_headroom,
     count_pods_by_place,
@@ -29,8 +35,6 @@ from kschedctl.replay.placements import (
     report_evictions,
     summarize_evictions,
 )
-from kschedctl.replay.repeated_runs import run_seeds, spread_over_runs
-from kschedctl.replay.return_order import combine_always_unplaced, count_always_unplaced, spread_unplaced
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds, unknown_fields
 from kschedctl.reports.unknown import ClusterBasis

@@ -20,10 +20,9 @@ from kschedctl.lint.objects.manifests import TYPED
 from kschedctl.lint.objects.subject import Problem, Subject
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.sources.builds.build import BuiltObject
-from kschedctl.sources.decoding import decode_document
+from kschedctl.sources.decoding import RESOURCE_FIELDS, decode_document, validate_quantities
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.documents.positions import LocatedObject
-from kschedctl.sources.object_checks import RESOURCE_FIELDS, validate_quantities
 
 _NOWHERE = Place("")
 Read = LocatedObject | BuiltObject

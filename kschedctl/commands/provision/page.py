@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kschedctl.render.page import Marked, Page, Paragraph, Style, paragraph
-from kschedctl.render.still_pending import build_still_pending
+from kschedctl.render.sections import build_still_pending
 from kschedctl.render.tables import build_struct_table, build_table, number_columns
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.karpenter import Disruption, DisruptionCommand, LaunchedClaim, Provisioning, shorten_error

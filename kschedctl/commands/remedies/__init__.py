@@ -20,9 +20,8 @@ from kschedctl.autoscaling.node_groups.discovery import UserGroups
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.one_pod import PodReference, find_target
 from kschedctl.commands.explain.report import UNSCHEDULABLE
-from kschedctl.commands.make_room.asked import collect_waiting
 from kschedctl.commands.make_room.movable import find_movable
-from kschedctl.commands.make_room.plan import SharedRoom, _finish, _start
+from kschedctl.commands.make_room.plan import SharedRoom, collect_waiting, run_to_report, start_room_making
 from kschedctl.commands.make_room.room import RoomWishes
 from kschedctl.commands.make_room.search import depends_on_other_nodes
 from kschedctl.commands.make_room.sets import SetsOnNodes
@@ -31,9 +30,9 @@ from kschedctl.commands.remedies.pod_fixes import find_pod_remedies
 from kschedctl.commands.remedies.report import Remedies, RemediesOfMany
 from kschedctl.commands.simulate import prepare
 from kschedctl.fixes.new_node import NOBODY, explain_new_node_for_pod, find_autoscaler_fixes, has_any_node_groups
-from kschedctl.fixes.node_pools import AUTOSCALER_KINDS
 from kschedctl.fixes.ranking import insert_autoscaler_fixes
 from kschedctl.fixes.search import RemedyWishes
+from kschedctl.fixes.trial.fix_kinds import FixKind, PoolFixKind
 from kschedctl.replay.controllers.creation_failures import CreationFailures, find_unread_kinds
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_pods import describe_scope, find_pending_pods
@@ -44,10 +43,6 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.sources.cluster import get_read_time
 from kschedctl.text.counts import counted
-
-MOVE = "MovePod"
-"""The kind of fix that moves pods."""
-
 
 BESIDE_REMEDIES = RoomWishes(seconds=10)
 """The limits for planning moves in addition to the search for fixes."""
@@ -154,15 +149,15 @@ def find_remedies_with_room(
 
 def add_room_plan(report: Remedies, asked: TargetPod, wishes: RemedyWishes) -> Remedies:
     """Return the report with a plan that moves other pods, if one is wished for and no fix only moves pods."""
-    moved = any(set(remedy.kinds) == {MOVE} for remedy in report.remedies)
-    if report.verdict != "Unschedulable" or moved or not wishes.considers(MOVE, "operator"):
+    moved = any(set(remedy.kinds) == {FixKind.MOVE_POD} for remedy in report.remedies)
+    if report.verdict != "Unschedulable" or moved or not wishes.considers(FixKind.MOVE_POD, "operator"):
         return report
     cluster, keys = collect_waiting([asked])
     known = cluster is asked.scheduler.cluster
     scheduler = asked.scheduler if known else Scheduler(cluster, asked.scheduler.call_extender)
     if not _may_moves_help(scheduler, keys[0]):
         return report
-    room = _finish(_start(scheduler, SharedRoom(cluster, tuple(keys), BESIDE_REMEDIES, seed=0)))
+    room = run_to_report(start_room_making(scheduler, SharedRoom(cluster, tuple(keys), BESIDE_REMEDIES, seed=0)))
     return replace(report, make_room=room) if room.fits and room.moves else report
 
 
@@ -186,7 +181,7 @@ def _add_autoscaler_fixes(
     cluster = asked.scheduler.cluster
     if report.verdict != UNSCHEDULABLE or not (has_any_node_groups(cluster, given) or cluster.karpenter_node_pools):
         return report
-    if not any(wishes.considers(kind, "operator") for kind in AUTOSCALER_KINDS):
+    if not any(wishes.considers(kind, "operator") for kind in PoolFixKind):
         return report
     autoscaler_answer = explain_new_node_for_pod(asked, now, given)
     fixes = find_autoscaler_fixes(asked, autoscaler_answer, now, given) if autoscaler_answer else ()

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from kschedctl.api.kube_version import KUBE_VERSION, NEWEST_MINOR, OLDEST_MINOR
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.options import Source, Untabled, with_options
+from kschedctl.cli.options import Source, with_options
+from kschedctl.cli.output_options import Untabled
 from kschedctl.cli.source import connect_to_cluster
 from kschedctl.commands.version.report import ClusterVersion, Version
 from kschedctl.errors import ClusterError

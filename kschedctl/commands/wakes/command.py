@@ -8,11 +8,12 @@ from typing import Annotated
 import typer
 
 from kschedctl.api.copying import replace
-from kschedctl.cli import pods as found_pods
+from kschedctl.cli import references as found_pods
 from kschedctl.cli import subjects
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
-from kschedctl.cli.options import Scope, Source, Untabled, with_options
+from kschedctl.cli.options import Scope, Source, with_options
+from kschedctl.cli.output_options import Untabled
 from kschedctl.cli.references import name_only_pods
 from kschedctl.cli.run_options import choose_exit_code
 from kschedctl.cli.source import load_cluster, with_context_namespace

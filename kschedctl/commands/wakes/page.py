@@ -15,7 +15,6 @@ from kschedctl.commands.wakes.report import (
     WakeUps,
     WakeUpsOfMany,
 )
-from kschedctl.render.not_created import build_not_created_section, iter_not_created_lines
 from kschedctl.render.page import (
     Bullets,
     Cell,
@@ -31,6 +30,7 @@ from kschedctl.render.page import (
 )
 from kschedctl.render.sections import build_caveats, build_left_out_lines, build_not_known_lines
 from kschedctl.render.tables import Row, build_struct_table, build_table
+from kschedctl.render.unseen_pods import build_not_created_section, iter_not_created_lines
 from kschedctl.reports.columns import Column, Tone
 
 FLUSH = "else it is tried again after five minutes (podMaxInUnschedulablePodsDuration)"

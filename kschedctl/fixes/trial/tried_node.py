@@ -13,7 +13,7 @@ from kschedctl.fixes.trial.trials import RemedyTrial
 from kschedctl.scheduler.engine.cycle import Cycle, Verdicts
 from kschedctl.scheduler.engine.pre_filter import select_allowed_nodes
 from kschedctl.scheduler.framework import Rejection
-from kschedctl.scheduler.registry.facts import AnyFact, to_fact
+from kschedctl.scheduler.registry.in_tree import AnyFact, to_fact
 from kschedctl.snapshot.node_order import HOSTNAME
 
 NODE_NAME_FIELD = "metadata.name"

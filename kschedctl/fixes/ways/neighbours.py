@@ -12,24 +12,22 @@ from kschedctl.api.arrays import Bools, Position, Row, find_positions
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
-from kschedctl.fixes.trial.prices import Price
+from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.trials import is_resized
 from kschedctl.fixes.trial.tried_node import NodeRefusal, TriedNode
-from kschedctl.fixes.ways.given_back import delete_pod, detach_volumes, find_driver_users
+from kschedctl.fixes.ways.waiting import delete_pod, detach_volumes, find_driver_users
 from kschedctl.replay import kubectl
-from kschedctl.replay.edits import is_recreated_elsewhere
-from kschedctl.replay.object_keys import ObjectKey
+from kschedctl.replay.edits import ObjectKey, is_recreated_elsewhere
 from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
-from kschedctl.scheduler.plugins.inter_pod_affinity.facts import PodInTheWay
+from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import PodInTheWay
 from kschedctl.scheduler.plugins.node_ports import HostPortHeld
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient, TooManyPods
-from kschedctl.scheduler.plugins.node_volume_limits.node_limits import TooManyVolumes
-from kschedctl.scheduler.plugins.pod_topology_spread.facts import TooSkewed
-from kschedctl.scheduler.plugins.pod_topology_spread.filtering import DomainCounts
+from kschedctl.scheduler.plugins.node_volume_limits.attachments import TooManyVolumes
+from kschedctl.scheduler.plugins.pod_topology_spread.filtering import DomainCounts, TooSkewed
 from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from kschedctl.scheduler.plugins.volume_restrictions import DiskMounted
-from kschedctl.scheduler.registry.facts import AnyFact
+from kschedctl.scheduler.registry.in_tree import AnyFact
 from kschedctl.snapshot.pod_info import PodInfo
 
 MOVE, FEWER = 45, 40
@@ -167,7 +165,7 @@ def _move_pod(tried: TriedNode, position: Position, free: Bools) -> Iterator[Fix
     here = view.nodes.names[int(view.node[position])]
     weakens, price = _describe_loss(pod)
     yield Fix(
-        "MovePod",
+        FixKind.MOVE_POD,
         (pod.key, target),
         f"move {pod.key} from {here} to {target}",
         "operator",
@@ -234,7 +232,7 @@ def scale_down(tried: TriedNode, position: Position) -> Iterator[Fix]:
         weakens += "; its persistentVolumeClaimRetentionPolicy may delete the claims of that replica"
         price = Price.LOSS
     yield Fix(
-        "ScaleDown",
+        FixKind.SCALE_DOWN,
         pod.key,
         f"run one replica fewer of {owner}: {pod.metadata.name}",
         "operator",

@@ -11,7 +11,7 @@ from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import IN_PREEMPTION
-from kschedctl.scheduler.engine.pod_groups.victims import AS_GROUPS, find_member_ineligibility, preemptor_key
+from kschedctl.scheduler.engine.pod_groups.victims import AS_GROUPS, find_member_ineligibility, get_preemptor_key
 from kschedctl.scheduler.engine.preemption.evaluator import (
     DEFAULT_PREEMPTION,
     NEVER,
@@ -22,11 +22,10 @@ from kschedctl.scheduler.engine.preemption.evaluator import (
 )
 from kschedctl.scheduler.engine.preemption.victims import SORTED_AGAIN, LowerPriority
 from kschedctl.scheduler.framework import SUCCESS, Code, Status
-from kschedctl.scheduler.framework.arguments import PluginArgs
+from kschedctl.scheduler.framework.arguments import PluginArgs, invalid
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.framework.events import POD, ActionType, ChangedObject, ClusterEventWithHint
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.field_errors import invalid
 from kschedctl.scheduler.framework.strict_decoding import Int32
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -122,7 +121,7 @@ class DefaultPreemption(PreemptionPlugin):
 
         Snapshots never show such evictions. A replay of the queue does.
         """
-        if not view.preempting or preemptor_key(info.pod, self.workload_aware) not in view.preempting:
+        if not view.preempting or get_preemptor_key(info.pod, self.workload_aware) not in view.preempting:
             return SUCCESS
         grouped = self.workload_aware and info.spec.scheduling_group is not None
         return Status(Code.UNRESOLVABLE, (GROUP_PREEMPTION_UNDER_WAY if grouped else PREEMPTION_UNDER_WAY,))

@@ -34,7 +34,7 @@ from kschedctl.api.objects import (
 )
 from kschedctl.api.pod_columns import OwnColumns
 from kschedctl.api.pod_table import PodTable
-from kschedctl.sources.object_checks import validate_stored_names
+from kschedctl.sources.decoding import validate_stored_names
 
 
 class _ColumnForm(StrEnum):

@@ -29,11 +29,10 @@ from kschedctl.api.pod_table import Key, PodTable, PodTableBuilder
 from kschedctl.api.versions_read import describe_skipped, find_unknown_field, is_newer_version
 from kschedctl.cluster import OBSERVED, drop_nulls
 from kschedctl.errors import ClusterError
-from kschedctl.sources.item_decoders import build_item_type
-from kschedctl.sources.list_items import PodItems
+from kschedctl.sources.decoding import validate_stored_names
+from kschedctl.sources.list_items import PodItems, build_item_type
 from kschedctl.sources.live.http import End, RefusedError, Server, TooLargeError, segment, unreadable
 from kschedctl.sources.new_fields import FULLY_KNOWN_KINDS, NewFieldWarnings, NewPodFields
-from kschedctl.sources.object_checks import validate_stored_names
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)

@@ -36,8 +36,8 @@ from kschedctl.cluster import (
     build_gaps,
 )
 from kschedctl.errors import ClusterError, ConfigurationError
+from kschedctl.scheduler.framework.declaration import ALWAYS_READ, READ_FOR_NEW_PODS
 from kschedctl.scheduler.framework.feature_gates import GATE_STAGES
-from kschedctl.scheduler.framework.kinds_read import ALWAYS_READ, READ_FOR_NEW_PODS
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.live.cache import ReadingCache
 from kschedctl.sources.live.components import SchedulerSetup, read_api_server, read_autoscaler, read_setup

@@ -34,9 +34,9 @@ from kschedctl.sources.metrics.catalogue import (
     SLI,
     THROTTLING,
     VICTIMS,
+    MetricsReading,
 )
 from kschedctl.sources.metrics.histograms import Histogram
-from kschedctl.sources.metrics.measured import MetricsReading
 from kschedctl.text.counts import format_significant
 
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
