@@ -96,8 +96,8 @@ def _move_about(seed: int, nominated: bool, closing: bool = False) -> None:
         if random.random() < 0.2:  # somebody else binds it, so that several moves are taken in at once
             view.assume(position, random.randrange(len(view.nodes)))
             continue
-        info = placements.find_incoming(int(view.pods.info[position]))
-        alone = PodInfo(placements.stored(position), info.options)  # of which nothing is known
+        info = placements.get_incoming_info(int(view.pods.info[position]))
+        alone = PodInfo(placements.build_stored(position), info.options)  # of which nothing is known
         expected = run_cycle(framework(scheduler), alone, view)
         choice = placements.choose(framework(scheduler), position)
         if choice is None:
