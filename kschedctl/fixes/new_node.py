@@ -278,7 +278,7 @@ def simulate_growth(
         evicted += settled.evicted
         new_nodes = autoscaler.grow(settled.cluster)
     pending_keys = {pod.key for pod in cluster.unbound_pods()}
-    causes = autoscaler.find_causes(settled.cluster) if explains and settled.waiting else {}
+    causes = autoscaler.find_obstacles(settled.cluster) if explains and settled.waiting else {}
     placements = {
         pod.key: pod.spec.node_name for pod in settled.cluster.pods if pod.key in pending_keys and pod.spec.node_name
     }

@@ -30,7 +30,7 @@ from kschedctl.scheduler.plugins.node_volume_limits.plugin import NodeVolumeLimi
 from kschedctl.scheduler.plugins.volume_restrictions import ClaimInUse, DiskMounted, VolumeRestrictions
 from kschedctl.text.counts import counted
 
-RAISE, DETACH = 40, 35
+RAISE, DETACH, STOP = 40, 35, 49
 MOST = 3
 
 
@@ -78,29 +78,19 @@ def _raise_limit(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
 def _detach_unused(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
     """Yield fixes that detach volumes that no pod on the node uses."""
     view = tried.cycle.view
-    storage, name = listers(view), view.nodes.names[tried.at]
+    storage, node_name = listers(view), view.nodes.names[tried.at]
     used = {volume.handle for at in view.pods_on(tried.at) for volume in find_attached_volumes(view, at)}
-    here = [a for a in storage.attachments if (a.spec.node_name, a.spec.attacher) == (name, limit.driver)]
+    here = [a for a in storage.attachments if (a.spec.node_name, a.spec.attacher) == (node_name, limit.driver)]
     for attachment in here:
         volume = storage.volumes.get(attachment.spec.source.persistent_volume_name or "")
         if volume is None or volume.spec.csi is None or volume.spec.csi.volume_handle in used:
             continue
-        text = f"detach volume {volume.metadata.name} from node {name}, where no pod uses it"
+        text = f"detach volume {volume.metadata.name} from node {node_name}, where no pod uses it"
         key = ObjectKey.of(attachment)
         edits, command = (ObjectEdit(key, lambda _: None),), kubectl.render_delete(key)
         weakens = "if the node still has it mounted, what is on it may be damaged"
         name = volume.metadata.name
         yield Fix(FixKind.DETACH_VOLUME, key, text, "operator", edits, DETACH, weakens, (command,), limit.driver, name)
-
-
-WAYS = (waiting.await_terminating, volumes.fix_claims, neighbours.move_or_drop, fix_limit)
-REMEDIES: dict[PluginClass, PluginRemedies] = {
-    NodeVolumeLimits: PluginRemedies(WAYS, clears_with="volume"),
-    **dict.fromkeys((EBSLimits, GCEPDLimits, AzureDiskLimits, CinderLimits), PluginRemedies(WAYS)),
-}
-
-
-STOP = 49
 
 
 def stop_holder(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
@@ -126,8 +116,11 @@ def stop_pod(tried: TriedNode, position: Position) -> Iterator[Fix]:
     )
 
 
-HELD_REMEDIES = {
+LIMIT_WAYS = (waiting.await_terminating, volumes.fix_claims, neighbours.move_or_drop, fix_limit)
+REMEDIES: dict[PluginClass, PluginRemedies] = {
+    NodeVolumeLimits: PluginRemedies(LIMIT_WAYS, clears_with="volume"),
+    **dict.fromkeys((EBSLimits, GCEPDLimits, AzureDiskLimits, CinderLimits), PluginRemedies(LIMIT_WAYS)),
     VolumeRestrictions: PluginRemedies(
         (waiting.await_terminating, volumes.fix_claims, neighbours.move_or_drop, stop_holder), clears_with="volume"
-    )
+    ),
 }
