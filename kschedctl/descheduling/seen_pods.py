@@ -25,6 +25,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 LONG_AGO = -(2**62)
 """The creation time of pods without one, in microseconds."""
 QUALITIES = (QualityOfService.BEST_EFFORT, QualityOfService.BURSTABLE, QualityOfService.GUARANTEED)
+RUNNING = "Running"
 
 
 class SeenPods:
@@ -156,9 +157,6 @@ def _owner_key(pod: Pod) -> Hashable:
 def to_positions(positions: Iterable[int]) -> list[Position]:
     """Return the numbers as positions."""
     return [Position(position) for position in positions]
-
-
-RUNNING = "Running"
 
 
 def find_pods_in_states(
