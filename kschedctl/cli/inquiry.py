@@ -30,7 +30,7 @@ from kschedctl.cli.manifests import (
     with_namespace,
 )
 from kschedctl.cli.options import Source
-from kschedctl.cli.references import asking_for
+from kschedctl.cli.references import assume_scheduler_name
 from kschedctl.cli.source import NOTHING_MORE, LiveKinds, load_cluster, log_reading
 from kschedctl.cluster import LIMITS, QUEUE_KINDS, Cluster, fill_namespace
 from kschedctl.errors import UsageError
@@ -85,7 +85,7 @@ class Inquiry:
 
     def with_scheduler_name(self, scheduler_name: str | None) -> Inquiry:
         """Return the inquiry with this scheduler for all unbound pods. None changes nothing."""
-        return replace(self, cluster=asking_for(self.cluster, scheduler_name), scheduler_name=scheduler_name)
+        return replace(self, cluster=assume_scheduler_name(self.cluster, scheduler_name), scheduler_name=scheduler_name)
 
     def find_stored_workload(self, owner: Owner) -> Struct | None:
         """Return the workload as the files contain it, or None. Raises InputError."""
@@ -133,9 +133,8 @@ def _build_inquiry(source: Source, reading: ReadResult, surroundings: Surroundin
     stored = {_identify_owner(m, namespace): m for m in reading.stored if is_workload_manifest(m.document)}
     pods = _find_cluster_pods(apart, reading)
     objects = with_default_namespace(reading.objects, pods, namespace)
-    printed = {
-        key: m for key, m in stored.items() if not describes_cluster or not m.place.path
-    }  # a dump's lists are the cluster's
+    # the objects in the lists of a dump belong to the cluster
+    printed = {key: m for key, m in stored.items() if not describes_cluster or not m.place.path}
     places = {get_identity(m.struct): m.place for m in manifests} | {key: m.place for key, m in printed.items()}
     keys = [key for key, place in places.items() if not describes_cluster or place.file not in with_nodes]
     if not describes_cluster:
